@@ -1,0 +1,212 @@
+"""The seams: the only places through which the world enters the broker, so that a simulated one can stand in.
+
+`Disk` and its `OpenFile` (synchronous file calls), `Syncer` (the one asynchronous thing about storage), `Transport`,
+`Clock`, `Entropy`, `Coordination`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from ottla.kernel.ids import BrokerId
+from ottla.kernel.story import Slot
+
+Buffer = bytes | bytearray | memoryview
+
+
+class OpenFile(Protocol):
+    """One open file. Counted: born with one holder; `hold` adds one, the last `release` closes it.
+
+    Every call raises OSError as the operating system would.
+    """
+
+    path: str
+
+    def fileno(self) -> int:
+        """The descriptor for `sendfile`; -1 where the file is simulated, and then `read_at` serves."""
+
+    def write_at(self, position: int, parts: Sequence[Buffer]) -> None:
+        """Write all parts one after the other from `position`; a short write raises OSError(ENOSPC or EIO)."""
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position`; fewer only at the end of the file."""
+
+    def size(self) -> int: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """Put everything written so far on disk (fdatasync)."""
+
+    def hold(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """Files and directories, by absolute path; synchronous. Names become durable only by `sync_directory`."""
+
+    def open(self, path: str, *, create: bool = False) -> OpenFile:
+        """Open for reading and writing; FileNotFoundError unless `create`."""
+
+    def read(self, path: str) -> bytes: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, directory: str) -> list[str]:
+        """Names in a directory, sorted."""
+
+    def is_directory(self, path: str) -> bool: ...
+
+    def make_directory(self, path: str) -> None:
+        """With parents; no error where it exists."""
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def remove(self, path: str) -> None:
+        """A file; no error where it is gone already."""
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def file_size(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int: ...
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+
+class FileSlice:
+    """`length` bytes of an open file from `position`, held open until `release`: what a read hands out."""
+
+    __slots__ = ("file", "length", "position")
+
+    def __init__(self, file: OpenFile, position: int, length: int) -> None:
+        file.hold()
+        self.file = file
+        self.position = position
+        self.length = length
+
+    def release(self) -> None:
+        self.file.release()
+
+    def read(self) -> bytes:
+        """The bytes themselves, for those who must look inside; the transport sends without this."""
+        return self.file.read_at(self.position, self.length)
+
+
+class SyncWork(NamedTuple):
+    """What one sync must cover: fixed when the sync begins (rule B1)."""
+
+    end_offset: int
+    files: tuple[OpenFile, ...]
+    directories: tuple[str, ...]
+
+
+class Syncable(Protocol):
+    """A log, as the syncer sees it. All three are called on the broker's loop."""
+
+    def begin_sync(self) -> SyncWork | None:
+        """What is dirty now, or None where nothing is; files inside are held until `end_sync`."""
+
+    def end_sync(self, work: SyncWork, error: OSError | None) -> None:
+        """The sync that began with `work` has ended."""
+
+
+class Syncer(Protocol):
+    """Puts logs on disk off the loop; all that is submitted while a sync runs shares the next one."""
+
+    def submit(self, log: Syncable) -> None: ...
+
+
+class Transport(Protocol):
+    """The sending half of one connection."""
+
+    def send(self, parts: list[bytes | FileSlice]) -> None:
+        """Queue parts to leave in order. Slices are released once sent or once the connection is gone."""
+
+    def close(self) -> None: ...
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Time and turns of the loop. Monotonic for timeouts, leases, machines; wall for records and retention."""
+
+    def mono_ms(self) -> int: ...
+
+    def wall_ms(self) -> int: ...
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer: ...
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """In the next turn of the loop."""
+
+
+class Entropy(Protocol):
+    def bytes(self, count: int) -> bytes: ...
+
+
+class Written(NamedTuple):
+    """An append is in the log; the log's last version is now `version`."""
+
+    version: int
+
+
+class Conflict(NamedTuple):
+    """Somebody else appended first: nothing was written. The head was at `version` then."""
+
+    version: int
+
+
+class Unknown(NamedTuple):
+    """The answer was lost: the entries are there or not; read on to find out (rule C1)."""
+
+    why: str
+
+
+class LogEntry(NamedTuple):
+    version: int
+    body: bytes
+
+
+class StoredSnapshot(NamedTuple):
+    """The state as of `version`, encoded by `metadata/snapshot.py`."""
+
+    version: int
+    body: bytes
+
+
+class Coordination(Protocol):
+    """The metadata log in a linearizable, durable store; entries are opaque bytes numbered from 1.
+
+    Slots are filled on the broker's loop. A store that cannot be reached fails a slot with OSError.
+    """
+
+    def append(self, entries: Sequence[bytes], expected_version: int) -> Slot[Written | Conflict | Unknown]:
+        """Append all entries or none, if the last version is `expected_version` (0: empty)."""
+
+    def read(self, after_version: int, limit: int = 1000) -> Slot[list[LogEntry]]:
+        """Entries after a version, in order; LookupError where they have been cut: load the snapshot."""
+
+    def head(self) -> Slot[int]:
+        """The last version."""
+
+    def load_snapshot(self) -> Slot[StoredSnapshot | None]: ...
+
+    def save_snapshot(self, snapshot: StoredSnapshot) -> Slot[None]:
+        """Keep a snapshot and cut the log below the previous one."""
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """`listener` runs on the loop whenever the log may have grown or the live set changed; a hint, no more."""
+
+    def live(self) -> frozenset[BrokerId]:
+        """Brokers that seem alive: advice (architecture, decision 3)."""
+
+    def close(self) -> None: ...
