@@ -1,0 +1,44 @@
+# Each target does its own set-up; see tools/setup.sh.
+PYTHON := .venv/bin/python
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: help demo test check compat fuzz bench format clean
+
+help:
+	@echo 'make demo    flights into topics, a lake and a picture (about a minute after set-up)'
+	@echo 'make test    the test suite'
+	@echo 'make check   ruff, mypy, import-linter, the house rules'
+	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka'
+	@echo 'make fuzz    mutated input against a live broker'
+	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
+
+demo:
+	@tools/setup.sh demo java
+	@$(PYTHON) -m ottla.demo $(ARGS)
+
+test:
+	@tools/setup.sh test demo java kafka-if-possible
+	@$(PYTHON) -m pytest $(ARGS)
+
+check:
+	@tools/setup.sh test demo
+	@tools/check.sh
+
+compat:
+	@tools/setup.sh test demo java kafka spark-jars spark42 node cc
+	@$(PYTHON) -m tests.compat $(ARGS)
+
+fuzz:
+	@tools/setup.sh test
+	@$(PYTHON) -m tests.fuzz $(ARGS)
+
+bench:
+	@tools/setup.sh test demo java kafka spark-jars spark42 cc
+	@$(PYTHON) -m bench.race $(ARGS)
+
+format:
+	@tools/setup.sh test
+	@.venv/bin/ruff check -q --fix . ; .venv/bin/ruff format -q .
+
+clean:
+	rm -rf .venv .venv-spark42 .cache ottla-demo build

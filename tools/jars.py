@@ -1,0 +1,93 @@
+"""Fetches sets of jars with their runtime dependencies into .cache through Maven: `tools/jars.py SET...`.
+
+Which repository they come from is Maven's own affair (its settings). `OTTLA_KAFKA_LIBS` may name a folder
+that holds Apache Kafka's jars already.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+CACHE = Path(__file__).resolve().parent.parent / ".cache"
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
+
+@dataclass(frozen=True, slots=True)
+class JarSet:
+    """What to fetch, and a jar that must be there afterwards."""
+
+    artifacts: tuple[str, ...]
+    proof: str
+    environment: str
+    excluded_groups: str = ""
+
+
+SETS = {
+    "kafka": JarSet(
+        ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.kafka:kafka-tools:4.3.1"),
+        "kafka_2.13-4.3.1.jar",
+        "OTTLA_KAFKA_LIBS",
+    ),
+    # Spark brings the Scala library itself; a second one beside it would shadow it.
+    "spark-kafka": JarSet(
+        (
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+            "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        ),
+        "spark-sql-kafka-0-10_2.13-4.2.0.jar",
+        "OTTLA_SPARK_KAFKA_LIBS",
+        "org.scala-lang,org.slf4j,org.apache.hadoop,com.google.code.findbugs",
+    ),
+}
+
+
+def main(names: list[str]) -> int:
+    """Fetch the named sets; 1 where one did not come."""
+    unknown = [name for name in names if name not in SETS]
+    if unknown or not names:
+        print(f"usage: jars.py SET..., one of {', '.join(SETS)}", file=sys.stderr)
+        return 2
+    return max(fetch(CACHE / name, SETS[name]) for name in names)
+
+
+def fetch(folder: Path, wanted: JarSet) -> int:
+    """Fill `folder/libs`, from the folder that the environment names or through Maven."""
+    libs = folder / "libs"
+    shutil.rmtree(libs, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    given = os.environ.get(wanted.environment)
+    if given and (Path(given) / wanted.proof).exists():
+        libs.symlink_to(Path(given).resolve())
+        return 0
+    (folder / "pom.xml").write_text(pom(wanted))
+    command = ["mvn", "-q", "-B", "-f", str(folder / "pom.xml"), COPY, f"-DoutputDirectory={libs}"]
+    command += ["-DincludeScope=runtime", f"-DexcludeGroupIds={wanted.excluded_groups}"]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if result.returncode or not (libs / wanted.proof).exists():
+        print((result.stdout + result.stderr)[-2000:], file=sys.stderr)
+        return 1
+    return 0
+
+
+def pom(wanted: JarSet) -> str:
+    """A project that does nothing but depend on the wanted artifacts."""
+    rows = []
+    for artifact in wanted.artifacts:
+        group, name, version = artifact.split(":")
+        rows.append(
+            f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
+        )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>ottla</groupId><artifactId>jars</artifactId><version>1</version>"
+        f"<dependencies>{''.join(rows)}</dependencies></project>\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# Sets up what a make target needs, once: `tools/setup.sh PART...`, PART one of
+#   demo test        the virtual environment .venv with the package and that extra, versions locked
+#   spark42          a second environment .venv-spark42, for Spark's own connector
+#   java cc maven    programs from the system's package manager, where they are missing
+#   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
+#   node             Node 22 under .cache, from npm's `node` package
+# A stamp names what was installed from; while it stands a part costs a few milliseconds.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'set-up: %s\n' "$*" >&2; }
+fail() { printf 'set-up: %s\n' "$*" >&2; exit 1; }
+
+# apt PACKAGE... -- REASON: installs as root or through sudo; otherwise says the exact command and fails.
+apt() {
+    local packages=() as_root=()
+    while [ "$1" != -- ]; do packages+=("$1"); shift; done
+    shift
+    local command="apt-get install -y --no-install-recommends ${packages[*]}"
+    command -v apt-get >/dev/null || fail "$* needs ${packages[*]}: please install it with this system's package manager"
+    if [ "$(id -u)" != 0 ]; then
+        if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then as_root=(sudo -n)
+        else fail "$* needs ${packages[*]}. Please run:  sudo $command"; fi
+    fi
+    say "$*: $command"
+    # A fresh machine has no package list, or an old one: fetch it when the first try finds nothing.
+    ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive $command >.cache/apt.log 2>&1 && return
+    ${as_root[@]+"${as_root[@]}"} apt-get update >.cache/apt.log 2>&1 || { tail -n 5 .cache/apt.log >&2; fail "apt-get update failed"; }
+    ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive $command >.cache/apt.log 2>&1 ||
+        { tail -n 5 .cache/apt.log >&2; fail "could not install ${packages[*]}. Please run:  sudo $command"; }
+}
+
+# stamped FILE VALUE: true where FILE holds VALUE.
+stamped() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
+
+python_at_hand() {
+    local name
+    for name in python3 python3.14 python3.13 python3.12 python3.11; do
+        if command -v "$name" >/dev/null && "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+            echo "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+# environment DIR: a virtual environment in DIR, made where there is none.
+environment() {
+    [ -x "$1/bin/python" ] && "$1/bin/python" -m pip --version >/dev/null 2>&1 && return
+    local python
+    python=$(python_at_hand) || { apt python3 python3-venv -- "Python 3.11 or newer"; python=$(python_at_hand); } ||
+        fail "Python 3.11 or newer is needed and this system brings an older one"
+    if ! "$python" -c 'import ensurepip' 2>/dev/null; then
+        local version
+        version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+        apt "python$version-venv" -- "a virtual environment"
+    fi
+    say "virtual environment in $1"
+    "$python" -m venv "$1"
+}
+
+# What the environment was installed from: the declarations, the lock and the compiled part.
+sources() { cat pyproject.toml setup.py src/ottla/records/*.c "$@" 2>/dev/null | sha256sum | cut -c1-16; }
+
+# package EXTRA: the package, editable, with an extra and its locked versions.
+package() {
+    local stamp=".venv/.ottla-$1" want
+    want=$(sources requirements/lock.txt)
+    stamped "$stamp" "$want" && return
+    environment .venv
+    headers
+    say "package and its locked dependencies [$1] (once; a few minutes)"
+    .venv/bin/python -m pip install -q --disable-pip-version-check -c requirements/lock.txt -e ".[$1]" ||
+        fail "pip could not install the package"
+    echo "$want" >"$stamp"
+}
+
+# The record decoder is compiled where a compiler and Python's headers are at hand or can be had; it runs without.
+headers() {
+    if command -v cc >/dev/null && .venv/bin/python -c \
+        'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'; then return; fi
+    (apt gcc libc6-dev python3-dev -- "the compiled record decoder") ||
+        say "going on without a compiler: records are decoded in Python, slower"
+}
+
+spark42() {
+    local want
+    want=$(sources requirements/spark42.txt)
+    stamped .venv-spark42/.ottla "$want" && return
+    environment .venv-spark42
+    say "environment with pyspark 4.2"
+    .venv-spark42/bin/python -m pip install -q --disable-pip-version-check -c requirements/spark42.txt -e ".[spark]" ||
+        fail "pip could not install the package with pyspark 4.2"
+    echo "$want" >.venv-spark42/.ottla
+}
+
+java_version() {
+    local java=java
+    [ -n "${JAVA_HOME:-}" ] && java="$JAVA_HOME/bin/java"
+    "$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
+}
+
+java() {
+    local version
+    version=$(java_version || true)
+    [ "${version:-0}" -ge 17 ] && return
+    if apt-cache show openjdk-17-jre-headless >/dev/null 2>&1; then
+        apt openjdk-17-jre-headless -- "a Java 17 runtime, for Spark"
+    else
+        apt default-jre-headless -- "a Java runtime, for Spark"
+    fi
+    version=$(java_version || true)
+    [ "${version:-0}" -ge 17 ] || fail "a Java runtime of version 17 or newer is needed (found: ${version:-none})"
+}
+
+cc() { command -v cc >/dev/null || apt gcc libc6-dev -- "a C compiler, for the benchmark's driver"; }
+
+maven() { command -v mvn >/dev/null || apt maven -- "Maven, which fetches jars"; }
+
+# jars NAME: see tools/jars.py; in `make test` a machine without Maven and without root goes on, saying so.
+jars() {
+    stamped ".cache/$1/stamp" "$(sha256sum <tools/jars.py | cut -c1-16)" && return
+    maven
+    say "jars of $1 (once)"
+    .venv/bin/python tools/jars.py "$1" || fail "Maven could not fetch the jars of $1"
+    sha256sum <tools/jars.py | cut -c1-16 >".cache/$1/stamp"
+}
+
+node() {
+    [ -x .cache/node/node_modules/node/bin/node ] && return
+    command -v npm >/dev/null || apt npm -- "npm, which brings Node 22"
+    say "Node 22"
+    mkdir -p .cache/node
+    npm install --silent --no-audit --no-fund --prefix .cache/node node@22 >.cache/npm.log 2>&1 ||
+        { tail -n 5 .cache/npm.log >&2; fail "npm could not install node@22"; }
+}
+
+case "$(uname -s)" in
+    Linux) ;;
+    Darwin) say "macOS is not tested; going on" ;;
+    *) fail "$(uname -s) is not supported: ottla runs on Linux" ;;
+esac
+mkdir -p .cache
+for part in "$@"; do
+    case "$part" in
+        demo | test) package "$part" ;;
+        spark42) spark42 ;;
+        java) java ;;
+        cc) cc ;;
+        maven) maven ;;
+        kafka) jars kafka ;;
+        kafka-if-possible) (jars kafka) || say "going on without Apache Kafka: the tests that compare with it are skipped" ;;
+        spark-jars) jars spark-kafka ;;
+        node) node ;;
+        *) fail "no such part: $part" ;;
+    esac
+done
