@@ -1,0 +1,118 @@
+"""What storage hands to its neighbours: the outcomes of appends, reads and look-ups."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from ottla.kernel.seams import FileSlice
+
+
+class Origin(IntEnum):
+    """Who wrote a batch, and so what is checked about it."""
+
+    CLIENT = 0
+    """A producer: sequences, epochs and duplicates are checked."""
+    COORDINATOR = 1
+    """A group or transaction coordinator, or a transaction marker."""
+    REPLICA = 2
+    """The leader's bytes on a follower: offsets and epochs are already in them."""
+
+
+class Appended:
+    """A batch is in the log, now or (`duplicate`) since its first try. Made once per append: slotted, not frozen."""
+
+    __slots__ = ("append_time_ms", "base_offset", "duplicate", "log_start_offset", "next_offset")
+
+    def __init__(
+        self, base_offset: int, next_offset: int, log_start_offset: int, duplicate: bool = False, append_time_ms: int = -1
+    ) -> None:
+        self.base_offset = base_offset
+        self.next_offset = next_offset
+        self.log_start_offset = log_start_offset
+        self.duplicate = duplicate
+        self.append_time_ms = append_time_ms
+        """The broker's own time where the topic stamps LogAppendTime, else -1 (what Produce answers)."""
+
+    def __repr__(self) -> str:
+        return (
+            f"Appended({self.base_offset}, {self.next_offset}, {self.log_start_offset}, "
+            f"duplicate={self.duplicate}, append_time_ms={self.append_time_ms})"
+        )
+
+
+class AbortedTransaction(NamedTuple):
+    """A transaction that was aborted: a reader of committed records skips this producer from `first_offset` on."""
+
+    producer_id: int
+    first_offset: int
+
+
+class LogRead:
+    """Whole batches from one segment. Empty `slices` where there is nothing below the limit.
+
+    The slices are held: whoever takes them releases them (the transport does once they are sent).
+    """
+
+    __slots__ = ("aborted", "base_offset", "bytes", "slices")
+
+    def __init__(
+        self, slices: list[FileSlice], base_offset: int, size: int, aborted: list[AbortedTransaction] | None
+    ) -> None:
+        self.slices = slices
+        self.base_offset = base_offset
+        """Base offset of the first batch (it may lie below the offset asked for), -1 where nothing is read."""
+        self.bytes = size
+        self.aborted = aborted
+        """Aborted transactions touching the range; None unless asked for."""
+
+    def data(self) -> bytes:
+        """The bytes themselves; releases the slices."""
+        out = b"".join(piece.read() for piece in self.slices)
+        self.release()
+        return out
+
+    def release(self) -> None:
+        for piece in self.slices:
+            piece.release()
+        self.slices = []
+
+
+class TimestampOffset(NamedTuple):
+    """A record found by its timestamp, with the leader epoch of its batch."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class EpochEnd(NamedTuple):
+    """The largest leader epoch at or below the one asked for, and the offset where it ends; (-1, -1): unknown."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+class ActiveProducer(NamedTuple):
+    """One line of DescribeProducers."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_transaction_start_offset: int
+    """-1 where no transaction is open."""
+
+
+class Recovered(NamedTuple):
+    """What opening a log cost and found."""
+
+    segments: int
+    scanned_bytes: int
+    """Bytes read and checked: proportional to the tail above the recovery point."""
+    truncated_bytes: int
+    """Bytes of a torn tail that were cut off."""
+    rebuilt_indexes: int
+    replayed_batches: int
+    """Batches whose producer state was taken in again."""
