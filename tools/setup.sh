@@ -61,10 +61,10 @@ environment() {
 }
 
 # What the environment was installed from: the declarations, the lock and the compiled part.
-sources() { cat pyproject.toml setup.py src/ottla/records/*.c "$@" 2>/dev/null | sha256sum | cut -c1-16; }
+sources() { { cat pyproject.toml setup.py src/ottla/records/*.c "$@" 2>/dev/null || true; } | sha256sum | cut -c1-16; }
 
 # package EXTRA: the package, editable, with an extra and its locked versions.
-package() {
+need_package() {
     local stamp=".venv/.ottla-$1" want
     want=$(sources requirements/lock.txt)
     stamped "$stamp" "$want" && return
@@ -84,7 +84,7 @@ headers() {
         say "going on without a compiler: records are decoded in Python, slower"
 }
 
-spark42() {
+need_spark42() {
     local want
     want=$(sources requirements/spark42.txt)
     stamped .venv-spark42/.ottla "$want" && return
@@ -101,7 +101,7 @@ java_version() {
     "$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
 }
 
-java() {
+need_java() {
     local version
     version=$(java_version || true)
     [ "${version:-0}" -ge 17 ] && return
@@ -114,20 +114,20 @@ java() {
     [ "${version:-0}" -ge 17 ] || fail "a Java runtime of version 17 or newer is needed (found: ${version:-none})"
 }
 
-cc() { command -v cc >/dev/null || apt gcc libc6-dev -- "a C compiler, for the benchmark's driver"; }
+need_cc() { command -v cc >/dev/null || apt gcc libc6-dev -- "a C compiler, for the benchmark's driver"; }
 
-maven() { command -v mvn >/dev/null || apt maven -- "Maven, which fetches jars"; }
+need_maven() { command -v mvn >/dev/null || apt maven -- "Maven, which fetches jars"; }
 
 # jars NAME: see tools/jars.py; in `make test` a machine without Maven and without root goes on, saying so.
-jars() {
+need_jars() {
     stamped ".cache/$1/stamp" "$(sha256sum <tools/jars.py | cut -c1-16)" && return
-    maven
+    need_maven
     say "jars of $1 (once)"
     .venv/bin/python tools/jars.py "$1" || fail "Maven could not fetch the jars of $1"
     sha256sum <tools/jars.py | cut -c1-16 >".cache/$1/stamp"
 }
 
-node() {
+need_node() {
     [ -x .cache/node/node_modules/node/bin/node ] && return
     command -v npm >/dev/null || apt npm -- "npm, which brings Node 22"
     say "Node 22"
@@ -144,15 +144,11 @@ esac
 mkdir -p .cache
 for part in "$@"; do
     case "$part" in
-        demo | test) package "$part" ;;
-        spark42) spark42 ;;
-        java) java ;;
-        cc) cc ;;
-        maven) maven ;;
-        kafka) jars kafka ;;
-        kafka-if-possible) (jars kafka) || say "going on without Apache Kafka: the tests that compare with it are skipped" ;;
-        spark-jars) jars spark-kafka ;;
-        node) node ;;
+        demo | test) need_package "$part" ;;
+        kafka) need_jars kafka ;;
+        kafka-if-possible) (need_jars kafka) || say "going on without Apache Kafka: the tests that compare with it are skipped" ;;
+        spark-jars) need_jars spark-kafka ;;
+        java | cc | maven | node | spark42) "need_$part" ;;
         *) fail "no such part: $part" ;;
     esac
 done

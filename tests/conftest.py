@@ -1,0 +1,74 @@
+"""What every test may use, and the rule that a skip which nobody foresaw fails the run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+NO_KAFKA = "Apache Kafka's jars are not here"
+"""Reason of the tests marked `kafka` on a machine without Maven, or without Java."""
+
+FORESEEN_SKIPS = ("needs to be root", "real input is not here", "not on this system")
+"""How the reason of a skip that is allowed everywhere begins."""
+
+FORESEEN_OUTSIDE_CI = (NO_KAFKA, "no C compiler")
+"""Allowed on a person's machine, where set-up went on without; on CI they are a fault."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests by mark the skip that their machine calls for."""
+    libs = kafka_jars()
+    for item in items:
+        if "kafka" in item.keywords and libs is None:
+            item.add_marker(pytest.mark.skip(reason=NO_KAFKA))
+        if "root" in item.keywords and os.geteuid() != 0:
+            item.add_marker(pytest.mark.skip(reason="needs to be root"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the skips that nobody foresaw; `pytest_sessionfinish` has made the run fail for them."""
+    for place, reason in unforeseen_skips(terminalreporter):
+        terminalreporter.write_line(f"UNFORESEEN SKIP {place}: {reason}", red=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that skipped for a reason outside the list."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and unforeseen_skips(reporter) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def unforeseen_skips(reporter: pytest.TerminalReporter) -> list[tuple[str, str]]:
+    """Where and why something was skipped without being on a list."""
+    foreseen = FORESEEN_SKIPS if os.environ.get("CI") else FORESEEN_SKIPS + FORESEEN_OUTSIDE_CI
+    found = []
+    for report in reporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = reason.removeprefix("Skipped: ")
+        if not reason.startswith(foreseen):
+            found.append((report.nodeid, reason))
+    return found
+
+
+def kafka_jars() -> Path | None:
+    """The folder of Apache Kafka 4.3.1's jars, where it and a Java runtime are there."""
+    for folder in (os.environ.get("OTTLA_KAFKA_LIBS"), ROOT / ".cache" / "kafka" / "libs"):
+        if folder and shutil.which("java") and (Path(folder) / "kafka_2.13-4.3.1.jar").exists():
+            return Path(folder)
+    return None
+
+
+@pytest.fixture(scope="session")
+def kafka_libs() -> Path:
+    """Apache Kafka's jars: `java -cp {kafka_libs}/* CLASS` runs its tools. Mark the test `kafka`."""
+    libs = kafka_jars()
+    if libs is None:
+        pytest.skip(NO_KAFKA)
+    return libs

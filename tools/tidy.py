@@ -1,0 +1,223 @@
+"""The house rules that no other checker keeps: sizes, docstrings, and which room may touch the world.
+
+`python tools/tidy.py [FILE...]` prints one line per broken rule and ends with 1 where there is one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE_LINES, FUNCTION_LINES = 500, 60
+
+MACHINES = ("replication", "groups", "transactions", "cluster")
+MAY_PRINT = ("cli", "console", "server", "demo")
+MAY_CALL_FILES = (
+    "storage/disk.py", "server", "coordination", "config", "spark/lake", "cli", "console", "demo", "testing", "connect",
+)  # fmt: skip
+MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing")
+MAY_CATCH_ALL = ("server", "broker/dispatch.py")
+
+FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap"}
+SOCKET_MODULES = {"socket", "socketserver", "ssl", "selectors"}
+OS_FILE_CALLS = {
+    "open", "close", "read", "write", "pread", "pwrite", "preadv", "pwritev", "readv", "writev", "sendfile", "fsync",
+    "fdatasync", "ftruncate", "truncate", "rename", "replace", "unlink", "remove", "rmdir", "removedirs", "mkdir",
+    "makedirs", "listdir", "scandir", "walk", "stat", "fstat", "lstat", "link", "symlink", "utime", "chmod",
+    "posix_fadvise", "posix_fallocate", "copy_file_range", "lseek", "statvfs", "access",
+}  # fmt: skip
+SET_NAMES = {"set", "frozenset", "Set", "AbstractSet", "MutableSet"}
+
+Finding = tuple[int, str]
+
+
+def main(arguments: list[str]) -> int:
+    """Check the files named, or all that git knows or would add."""
+    files = [Path(name).resolve() for name in arguments] or tracked_files()
+    broken = 0
+    for path in files:
+        for line, sentence in sorted(check(path)):
+            print(f"{path.relative_to(ROOT)}:{line}: {sentence}")
+            broken += 1
+    print(f"{broken} broken rules in {len(files)} files" if broken else f"{len(files)} files in order")
+    return 1 if broken else 0
+
+
+def tracked_files() -> list[Path]:
+    """Every Python file of the project that is not ignored."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    return [ROOT / name for name in names if (ROOT / name).exists()]
+
+
+def check(path: Path) -> Iterator[Finding]:
+    """Every broken rule of one file."""
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text, str(path))
+    lines = text.count("\n")
+    if lines > FILE_LINES:
+        yield lines, f"{lines} lines: a file has at most {FILE_LINES}"
+    yield from functions_too_long(tree)
+    yield from todos_without_issue(text)
+    if path.is_relative_to(ROOT / "src"):
+        package, _, room = path.relative_to(ROOT / "src").as_posix().partition("/")
+        if not ast.get_docstring(tree):
+            yield 1, "a module says in its docstring what happens here"
+        yield from check_room(room if package == "ottla" else "spark/" + room, tree)
+
+
+def check_room(room: str, tree: ast.Module) -> Iterator[Finding]:
+    """The rules that depend on where a file of src stands."""
+    if not within(room, MAY_PRINT):
+        yield from prints(tree)
+    if not within(room, MAY_CALL_FILES):
+        yield from file_calls(tree)
+    if not within(room, MAY_CALL_SOCKETS):
+        yield from imports_of(tree, SOCKET_MODULES, "sockets live in " + ", ".join(MAY_CALL_SOCKETS))
+    if not within(room, MAY_CATCH_ALL):
+        yield from catch_alls(tree)
+    if within(room, MACHINES):
+        yield from awaiting(tree)
+        yield from unsorted_sets(tree)
+
+
+def within(room: str, places: tuple[str, ...]) -> bool:
+    """Whether a file is one of the places or lies in one."""
+    return any(room == place or room.startswith(place + "/") for place in places)
+
+
+def functions_too_long(tree: ast.Module) -> Iterator[Finding]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            size = (node.end_lineno or node.lineno) - node.lineno + 1
+            if size > FUNCTION_LINES:
+                yield node.lineno, f"{node.name} has {size} lines: a function has at most {FUNCTION_LINES}"
+
+
+def todos_without_issue(text: str) -> Iterator[Finding]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.search(r"#.*\b(TODO|FIXME|XXX)\b(?!.*#\d+)", line):
+            yield number, "a TODO names its issue (#123)"
+
+
+def prints(tree: ast.Module) -> Iterator[Finding]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            yield node.lineno, "print belongs to " + ", ".join(MAY_PRINT)
+
+
+def file_calls(tree: ast.Module) -> Iterator[Finding]:
+    sentence = "file calls live in " + ", ".join(MAY_CALL_FILES)
+    yield from imports_of(tree, FILE_MODULES, sentence)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+            yield node.lineno, sentence
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+            if node.attr in OS_FILE_CALLS:
+                yield node.lineno, f"os.{node.attr}: {sentence}"
+        elif isinstance(node, ast.ImportFrom) and node.module == "os":
+            for alias in node.names:
+                if alias.name in OS_FILE_CALLS:
+                    yield node.lineno, f"os.{alias.name}: {sentence}"
+
+
+def imports_of(tree: ast.Module, modules: set[str], sentence: str) -> Iterator[Finding]:
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module]
+        for name in names:
+            if name.split(".")[0] in modules:
+                yield node.lineno, f"import of {name}: {sentence}"
+
+
+def catch_alls(tree: ast.Module) -> Iterator[Finding]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+        if any(
+            kind is None or (isinstance(kind, ast.Name) and kind.id in {"Exception", "BaseException"})
+            for kind in caught
+        ):
+            yield node.lineno, "except Exception stands in " + " and ".join(MAY_CATCH_ALL) + " only"
+
+
+def awaiting(tree: ast.Module) -> Iterator[Finding]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await):
+            yield node.lineno, "a machine decides; it does not await"
+
+
+def unsorted_sets(tree: ast.Module) -> Iterator[Finding]:
+    """Iterations whose order would follow from hashes: a replay could differ from the first run."""
+    sets = names_of_sets(tree)
+    for node in ast.walk(tree):
+        iterated: list[ast.expr] = []
+        if isinstance(node, ast.For):
+            iterated = [node.iter]
+        elif isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp):
+            iterated = [clause.iter for clause in node.generators]
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in {"list", "tuple", "next", "iter"}
+        ):
+            iterated = node.args[:1]
+        for expression in iterated:
+            if is_set(expression, sets) and not consumed_without_order(node, tree):
+                yield expression.lineno, "a machine iterates a set only through sorted"
+
+
+def names_of_sets(tree: ast.Module) -> set[str]:
+    """Names and attributes that are annotated as sets or assigned one, anywhere in the module."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AnnAssign) and annotates_set(node.annotation):
+            found |= target_name(node.target)
+        elif isinstance(node, ast.arg) and node.annotation is not None and annotates_set(node.annotation):
+            found.add(node.arg)
+        elif isinstance(node, ast.Assign) and is_set(node.value, set()):
+            for target in node.targets:
+                found |= target_name(target)
+    return found
+
+
+def annotates_set(annotation: ast.expr) -> bool:
+    if isinstance(annotation, ast.Subscript):
+        annotation = annotation.value
+    return isinstance(annotation, ast.Name) and annotation.id in SET_NAMES
+
+
+def target_name(target: ast.expr | None) -> set[str]:
+    if isinstance(target, ast.Name):
+        return {target.id}
+    return {target.attr} if isinstance(target, ast.Attribute) else set()
+
+
+def is_set(expression: ast.expr, sets: set[str]) -> bool:
+    if isinstance(expression, ast.Set | ast.SetComp):
+        return True
+    if isinstance(expression, ast.Call):
+        return isinstance(expression.func, ast.Name) and expression.func.id in {"set", "frozenset"}
+    if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
+        return is_set(expression.left, sets) or is_set(expression.right, sets)
+    return bool(target_name(expression) & sets)
+
+
+def consumed_without_order(node: ast.AST, tree: ast.Module) -> bool:
+    """Whether a comprehension goes straight into a call whose answer does not depend on order."""
+    orderless = {"sorted", "set", "frozenset", "sum", "min", "max", "any", "all", "len"}
+    calls = (parent for parent in ast.walk(tree) if isinstance(parent, ast.Call) and node in parent.args)
+    return any(target_name(call.func) & orderless for call in calls)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
