@@ -1,0 +1,88 @@
+"""What a story of the client may wish from the world: an answer to a request, several at once, or time to pass.
+
+A story is a coroutine that awaits these; `blocking.Driver` and `aio.Driver` carry them out. Nothing here does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any, Generic, TypeVar
+
+from ottla.client.model import Destination
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Ask(Generic[R]):
+    """Send one request, await its answer; raises ClientError where there is none.
+
+    `build` makes the request for the version that both sides speak, at most `max_version`.
+    """
+
+    __slots__ = ("build", "destination", "max_version", "min_version", "request", "response", "timeout_ms")
+
+    def __init__(
+        self,
+        destination: Destination,
+        request: type[Any],
+        response: type[R],
+        build: Callable[[int], object],
+        *,
+        min_version: int = 0,
+        max_version: int = 32767,
+        timeout_ms: int | None = None,
+    ) -> None:
+        self.destination = destination
+        self.request = request
+        self.response = response
+        self.build = build
+        self.min_version = min_version
+        self.max_version = max_version
+        self.timeout_ms = timeout_ms
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        answer: R = yield self
+        return answer
+
+
+class AskAll(Generic[R]):
+    """Send all requests before the first answer is awaited; a failed one leaves its error in its place."""
+
+    __slots__ = ("asks",)
+
+    def __init__(self, asks: Sequence[Ask[R]]) -> None:
+        self.asks = asks
+
+    def __await__(self) -> Generator[Any, Any, list[R | Exception]]:
+        answers: list[R | Exception] = yield self
+        return answers
+
+
+class Pause:
+    """Let time pass."""
+
+    __slots__ = ("ms",)
+
+    def __init__(self, ms: float) -> None:
+        self.ms = ms
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield self
+
+
+class VersionsOf:
+    """The API versions that a broker announces: key -> (first, last)."""
+
+    __slots__ = ("destination",)
+
+    def __init__(self, destination: Destination) -> None:
+        self.destination = destination
+
+    def __await__(self) -> Generator[Any, Any, dict[int, tuple[int, int]]]:
+        versions: dict[int, tuple[int, int]] = yield self
+        return versions
+
+
+Wish = Ask[Any] | AskAll[Any] | Pause | VersionsOf
+ClientStory = Coroutine[Wish, Any, T]

@@ -1,0 +1,62 @@
+"""What can go wrong between a client and a cluster; each sentence says what to do about it.
+
+An error code in an answer is an `ApiError` of the ground floor; everything else is a `ClientError`.
+"""
+
+from __future__ import annotations
+
+from ottla.kernel.errors import ApiError, ErrorCode
+
+
+class ClientError(Exception):
+    """The request could not be carried out; `retriable` says whether another attempt may help."""
+
+    retriable = False
+
+
+class BrokerUnreachable(ClientError):
+    """No connection could be made."""
+
+    retriable = True
+
+
+class ConnectionLost(ClientError):
+    """The connection ended while an answer was due: whether the request took effect is not known."""
+
+    retriable = True
+
+
+class RequestTimedOut(ClientError):
+    """No answer in time: whether the request took effect is not known."""
+
+    retriable = True
+
+
+class UnsupportedVersion(ClientError):
+    """The broker does not serve the API in any version that this client speaks."""
+
+
+class ProtocolViolation(ClientError):
+    """The peer sent what no Kafka broker sends."""
+
+
+class MetadataMissing(ClientError):
+    """A topic, partition or leader did not appear in the cluster's metadata in time."""
+
+    retriable = True
+
+
+def refused(code: int, about: str, message: str | None = None) -> ApiError:
+    """An answer's error code as an exception that says what it is about."""
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{about}: error code {code}, unknown to this client")
+    return ApiError(known, f"{about}: {message or known.message}")
+
+
+def may_retry(error: Exception) -> bool:
+    """Whether another attempt may help."""
+    if isinstance(error, ClientError):
+        return error.retriable
+    return isinstance(error, ApiError) and error.code.retriable

@@ -1,0 +1,169 @@
+"""The values that clients hand out and take: brokers, topics, offsets, fetched bytes, records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import NO_TOPIC_ID
+
+LATEST = -1
+"""ListOffsets: the offset after the last visible record."""
+EARLIEST = -2
+"""ListOffsets: the first offset kept."""
+MAX_TIMESTAMP = -3
+"""ListOffsets: the record with the greatest timestamp."""
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+
+MAX_RESPONSE_BYTES = 256 * 1024 * 1024
+"""No frame of a broker may be larger."""
+
+
+class IsolationLevel(IntEnum):
+    """What a reader may see of transactions."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class Destination(NamedTuple):
+    """Where a request goes. Requests of different purposes have connections of their own (a long poll blocks)."""
+
+    host: str
+    port: int
+    purpose: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Broker(NamedTuple):
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def destination(self, purpose: str = "") -> Destination:
+        return Destination(self.host, self.port, purpose)
+
+
+class PartitionView(NamedTuple):
+    """One partition as the metadata shows it; leader -1 where there is none."""
+
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+    error: ErrorCode = ErrorCode.NONE
+
+
+class TopicView(NamedTuple):
+    """One topic as the metadata shows it; `topic_id` is 16 zero bytes where the broker has no ids."""
+
+    name: str
+    topic_id: bytes
+    is_internal: bool
+    partitions: Mapping[int, PartitionView]
+    error: ErrorCode = ErrorCode.NONE
+
+    @property
+    def has_id(self) -> bool:
+        return self.topic_id != NO_TOPIC_ID
+
+
+class OffsetAtTime(NamedTuple):
+    """An answer of ListOffsets; offset -1 where no record has so late a timestamp."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class AbortedRange(NamedTuple):
+    """Records of this producer from `first_offset` up to its next abort marker are not for read_committed."""
+
+    producer_id: int
+    first_offset: int
+
+
+@dataclass(slots=True)
+class Fetched:
+    """One partition's part of a Fetch answer: whole batches only, a cut-off last one is left out.
+
+    `records` may begin below the offset asked for (a batch is never cut) and is a view of the answer's frame,
+    which belongs to the receiver. `next_offset` is where to go on.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    next_offset: int
+    records: memoryview
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: list[AbortedRange]
+    error: ErrorCode = ErrorCode.NONE
+
+
+class Produced(NamedTuple):
+    """Where a batch landed. `base_offset` is -1 with acks=0, `timestamp` is -1 unless the log sets the time."""
+
+    base_offset: int
+    timestamp: int = -1
+    log_start_offset: int = -1
+
+
+class ProducerIdentity(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+
+
+class CommittedOffset(NamedTuple):
+    """An offset of a group: the next one to read. Offset -1: nothing committed."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+Header = tuple[str, bytes | None]
+
+
+class ConsumedRecord(NamedTuple):
+    """A record as a consumer hands it out; `timestamp_type` is 0 for CreateTime, 1 for LogAppendTime."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """What clients can be told. Times in milliseconds; names follow Kafka's client options."""
+
+    client_id: str = "ottla"
+    request_timeout_ms: int = 30_000
+    """For one answer."""
+    api_timeout_ms: int = 60_000
+    """For a call with all its attempts (`default.api.timeout.ms`)."""
+    connect_timeout_ms: int = 10_000
+    bootstrap_timeout_ms: int = 10_000
+    """How long to try for the first connection; 0: one attempt at each address."""
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    """Options of Kafka's clients that were given, are known and have no effect here."""
