@@ -1,0 +1,231 @@
+"""The broker options that are honoured here, typed. `known.py` lists the rest of what a server.properties may say."""
+
+from __future__ import annotations
+
+from ottla.config.option import Kind, OptionSet, Scope, Status, Value, at_least, option
+from ottla.config.topic import DAY_MS, MiB
+
+INT_MAX = (1 << 31) - 1
+PLAIN_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+
+
+def _listener_addresses(value: Value) -> str | None:
+    for listener in value if isinstance(value, tuple) else ():
+        name, separator, address = listener.partition("://")
+        host, colon, port = address.rpartition(":")
+        if not (name and separator and colon and port.isdigit() and int(port) < 65536 and " " not in host):
+            return f"{listener} is not NAME://HOST:PORT"
+    return None
+
+
+class BrokerConfig(OptionSet):
+    """What one broker goes by; defaults for topics are in its `TopicConfig`s already."""
+
+    # fmt: off
+    # Who and where
+    node_id: int = option(
+        "node.id", 1, Kind.INT, check=at_least(0),
+        doc="This broker's number; no two brokers of a cluster share one.",
+    )
+    broker_rack: str | None = option(
+        "broker.rack", None, Kind.STRING,
+        doc="The rack or zone of this broker: replicas are spread over racks.",
+    )
+    broker_host: str | None = option(
+        "broker.host", None, Kind.STRING,
+        doc="ottla's own: the machine of this broker, by default its host name; replicas are spread over machines.",
+    )
+    listeners: tuple[str, ...] = option(
+        "listeners", ("PLAINTEXT://127.0.0.1:9092",), Kind.LIST, check=_listener_addresses,
+        doc="Where to listen, as NAME://HOST:PORT; port 0 takes a free one.",
+    )
+    advertised_listeners: tuple[str, ...] = option(
+        "advertised.listeners", (), Kind.LIST, check=_listener_addresses,
+        doc="The addresses clients are told, by listener name; empty: the address on which the client came.",
+    )
+    listener_security_protocol_map: str = option(
+        "listener.security.protocol.map", PLAIN_MAP, Kind.STRING,
+        doc="The security protocol of each listener name, as NAME:PROTOCOL,...",
+    )
+    inter_broker_listener_name: str | None = option(
+        "inter.broker.listener.name", None, Kind.STRING,
+        doc="The listener on which brokers speak to one another; by default the first.",
+    )
+    log_dir: tuple[str, ...] = option(
+        "log.dir", ("ottla-data",), Kind.LIST,
+        doc="Where data lives, if log.dirs is not set.",
+    )
+    log_dirs: tuple[str, ...] = option(
+        "log.dirs", (), Kind.LIST,
+        doc="Where data lives.",
+    )
+    # Topics
+    auto_create_topics_enable: bool = option(
+        "auto.create.topics.enable", True, Kind.BOOLEAN,
+        doc="Create a topic when a client that allows it asks for its metadata.",
+    )
+    delete_topic_enable: bool = option(
+        "delete.topic.enable", True, Kind.BOOLEAN,
+        doc="Whether topics may be deleted.",
+    )
+    num_partitions: int = option(
+        "num.partitions", 1, Kind.INT, check=at_least(1),
+        doc="Partitions of a topic that was created without a number.",
+    )
+    default_replication_factor: int = option(
+        "default.replication.factor", 1, Kind.INT, check=at_least(1),
+        doc="Replicas of a topic that was created without a number.",
+    )
+    # Connections and requests
+    socket_request_max_bytes: int = option(
+        "socket.request.max.bytes", 100 * MiB, Kind.INT, check=at_least(1),
+        doc="The largest request accepted; a larger one closes its connection.",
+    )
+    socket_listen_backlog_size: int = option(
+        "socket.listen.backlog.size", 50, Kind.INT, check=at_least(1),
+        doc="Connections the system may hold before they are accepted.",
+    )
+    connections_max_idle_ms: int = option(
+        "connections.max.idle.ms", 600_000, Kind.LONG,
+        doc="Close a connection on which nothing was asked for this long.",
+    )
+    max_connections: int = option(
+        "max.connections", INT_MAX, Kind.INT, check=at_least(0), scope=Scope.CLUSTER_WIDE,
+        doc="Connections this broker accepts at a time.",
+    )
+    max_connections_per_ip: int = option(
+        "max.connections.per.ip", INT_MAX, Kind.INT, check=at_least(0), scope=Scope.CLUSTER_WIDE,
+        doc="Connections this broker accepts from one address at a time.",
+    )
+    fetch_max_bytes: int = option(
+        "fetch.max.bytes", 55 * MiB, Kind.INT, check=at_least(1024),
+        doc="The most bytes one fetch answer carries.",
+    )
+    max_incremental_fetch_session_cache_slots: int = option(
+        "max.incremental.fetch.session.cache.slots", 1000, Kind.INT, check=at_least(0),
+        doc="Fetch sessions kept at a time.",
+    )
+    max_request_partition_size_limit: int = option(
+        "max.request.partition.size.limit", 2000, Kind.INT, check=at_least(1),
+        doc="The most partitions one DescribeTopicPartitions answer carries.",
+    )
+    # Logs
+    log_retention_check_interval_ms: int = option(
+        "log.retention.check.interval.ms", 300_000, Kind.LONG, check=at_least(1),
+        doc="How often segments are looked at for retention.",
+    )
+    log_flush_offset_checkpoint_interval_ms: int = option(
+        "log.flush.offset.checkpoint.interval.ms", 60_000, Kind.INT, check=at_least(0),
+        doc="How often recovery points are written down.",
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = option(
+        "replica.high.watermark.checkpoint.interval.ms", 5000, Kind.LONG,
+        doc="How often high watermarks are written down.",
+    )
+    log_cleaner_enable: bool = option(
+        "log.cleaner.enable", True, Kind.BOOLEAN,
+        doc="Whether compaction runs.",
+    )
+    log_cleaner_backoff_ms: int = option(
+        "log.cleaner.backoff.ms", 15_000, Kind.LONG, check=at_least(0), scope=Scope.CLUSTER_WIDE,
+        doc="How long compaction rests when nothing is dirty enough.",
+    )
+    log_cleaner_io_max_bytes_per_second: float = option(
+        "log.cleaner.io.max.bytes.per.second", 1.7976931348623157e308, Kind.DOUBLE, scope=Scope.CLUSTER_WIDE,
+        doc="How fast compaction may read and write.",
+    )
+    producer_id_expiration_ms: int = option(
+        "producer.id.expiration.ms", DAY_MS, Kind.INT, check=at_least(1), scope=Scope.CLUSTER_WIDE,
+        doc="Forget the sequences of a producer that wrote nothing for this long.",
+    )
+    # Groups and their offsets
+    group_initial_rebalance_delay_ms: int = option(
+        "group.initial.rebalance.delay.ms", 3000, Kind.INT,
+        doc="How long the first join of an empty group waits for others.",
+    )
+    group_max_session_timeout_ms: int = option(
+        "group.max.session.timeout.ms", 1_800_000, Kind.INT,
+        doc="The longest session a member may ask for.",
+    )
+    group_min_session_timeout_ms: int = option(
+        "group.min.session.timeout.ms", 6000, Kind.INT,
+        doc="The shortest session a member may ask for.",
+    )
+    group_max_size: int = option(
+        "group.max.size", INT_MAX, Kind.INT, check=at_least(1),
+        doc="The most members of one group.",
+    )
+    offset_metadata_max_bytes: int = option(
+        "offset.metadata.max.bytes", 4096, Kind.INT,
+        doc="The longest text that may be committed with an offset.",
+    )
+    offsets_commit_timeout_ms: int = option(
+        "offsets.commit.timeout.ms", 5000, Kind.INT, check=at_least(1),
+        doc="How long a commit waits for its replicas.",
+    )
+    offsets_retention_check_interval_ms: int = option(
+        "offsets.retention.check.interval.ms", 600_000, Kind.LONG, check=at_least(1),
+        doc="How often expired offsets are looked for.",
+    )
+    offsets_retention_minutes: int = option(
+        "offsets.retention.minutes", 10_080, Kind.INT, check=at_least(1),
+        doc="Forget the offsets of a group that has been empty for this long.",
+    )
+    offsets_topic_num_partitions: int = option(
+        "offsets.topic.num.partitions", 50, Kind.INT, check=at_least(1),
+        doc="Partitions of __consumer_offsets when it is created.",
+    )
+    offsets_topic_replication_factor: int = option(
+        "offsets.topic.replication.factor", 3, Kind.SHORT, check=at_least(1),
+        doc="Replicas of __consumer_offsets, as far as there are brokers.",
+    )
+    offsets_topic_segment_bytes: int = option(
+        "offsets.topic.segment.bytes", 16 * MiB, Kind.INT, check=at_least(1),
+        doc="Segment size of __consumer_offsets: small, so that a coordinator loads quickly. "
+        "Kafka's default is 100 MiB.",
+    )
+    # The cluster
+    broker_session_timeout_ms: int = option(
+        "broker.session.timeout.ms", 6000, Kind.INT, check=at_least(100),
+        doc="A broker that reached the coordination store for the last time this long ago is fenced. "
+        "Kafka's default is 9000.",
+    )
+    broker_heartbeat_interval_ms: int = option(
+        "broker.heartbeat.interval.ms", 2000, Kind.INT, check=at_least(10),
+        doc="How often a broker renews its lease at the coordination store.",
+    )
+    replica_lag_time_max_ms: int = option(
+        "replica.lag.time.max.ms", 30_000, Kind.LONG,
+        doc="A follower that has not caught up for this long leaves the in-sync set.",
+    )
+    transaction_max_timeout_ms: int = option(
+        "transaction.max.timeout.ms", 900_000, Kind.INT, check=at_least(1),
+        doc="The longest timeout a transactional producer may ask for.",
+    )
+    # What would change who may do what is refused rather than ignored.
+    authorizer_class_name: str = option(
+        "authorizer.class.name", "", Kind.STRING, status=Status.REFUSED,
+        doc="There is no access control yet; running open while a file asks for it would be worse than not running.",
+    )
+    config_providers: tuple[str, ...] = option(
+        "config.providers", (), Kind.LIST, status=Status.REFUSED,
+        doc="Values are taken as they stand; ${...} references are not filled in.",
+    )
+    create_topic_policy_class_name: str | None = option(
+        "create.topic.policy.class.name", None, Kind.CLASS, status=Status.REFUSED,
+        doc="There are no policy plug-ins: a Java class cannot be loaded.",
+    )
+    alter_config_policy_class_name: str | None = option(
+        "alter.config.policy.class.name", None, Kind.CLASS, status=Status.REFUSED,
+        doc="There are no policy plug-ins: a Java class cannot be loaded.",
+    )
+    remote_log_storage_system_enable: bool = option(
+        "remote.log.storage.system.enable", False, Kind.BOOLEAN, status=Status.REFUSED,
+        doc="Tiered storage is not there.",
+    )
+    # fmt: on
+
+    @property
+    def data_directories(self) -> tuple[str, ...]:
+        """`log.dirs`, or `log.dir` where it is not set."""
+        return self.log_dirs or self.log_dir

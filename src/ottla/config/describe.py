@@ -1,0 +1,122 @@
+"""What DescribeConfigs tells: every option with its value, where it came from, and what it would be otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ottla.config.group import GroupConfig
+from ottla.config.option import Kind, Option, OptionSet
+from ottla.config.resolve import Layers, Source
+from ottla.config.topic import TopicConfig
+
+
+class DescribedSynonym(NamedTuple):
+    name: str
+    value: str | None
+    source: Source
+
+
+class Described(NamedTuple):
+    """One option of one resource."""
+
+    name: str
+    value: str | None
+    source: Source
+    sensitive: bool
+    read_only: bool
+    kind: Kind
+    synonyms: tuple[DescribedSynonym, ...]
+    doc: str
+
+
+def describe_topic(overrides: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
+    """Every option of a topic, or those named."""
+    return _describe_set(layers.topic(overrides), overrides, Source.DYNAMIC_TOPIC_CONFIG, layers, names)
+
+
+def describe_group(overrides: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
+    """Every option of a group, or those named."""
+    return _describe_set(layers.group(overrides), overrides, Source.GROUP_CONFIG, layers, names)
+
+
+def describe_broker(layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
+    """Every option of this broker, or those named; those in effect, its dynamic ones among them."""
+    return [
+        _described(declared, _broker_synonyms(declared, layers), read_only=declared.scope.value == "read-only")
+        for declared in _wanted(_broker_options().values(), names)
+    ]
+
+
+def describe_broker_defaults(layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
+    """What was set for all brokers dynamically, and nothing else."""
+    found = []
+    for declared in _wanted(_broker_options().values(), names):
+        if declared.name in layers.default_dynamic:
+            said = DescribedSynonym(
+                declared.name, layers.default_dynamic[declared.name], Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+            )
+            found.append(_described(declared, [said], read_only=declared.scope.value == "read-only"))
+    return found
+
+
+def _describe_set(
+    config: TopicConfig | GroupConfig,
+    overrides: Mapping[str, str],
+    own: Source,
+    layers: Layers,
+    names: Iterable[str] | None,
+) -> list[Described]:
+    found = []
+    for declared in _wanted(type(config).OPTIONS, names):
+        synonyms = _broker_synonyms_of(declared, layers)
+        if declared.name in overrides:
+            synonyms.insert(0, DescribedSynonym(declared.name, overrides[declared.name], own))
+        described = _described(declared, synonyms, read_only=False)
+        found.append(described._replace(value=_text_of(config, declared)))
+    return found
+
+
+def _text_of(config: OptionSet, declared: Option) -> str | None:
+    return None if declared.sensitive else declared.text(config.value(declared.name))
+
+
+def _broker_synonyms_of(declared: Option, layers: Layers) -> list[DescribedSynonym]:
+    """What brokers say about a topic or group option; without one, its own default."""
+    options = _broker_options()
+    found = []
+    for synonym in declared.synonyms:
+        if synonym.name in options:
+            found += _broker_synonyms(options[synonym.name], layers)
+    return found
+
+
+def _broker_synonyms(declared: Option, layers: Layers) -> list[DescribedSynonym]:
+    found = [DescribedSynonym(declared.name, text, source) for source, text in layers.given(declared.name)]
+    if declared.default is not None:
+        found.append(DescribedSynonym(declared.name, declared.text(declared.default), Source.DEFAULT_CONFIG))
+    return found
+
+
+def _described(declared: Option, synonyms: list[DescribedSynonym], *, read_only: bool) -> Described:
+    if declared.sensitive:
+        synonyms = [synonym._replace(value=None) for synonym in synonyms]
+    first = synonyms[0] if synonyms else DescribedSynonym(declared.name, None, Source.DEFAULT_CONFIG)
+    return Described(
+        declared.name, first.value, first.source, declared.sensitive, read_only, declared.kind, tuple(synonyms),
+        declared.doc,
+    )  # fmt: skip
+
+
+def _wanted(options: Iterable[Option], names: Iterable[str] | None) -> list[Option]:
+    """Options Kafka calls internal are not listed; named, they are."""
+    if names is None:
+        return sorted((declared for declared in options if not declared.internal), key=lambda declared: declared.name)
+    wanted = set(names)
+    return sorted((declared for declared in options if declared.name in wanted), key=lambda declared: declared.name)
+
+
+def _broker_options() -> Mapping[str, Option]:
+    from ottla.config.known import broker_options
+
+    return broker_options()

@@ -1,0 +1,218 @@
+"""Which value an option has: defaults < file < environment < command line < dynamic.
+
+`read_static` reads the first four once, at start; `Layers` puts the dynamic ones (kept in the metadata log) on top
+and makes the typed configurations. `describe.py` tells clients where each value came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.group import GroupConfig
+from ottla.config.option import ConfigError, Option, OptionSet, Status, nearest
+from ottla.config.topic import TopicConfig
+
+_PREFIX = "KAFKA_"
+_LAUNCHER_NAMES = ("HEAP_", "JVM_", "JMX_", "LOG4J", "GC_", "DEBUG", "CLASSPATH")
+"""KAFKA_ names that Kafka's start scripts read, and no option."""
+_LAUNCHER_WHOLE = frozenset({"OPTS", "HOME", "VERSION", "MODE", "EXTRA_ARGS", "URI", "SCALA_VERSION"})
+_PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "listener.name.")
+NO_TEXTS: Mapping[str, str] = {}
+OptionSetT = TypeVar("OptionSetT", bound=OptionSet)
+
+
+class Source(IntEnum):
+    """Where a value came from; the numbers are those of DescribeConfigs."""
+
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    GROUP_CONFIG = 8
+
+
+class StaticConfig(NamedTuple):
+    """What was said at start."""
+
+    texts: Mapping[str, str]
+    warnings: tuple[str, ...]
+
+
+def read_static(
+    *,
+    file: str | Path | None = None,
+    environment: Mapping[str, str] = NO_TEXTS,
+    command_line: Mapping[str, str] = NO_TEXTS,
+) -> StaticConfig:
+    """Read and check everything said at start; ConfigError lists all that is wrong, OSError if the file is not there.
+
+    Unknown names are errors in a file and on the command line, and warnings in the environment, where other programs'
+    variables live too. Options without effect are named in one warning.
+    """
+    from ottla.config.known import broker_options
+
+    known = broker_options()
+    problems: list[str] = []
+    warnings: list[str] = []
+    texts: dict[str, str] = {}
+    if file is not None:
+        from ottla.config.properties import parse_properties
+
+        read = parse_properties(Path(file).read_text(encoding="utf-8"))
+        problems += [f"{file}: {wrong}" for wrong in _unknown(read, known)]
+        texts |= read
+    named = environment_texts(environment)
+    for wrong in _unknown(named, known):
+        warnings.append(f"environment: {wrong}; ignored")
+    texts |= {name: text for name, text in named.items() if _is_known(name, known)}
+    problems += _unknown(command_line, known)
+    texts |= command_line
+    if "broker.id" in texts and "node.id" not in texts and int(texts["broker.id"]) >= 0:
+        texts["node.id"] = texts["broker.id"]
+    problems += _wrong_values(texts, known)
+    problems += _unsafe_listeners(texts)
+    if problems:
+        raise ConfigError(*problems)
+    if idle := [name for name in sorted(texts) if name not in known or known[name].status is Status.NO_EFFECT]:
+        warnings.append(f"without effect here: {', '.join(idle)}")
+    return StaticConfig(texts, tuple(warnings))
+
+
+def environment_texts(environment: Mapping[str, str]) -> dict[str, str]:
+    """KAFKA_LOG_RETENTION_MS is log.retention.ms; __ stands for a dash, ___ for an underscore."""
+    found = {}
+    for variable, text in environment.items():
+        rest = variable.removeprefix(_PREFIX)
+        if rest == variable or not rest or rest.startswith(_LAUNCHER_NAMES) or rest in _LAUNCHER_WHOLE:
+            continue
+        name = rest.lower().replace("___", "\0").replace("__", "-").replace("_", ".").replace("\0", "_")
+        found[name] = text
+    return found
+
+
+class Layers:
+    """The texts of one broker's options, layer over layer; makes the typed configurations."""
+
+    __slots__ = ("default_dynamic", "dynamic", "static")
+
+    def __init__(
+        self,
+        static: Mapping[str, str] = NO_TEXTS,
+        default_dynamic: Mapping[str, str] = NO_TEXTS,
+        dynamic: Mapping[str, str] = NO_TEXTS,
+    ) -> None:
+        """`default_dynamic` is for all brokers, `dynamic` for this one."""
+        self.static = static
+        self.default_dynamic = default_dynamic
+        self.dynamic = dynamic
+
+    def given(self, name: str) -> list[tuple[Source, str]]:
+        """What was said about a broker option, the strongest first."""
+        layers = (
+            (Source.DYNAMIC_BROKER_CONFIG, self.dynamic),
+            (Source.DYNAMIC_DEFAULT_BROKER_CONFIG, self.default_dynamic),
+            (Source.STATIC_BROKER_CONFIG, self.static),
+        )
+        return [(source, texts[name]) for source, texts in layers if name in texts]
+
+    def broker(self) -> BrokerConfig:
+        """This broker's own configuration, without the listeners meant for a controller."""
+        config = BrokerConfig.of_texts(self._strongest())
+        controllers = {part.strip() for part in self.static.get("controller.listener.names", "").split(",")}
+        return config.replace(
+            listeners=_without(controllers, config.listeners),
+            advertised_listeners=_without(controllers, config.advertised_listeners),
+        )
+
+    def topic(self, overrides: Mapping[str, str] = NO_TEXTS) -> TopicConfig:
+        """A topic's configuration: its own options over the broker's defaults."""
+        return _with_segment_override(self._filled(TopicConfig, overrides))
+
+    def group(self, overrides: Mapping[str, str] = NO_TEXTS) -> GroupConfig:
+        return self._filled(GroupConfig, overrides)
+
+    def _filled(self, kind: type[OptionSetT], overrides: Mapping[str, str]) -> OptionSetT:
+        texts = {name: text for name, text in overrides.items() if name in kind.BY_NAME}
+        for declared in kind.OPTIONS:
+            if declared.name not in texts and (text := self._inherited(declared)) is not None:
+                texts[declared.name] = text
+        return kind.of_texts(texts)
+
+    def _inherited(self, declared: Option) -> str | None:
+        """What the broker options say; of several units the finest that is set wins."""
+        for synonym in declared.synonyms:
+            if said := self.given(synonym.name):
+                text = said[0][1].strip()
+                return text if synonym.factor == 1 else str(_longer(int(text), synonym.factor))
+        return None
+
+    def _strongest(self) -> dict[str, str]:
+        return {**self.static, **self.default_dynamic, **self.dynamic}
+
+
+def topic_problems(overrides: Mapping[str, str], layers: Layers) -> str | None:
+    """What is wrong with the options given for a topic, in Kafka's words; None if they may be stored."""
+    for name in overrides:
+        if name not in TopicConfig.BY_NAME:
+            return f"Unknown topic config name: {name}"
+    try:
+        config = layers.topic(overrides)
+    except ConfigError as fault:
+        return fault.problems[0]
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        return (
+            f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
+            f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
+        )
+    return None
+
+
+def _longer(value: int, factor: int) -> int:
+    return -1 if value < 0 else value * factor
+
+
+def _with_segment_override(config: TopicConfig) -> TopicConfig:
+    override = config.internal_segment_bytes
+    return config if override is None else config.replace(segment_bytes=override)
+
+
+def _without(names: set[str], listeners: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(listener for listener in listeners if listener.partition("://")[0] not in names)
+
+
+def _is_known(name: str, known: Mapping[str, Option]) -> bool:
+    return name in known or name.startswith(_PLUGIN_PREFIXES)
+
+
+def _unknown(texts: Mapping[str, str], known: Mapping[str, Option]) -> list[str]:
+    return [f"unknown option {name}{nearest(name, known)}" for name in texts if not _is_known(name, known)]
+
+
+def _wrong_values(texts: Mapping[str, str], known: Mapping[str, Option]) -> list[str]:
+    problems: list[str] = []
+    for name, text in texts.items():
+        if name in known:
+            try:
+                known[name].parse(text)
+            except ConfigError as fault:
+                problems.extend(fault.problems)
+    return problems
+
+
+def _unsafe_listeners(texts: Mapping[str, str]) -> list[str]:
+    """A listener that asks for encryption or authentication must not come up without it."""
+    protocols = dict(
+        part.strip().split(":", 1) for part in texts.get("listener.security.protocol.map", "").split(",") if ":" in part
+    )
+    problems = []
+    for listener in texts.get("listeners", "").split(","):
+        name = listener.strip().partition("://")[0]
+        protocol = protocols.get(name, name if name in ("SSL", "SASL_SSL", "SASL_PLAINTEXT") else "PLAINTEXT")
+        if protocol != "PLAINTEXT":
+            problems.append(f"listeners: {listener.strip()} asks for {protocol}, which is not there yet")
+    return problems
