@@ -1,0 +1,323 @@
+"""The options of `format("ottla")`: names, defaults and refusals of Spark's own Kafka connector, each declared once.
+
+Everything arrives as text under names of any case. Comes from source.py; what is understood leaves as `SourceOptions`
+and `SinkOptions`; settings under `kafka.` are judged in kafka_settings.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.kernel.ids import TopicPartition
+from ottla.spark.kafka_settings import KafkaSettings, consumer_settings, producer_settings
+from ottla.spark.plan import Edge, Limit, SpecificOffsets, Timestamps, check_limits, flat
+
+log = logging.getLogger("ottla.spark")
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+HEADERS = "headers"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One declared option; `where` is source, batch source, stream source or sink."""
+
+    name: str
+    default: str
+    where: str
+    doc: str
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("subscribe", "", "source", "Topics, comma-separated. One of subscribe, subscribePattern, assign."),
+    Option("subscribePattern", "", "source", "A regular expression that whole topic names match; internal ones never."),
+    Option("assign", "", "source", 'Partitions: {"topicA":[0,1],"topicB":[2]}.'),
+    Option(
+        "startingOffsets",
+        "latest in a stream, earliest in a batch",
+        "source",
+        'earliest, latest (streams only) or {"topicA":{"0":23,"1":-2}}; -2 is earliest, -1 latest. '
+        "A stream that has a checkpoint goes on from there; partitions found later start at earliest.",
+    ),
+    Option("startingTimestamp", "", "source", "Milliseconds; goes before the two other starting options."),
+    Option("startingOffsetsByTimestamp", "", "source", 'Milliseconds per partition: {"topicA":{"0":1000}}.'),
+    Option(
+        "startingOffsetsByTimestampStrategy",
+        "error",
+        "source",
+        "error or latest: what to do where no record is as late as the starting time.",
+    ),
+    Option("endingOffsets", "latest", "batch source", 'latest or {"topicA":{"0":23,"1":-1}}.'),
+    Option("endingTimestamp", "", "batch source", "Milliseconds; goes before the two other ending options."),
+    Option("endingOffsetsByTimestamp", "", "batch source", 'Milliseconds per partition: {"topicA":{"0":1000}}.'),
+    Option("maxOffsetsPerTrigger", "", "stream source", "At most so many offsets in a trigger, shared by volume."),
+    Option("minOffsetsPerTrigger", "", "stream source", "Wait for so many offsets, at most maxTriggerDelay."),
+    Option("maxTriggerDelay", "15m", "stream source", "How long minOffsetsPerTrigger may hold records back."),
+    Option("minPartitions", "", "source", "Split ranges until there are about so many tasks."),
+    Option("maxRecordsPerPartition", "", "source", "Split ranges longer than this."),
+    Option("failOnDataLoss", "true", "source", "Fail where records are gone that the plan counts on; else warn."),
+    Option("kafkaConsumer.pollTimeoutMs", "120000", "source", "How long a task waits for records that must be there."),
+    Option("fetchOffset.numRetries", "3", "source", "How often the planner asks again for offsets."),
+    Option("fetchOffset.retryIntervalMs", "10", "source", "How long it waits between."),
+    Option("groupIdPrefix", "spark-kafka-source", "source", "Prefix of the consumer group that shows progress."),
+    Option("includeHeaders", "false", "source and sink", "Whether there is a column headers."),
+    Option("publishOffsets", "true", "stream source", "Commit what was read to a consumer group, for lag tools."),
+    Option("columns", "", "source", "Only these columns, comma-separated: Spark does not prune for Python sources."),
+    Option("pushdown", "false", "batch source", "Take filters; needs spark.sql.python.filterPushdown.enabled."),
+    Option("topic", "", "sink", "Write every row to this topic; goes before the column topic."),
+)
+
+STRATEGIES = ("subscribe", "subscribePattern", "assign")
+_SPARKS_OWN = frozenset({"path", "paths", "checkpointlocation", "queryname", "userspecifiedschema"})
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which partitions a source reads: those of named topics, of matching topics, or these."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    partitions: tuple[TopicPartition, ...] = ()
+
+    def chosen(self, topic: str, *, internal: bool) -> bool:
+        if self.pattern:
+            return not internal and re.fullmatch(self.pattern, topic) is not None
+        return topic in self.topics
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """The options of one read, understood."""
+
+    selection: Selection
+    kafka: KafkaSettings
+    starting: Limit
+    ending: Limit
+    columns: tuple[str, ...]
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 900_000
+    fail_on_data_loss: bool = True
+    poll_timeout_ms: int = 120_000
+    offset_retries: int = 3
+    offset_retry_interval_ms: int = 10
+    group_id_prefix: str = "spark-kafka-source"
+    publish_offsets: bool = True
+    pushdown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """The options of one write, understood."""
+
+    kafka: KafkaSettings
+    topic: str | None
+
+
+def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """Understand a source's options or raise ValueError in the words of Spark's connector."""
+    given = _Given(options)
+    selection = _selection(given)
+    if streaming:
+        for name, noun in (("endingOffsets", "offset"), ("endingOffsetsByTimestamp", "timestamp")):
+            if given.has(name):
+                raise ValueError(f"ending {noun} not valid in streaming queries")
+        if given.has("endingTimestamp"):
+            raise ValueError("ending timestamp not valid in streaming queries")
+    starting, ending = limits(given, streaming=streaming)
+    if not streaming:
+        for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
+            if given.has(name):
+                log.warning("%s option ignored in batch queries", name)
+    least, most = given.positive("minOffsetsPerTrigger"), given.positive("maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise ValueError(f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most}).")
+    kafka = consumer_settings(given.kafka)
+    if kafka.group_id and given.has("groupIdPrefix"):
+        log.warning("Option groupIdPrefix will be ignored as option kafka.group.id has been set.")
+    return SourceOptions(
+        selection=selection,
+        kafka=kafka,
+        starting=starting,
+        ending=ending,
+        columns=source_columns(options),
+        min_partitions=given.positive("minPartitions"),
+        max_records_per_partition=given.positive("maxRecordsPerPartition"),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=duration_ms(given.text("maxTriggerDelay") or "15m"),
+        fail_on_data_loss=given.flag("failOnDataLoss", default=True),
+        poll_timeout_ms=given.number("kafkaConsumer.pollTimeoutMs", 120_000),
+        offset_retries=given.number("fetchOffset.numRetries", 3),
+        offset_retry_interval_ms=given.number("fetchOffset.retryIntervalMs", 10),
+        group_id_prefix=given.text("groupIdPrefix") or "spark-kafka-source",
+        publish_offsets=given.flag("publishOffsets", default=True),
+        pushdown=given.flag("pushdown", default=False),
+    )
+
+
+def source_columns(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that a read has; all that is needed to name its schema."""
+    given = _Given(options)
+    every = (*COLUMNS, HEADERS) if given.flag("includeHeaders", default=False) else COLUMNS
+    wanted = [name.strip() for name in (given.text("columns") or "").split(",") if name.strip()]
+    if unknown := [name for name in wanted if name not in every]:
+        raise ValueError(f"Option 'columns' names {', '.join(unknown)}; there are: {', '.join(every)}")
+    return tuple(name for name in every if name in wanted) if wanted else every
+
+
+def sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """Understand a sink's options or raise ValueError in the words of Spark's connector."""
+    given = _Given(options)
+    topic = given.text("topic")
+    return SinkOptions(producer_settings(given.kafka), topic.strip() if topic is not None else None)
+
+
+class _Given:
+    """The options as given, whatever the case of their names."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._values = {name.lower(): str(value) for name, value in options.items()}
+        self.kafka = {
+            name.removeprefix("kafka."): value for name, value in self._values.items() if name.startswith("kafka.")
+        }
+        declared = {option.name.lower(): option.name for option in OPTIONS}
+        for name in sorted(self._values.keys() - declared.keys() - _SPARKS_OWN):
+            if not name.startswith("kafka."):
+                near = difflib.get_close_matches(name, declared, n=1)
+                hint = f"; did you mean {declared[near[0]]}?" if near else ""
+                log.warning("Option %s is not known and has no effect%s", name, hint)
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def text(self, name: str) -> str | None:
+        return self._values.get(name.lower())
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.strip().lower() not in ("true", "false"):
+            raise ValueError(f"Option '{name}' must be true or false, got '{text}'")
+        return text.strip().lower() == "true"
+
+    def number(self, name: str, default: int) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError(f"Option '{name}' must be a whole number, got '{text}'") from None
+
+    def positive(self, name: str) -> int | None:
+        if not self.has(name):
+            return None
+        number = self.number(name, 0)
+        if number <= 0:
+            raise ValueError(f"{name} must be positive")
+        return number
+
+
+def _selection(given: _Given) -> Selection:
+    chosen = [name for name in STRATEGIES if given.has(name)]
+    if len(chosen) != 1:
+        which = "One of the following options must be" if not chosen else "Only one of the following options can be"
+        raise ValueError(f"{which} specified for Kafka source: {', '.join(STRATEGIES)}. See the docs for more details.")
+    text = (given.text(chosen[0]) or "").strip()
+    if chosen[0] == "subscribe":
+        topics = tuple(sorted({name.strip() for name in text.split(",") if name.strip()}))
+        if not topics:
+            raise ValueError(f"No topics to subscribe to as specified value for option 'subscribe' is '{text}'")
+        return Selection(topics=topics)
+    if chosen[0] == "subscribePattern":
+        if not text:
+            raise ValueError(
+                f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{text}'"
+            )
+        try:
+            re.compile(text)
+        except re.error as fault:
+            raise ValueError(f"Option 'subscribePattern' is no regular expression: {fault}") from fault
+        return Selection(pattern=text)
+    return Selection(partitions=_assigned(text))
+
+
+def _assigned(text: str) -> tuple[TopicPartition, ...]:
+    if not text.startswith("{"):
+        raise ValueError(f"No topicpartitions to assign as specified value for option 'assign' is '{text}'")
+    expected = f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}'
+    try:
+        topics = json.loads(text)
+        return tuple(sorted({TopicPartition(topic, int(number)) for topic, them in topics.items() for number in them}))
+    except (ValueError, TypeError) as fault:
+        raise ValueError(expected) from fault
+
+
+def limits(given: _Given, *, streaming: bool) -> tuple[Limit, Limit]:
+    """The two ends of a read; a stream's ending is always the latest."""
+    strategy = (given.text("startingOffsetsByTimestampStrategy") or "error").lower()
+    if strategy not in ("error", "latest"):
+        raise ValueError(f"Option 'startingOffsetsByTimestampStrategy' must be error or latest, got '{strategy}'")
+    default = Edge.LATEST if streaming else Edge.EARLIEST
+    starting = _limit(given, "starting", default, latest_where_none=strategy == "latest")
+    if streaming:
+        return starting, Edge.LATEST
+    ending = _limit(given, "ending", Edge.LATEST, latest_where_none=True)
+    _check_batch_end(starting, Edge.LATEST, "starting offset", "startingOffsets")
+    _check_batch_end(ending, Edge.EARLIEST, "ending offset", "ending offset")
+    check_limits(starting, ending)
+    return starting, ending
+
+
+def _check_batch_end(limit: Limit, wrong: Edge, whole: str, noun: str) -> None:
+    if limit == wrong:
+        raise ValueError(f"{whole} can't be {wrong.name.lower()} for batch queries on Kafka")
+    if isinstance(limit, SpecificOffsets):
+        for partition, offset in sorted(limit.offsets.items()):
+            if offset == wrong:
+                raise ValueError(f"{noun} for {partition} can't be {wrong.name.lower()} for batch queries on Kafka")
+
+
+def _limit(given: _Given, end: str, default: Edge, *, latest_where_none: bool) -> Limit:
+    if (text := given.text(f"{end}Timestamp")) is not None:
+        try:
+            return Timestamps(int(text), latest_where_none)
+        except ValueError:
+            raise ValueError(f"Expected a single long value, got {text}") from None
+    if (text := given.text(f"{end}OffsetsByTimestamp")) is not None:
+        return Timestamps(flat(_json(f"{end}OffsetsByTimestamp", text)), latest_where_none)
+    text = given.text(f"{end}Offsets")
+    if text is None:
+        return default
+    if text.strip().lower() in ("earliest", "latest"):
+        return Edge[text.strip().upper()]
+    return SpecificOffsets(flat(_json(f"{end}Offsets", text)))
+
+
+def _json(option: str, text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as fault:
+        raise ValueError(
+            f'Option \'{option}\': expected e.g. {{"topicA":{{"0":23,"1":-1}},"topicB":{{"0":-2}}}}, got {text}'
+        ) from fault
+
+
+_UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def duration_ms(text: str) -> int:
+    """Spark's time strings: 100, 100ms, 10s, 15m, 15min, 2h, 1d; a bare number is milliseconds."""
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if match is None or (match[2] or "ms") not in _UNITS_MS:
+        raise ValueError(f"not a length of time: '{text}'; write e.g. 50ms, 10s, 15m, 2h or 1d")
+    return int(int(match[1]) * _UNITS_MS[match[2] or "ms"])
