@@ -67,13 +67,12 @@ def read_static(
         problems += [f"{file}: {wrong}" for wrong in _unknown(read, known)]
         texts |= read
     named = environment_texts(environment)
-    for wrong in _unknown(named, known):
-        warnings.append(f"environment: {wrong}; ignored")
+    warnings += [f"environment: {wrong}; ignored" for wrong in _unknown(named, known)]
     texts |= {name: text for name, text in named.items() if _is_known(name, known)}
     problems += _unknown(command_line, known)
     texts |= command_line
-    if "broker.id" in texts and "node.id" not in texts and int(texts["broker.id"]) >= 0:
-        texts["node.id"] = texts["broker.id"]
+    if texts.get("broker.id", "-1") != "-1":  # the older name of node.id
+        texts.setdefault("node.id", texts["broker.id"])
     problems += _wrong_values(texts, known)
     problems += _unsafe_listeners(texts)
     if problems:
