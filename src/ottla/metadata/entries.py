@@ -1,0 +1,261 @@
+"""What the metadata log can say. Every change of the cluster is one or more of these entries, appended together.
+
+`cluster/` decides them, a coordination engine keeps their bytes in order, `state.py` applies them. Each carries its
+type and version, and the broker epoch and sequence of its writer, by which a writer whose answer was lost finds its
+own entry again (rule C1).
+"""
+
+from __future__ import annotations
+
+import struct as bits
+from typing import NamedTuple
+
+from ottla.schema.codec import MalformedMessage, decoder, encoder
+from ottla.schema.message import field, message, struct
+from ottla.schema.types import Array, Bool, Bytes, Int8, Int16, Int32, Int64, String, Uuid
+
+ENTRY_LIMIT = 256 * 1024
+"""No entry is larger (rule C4): ZooKeeper answers a read of at most a megabyte."""
+UNREGISTERED = -1
+"""The broker epoch of a writer that is not registered yet."""
+
+
+class UnknownEntry(Exception):
+    """An entry of a type or version that this release does not know: the broker must stop (rule C1)."""
+
+
+@struct()
+class ListenerEntry:
+    """One address of a broker."""
+
+    name: str = field(String)
+    host: str = field(String)
+    port: int = field(Int32)
+    security_protocol: int = field(Int16)
+
+
+@struct()
+class DamagedTopic:
+    """Partitions of a topic whose replica on a broker is damaged or short (rule A7)."""
+
+    topic_id: bytes = field(Uuid)
+    partitions: list[int] = field(Array(Int32))
+
+
+@message(versions=(0, 0), flexible_since=0)
+class BrokerRegistered:
+    """A broker has come up. The entry's version in the log is its broker epoch (rule A8)."""
+
+    broker_id: int = field(Int32)
+    incarnation: bytes = field(Uuid)
+    host: str = field(String)
+    rack: str | None = field(String, nullable_since=0, default=None)
+    listeners: list[ListenerEntry] = field(Array(ListenerEntry))
+    damaged: list[DamagedTopic] = field(Array(DamagedTopic))
+    metadata_version: int = field(Int16, default=1)
+    """The highest metadata.version this broker knows."""
+    epoch: int = field(Int64, default=UNREGISTERED)
+    """Set in snapshots only, where the entry's own version is gone."""
+
+
+@message(versions=(0, 0), flexible_since=0)
+class BrokerFenced:
+    """The broker of this epoch may no longer act: it died, hung, or said good-bye (`stopped`)."""
+
+    broker_id: int = field(Int32)
+    epoch: int = field(Int64)
+    stopped: bool = field(Bool)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class BrokerUnfenced:
+    """The broker of this epoch has caught up and acts again."""
+
+    broker_id: int = field(Int32)
+    epoch: int = field(Int64)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class BrokerDraining:
+    """The broker of this epoch is about to stop: it leads nothing new and joins no in-sync set."""
+
+    broker_id: int = field(Int32)
+    epoch: int = field(Int64)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class BrokerUnregistered:
+    """The broker is gone for good."""
+
+    broker_id: int = field(Int32)
+
+
+@struct()
+class ConfigChange:
+    """One option; null takes the setting away."""
+
+    name: str = field(String)
+    value: str | None = field(String, nullable_since=0, default=None)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class TopicCreated:
+    """A topic's id and name are taken. It is invisible until `TopicReady`."""
+
+    topic_id: bytes = field(Uuid)
+    name: str = field(String)
+    configs: list[ConfigChange] = field(Array(ConfigChange))
+
+
+@message(versions=(0, 0), flexible_since=0)
+class TopicReady:
+    """All partitions of a new topic are in the log."""
+
+    topic_id: bytes = field(Uuid)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class TopicDeleted:
+    topic_id: bytes = field(Uuid)
+
+
+@struct()
+class PartitionEntry:
+    """The whole of what the cluster agrees on about one partition."""
+
+    topic_id: bytes = field(Uuid)
+    partition: int = field(Int32)
+    leader: int = field(Int32, default=-1)
+    leader_epoch: int = field(Int32)
+    partition_epoch: int = field(Int32)
+    replicas: list[int] = field(Array(Int32))
+    in_sync: list[int] = field(Array(Int32))
+    eligible: list[int] = field(Array(Int32))
+    """Left the in-sync set while it was below min.insync.replicas, and so hold all that was committed (KIP-966)."""
+    last_known: list[int] = field(Array(Int32))
+    """The last leader, where neither an in-sync nor an eligible replica is left."""
+    adding: list[int] = field(Array(Int32), tag=0)
+    removing: list[int] = field(Array(Int32), tag=1)
+    recovering: bool = field(Bool, tag=2)
+    """The leader was elected uncleanly and has yet to say that it recovered."""
+
+
+@message(versions=(0, 0), flexible_since=0)
+class PartitionsCreated:
+    """New partitions, of one topic or several."""
+
+    partitions: list[PartitionEntry] = field(Array(PartitionEntry))
+
+
+@message(versions=(0, 0), flexible_since=0)
+class PartitionsChanged:
+    """Partitions that have a new leader, in-sync set or replicas; each with a later partition epoch."""
+
+    partitions: list[PartitionEntry] = field(Array(PartitionEntry))
+
+
+@message(versions=(0, 0), flexible_since=0)
+class ConfigsSet:
+    """Options of one resource. `resource_type` is that of Kafka's DescribeConfigs; "" names all brokers."""
+
+    resource_type: int = field(Int8)
+    resource_name: str = field(String)
+    changes: list[ConfigChange] = field(Array(ConfigChange))
+
+
+@message(versions=(0, 0), flexible_since=0)
+class ProducerIdsAllocated:
+    """`count` producer ids from `first` on belong to a broker; no other ever gives them out."""
+
+    broker_id: int = field(Int32)
+    first: int = field(Int64)
+    count: int = field(Int32)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class FeatureLevelSet:
+    """The level at which the cluster uses a feature; `metadata.version` gates what decisions may write."""
+
+    name: str = field(String)
+    level: int = field(Int16)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class ClusterCreated:
+    """The first entry of every log."""
+
+    cluster_id: str = field(String)
+    secret: bytes = field(Bytes)
+    """By which brokers prove themselves to one another."""
+
+
+Body = (
+    BrokerRegistered
+    | BrokerFenced
+    | BrokerUnfenced
+    | BrokerDraining
+    | BrokerUnregistered
+    | TopicCreated
+    | TopicReady
+    | TopicDeleted
+    | PartitionsCreated
+    | PartitionsChanged
+    | ConfigsSet
+    | ProducerIdsAllocated
+    | FeatureLevelSet
+    | ClusterCreated
+)
+
+ENTRY_TYPES: dict[int, type[Body]] = {
+    1: ClusterCreated,
+    2: FeatureLevelSet,
+    3: BrokerRegistered,
+    4: BrokerFenced,
+    5: BrokerUnfenced,
+    6: BrokerDraining,
+    7: BrokerUnregistered,
+    8: TopicCreated,
+    9: TopicReady,
+    10: TopicDeleted,
+    11: PartitionsCreated,
+    12: PartitionsChanged,
+    13: ConfigsSet,
+    14: ProducerIdsAllocated,
+}
+"""Numbers are for ever."""
+_NUMBERS = {kind: number for number, kind in ENTRY_TYPES.items()}
+_VERSION = 0
+_HEADER = bits.Struct(">hhqq")
+
+
+class Entry(NamedTuple):
+    """One decoded entry with the mark of its writer."""
+
+    broker_epoch: int
+    sequence: int
+    body: Body
+
+
+def encode_entry(body: Body, *, broker_epoch: int, sequence: int) -> bytes:
+    """The bytes a coordination engine keeps; at most `ENTRY_LIMIT` of them."""
+    out = bytearray(_HEADER.pack(_NUMBERS[type(body)], _VERSION, broker_epoch, sequence))
+    encoder(type(body), _VERSION)(body, out)
+    assert len(out) <= ENTRY_LIMIT, f"{type(body).__name__} of {len(out)} bytes"
+    return bytes(out)
+
+
+def decode_entry(data: bytes) -> Entry:
+    """UnknownEntry if a newer release wrote it; MalformedMessage if it is damaged."""
+    if len(data) < _HEADER.size:
+        raise MalformedMessage(f"a metadata entry of {len(data)} bytes")
+    number, version, broker_epoch, sequence = _HEADER.unpack_from(data)
+    kind = ENTRY_TYPES.get(number)
+    if kind is None or version > _VERSION:
+        raise UnknownEntry(
+            f"The metadata log holds an entry of type {number}, version {version}, which this release does not know: "
+            "a newer release wrote it. Start that release, or a later one."
+        )
+    body, end = decoder(kind, version)(memoryview(data), _HEADER.size)
+    if end != len(data):
+        raise MalformedMessage(f"{len(data) - end} bytes too many in a metadata entry of type {number}")
+    return Entry(broker_epoch, sequence, body)
