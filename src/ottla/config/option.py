@@ -194,14 +194,13 @@ def one_of(*allowed: str) -> Check:
 
 
 def some_of(*allowed: str) -> Check:
-    """A list of the allowed words, none twice; an empty list passes."""
+    """A list of the allowed words; an empty list passes."""
 
     def check(value: Value) -> str | None:
         words = value if isinstance(value, tuple) else ()
-        for word in words:
-            if word not in allowed:
-                return f"String must be one of: {', '.join(allowed)}"
-        return "values must not be duplicated." if len(set(words)) != len(words) else None
+        if "" in words:
+            return "values must not be empty."
+        return None if set(words) <= set(allowed) else f"String must be one of: {', '.join(allowed)}"
 
     return check
 

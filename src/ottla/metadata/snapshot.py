@@ -1,0 +1,103 @@
+"""The whole state as bytes: the shortest run of entries that makes it again.
+
+`broker/metadata_follow.py` saves one now and then, so that the log can be cut and a newcomer need not read it all.
+"""
+
+from __future__ import annotations
+
+import struct as bits
+from collections.abc import Iterator, Sequence
+
+from ottla.kernel.seams import StoredSnapshot
+from ottla.metadata import entries as log
+from ottla.metadata.state import Metadata, PartitionState, entry_of
+from ottla.schema.codec import MalformedMessage
+
+_SIZE = bits.Struct(">i")
+_WEIGHT_LIMIT = log.ENTRY_LIMIT // 2
+
+
+def take_snapshot(state: Metadata) -> StoredSnapshot:
+    """The state as of its version."""
+    out = bytearray()
+    for body in _bodies(state):
+        data = log.encode_entry(body, broker_epoch=log.UNREGISTERED, sequence=0)
+        out += _SIZE.pack(len(data))
+        out += data
+    return StoredSnapshot(state.version, bytes(out))
+
+
+def load_snapshot(snapshot: StoredSnapshot) -> Metadata:
+    """The state that was taken; MalformedMessage where the bytes are damaged."""
+    state = Metadata()
+    position = 0
+    data = snapshot.body
+    while position < len(data):
+        if position + _SIZE.size > len(data):
+            raise MalformedMessage("a metadata snapshot that ends in the middle of an entry")
+        (size,) = _SIZE.unpack_from(data, position)
+        position += _SIZE.size
+        if not 0 <= size <= len(data) - position:
+            raise MalformedMessage("a metadata snapshot that ends in the middle of an entry")
+        state.apply(snapshot.version, log.decode_entry(data[position : position + size]).body)
+        position += size
+    state.version = snapshot.version
+    return state
+
+
+def split_partitions(partitions: Sequence[PartitionState]) -> Iterator[list[log.PartitionEntry]]:
+    """Runs of partitions that fit into one entry each (rule C4)."""
+    run: list[log.PartitionEntry] = []
+    weight = 0
+    for partition in partitions:
+        lists = (partition.replicas, partition.in_sync, partition.eligible, partition.last_known)
+        own = 64 + 4 * (sum(map(len, lists)) + len(partition.adding) + len(partition.removing))
+        if run and weight + own > _WEIGHT_LIMIT:
+            yield run
+            run, weight = [], 0
+        run.append(entry_of(partition))
+        weight += own
+    if run:
+        yield run
+
+
+def _bodies(state: Metadata) -> Iterator[log.Body]:
+    """In an order in which each can be applied."""
+    yield log.ClusterCreated(cluster_id=state.cluster_id, secret=state.secret)
+    for name in sorted(state.features):
+        yield log.FeatureLevelSet(name=name, level=state.features[name])
+    if state.next_producer_id:
+        yield log.ProducerIdsAllocated(broker_id=state.producer_id_owner, first=state.next_producer_id, count=0)
+    yield from _broker_bodies(state)
+    for topic_id in sorted(state.topics):
+        topic = state.topics[topic_id]
+        configs = [log.ConfigChange(name=name, value=topic.configs[name]) for name in sorted(topic.configs)]
+        yield log.TopicCreated(topic_id=topic_id, name=topic.name, configs=configs)
+        for run in split_partitions(topic.partitions):
+            yield log.PartitionsCreated(partitions=run)
+        if topic.ready:
+            yield log.TopicReady(topic_id=topic_id)
+    for (resource_type, name), configs_of in sorted(state.configs.items()):
+        changes = [log.ConfigChange(name=key, value=configs_of[key]) for key in sorted(configs_of)]
+        yield log.ConfigsSet(resource_type=resource_type, resource_name=name, changes=changes)
+
+
+def _broker_bodies(state: Metadata) -> Iterator[log.Body]:
+    for broker_id in sorted(state.brokers):
+        broker = state.brokers[broker_id]
+        yield log.BrokerRegistered(
+            broker_id=broker_id,
+            incarnation=broker.incarnation,
+            host=broker.host,
+            rack=broker.rack,
+            listeners=[
+                log.ListenerEntry(name=name, host=host, port=port, security_protocol=protocol)
+                for name, host, port, protocol in broker.listeners
+            ],
+            metadata_version=broker.metadata_version,
+            epoch=broker.epoch,
+        )
+        if broker.draining:
+            yield log.BrokerDraining(broker_id=broker_id, epoch=broker.epoch)
+        if broker.fenced:
+            yield log.BrokerFenced(broker_id=broker_id, epoch=broker.epoch)

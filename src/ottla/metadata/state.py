@@ -1,0 +1,384 @@
+"""The cluster as the metadata log tells it: one state, written only by `apply`.
+
+`broker/metadata_follow.py` applies entries in order; everybody else reads. Each topic carries the version of the last
+entry that touched it, by which answers made of it are cached (rule E8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from ottla.metadata import entries as log
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
+ALL_BROKERS = ""
+METADATA_VERSION = "metadata.version"
+
+
+class Listener(NamedTuple):
+    name: str
+    host: str
+    port: int
+    security_protocol: int
+
+
+class BrokerState(NamedTuple):
+    """One registered broker."""
+
+    broker_id: BrokerId
+    epoch: BrokerEpoch
+    incarnation: bytes
+    host: str
+    rack: str | None
+    listeners: tuple[Listener, ...]
+    metadata_version: int
+    fenced: bool
+    draining: bool
+
+    @property
+    def active(self) -> bool:
+        """It may lead and join in-sync sets."""
+        return not self.fenced and not self.draining
+
+    def listener(self, name: str) -> Listener | None:
+        return next((listener for listener in self.listeners if listener.name == name), None)
+
+
+class PartitionState(NamedTuple):
+    """What the cluster agrees on about one partition."""
+
+    topic_id: TopicId
+    partition: int
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    replicas: tuple[BrokerId, ...]
+    in_sync: tuple[BrokerId, ...]
+    eligible: tuple[BrokerId, ...] = ()
+    last_known: tuple[BrokerId, ...] = ()
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
+    recovering: bool = False
+
+    @property
+    def has_leader(self) -> bool:
+        return self.leader != NO_LEADER
+
+
+class Topic:
+    """A topic that exists; `partitions` by index."""
+
+    __slots__ = ("configs", "name", "partitions", "ready", "topic_id", "version")
+
+    def __init__(self, topic_id: TopicId, name: str, configs: dict[str, str], version: int) -> None:
+        self.topic_id = topic_id
+        self.name = name
+        self.configs: Mapping[str, str] = configs
+        self.partitions: tuple[PartitionState, ...] = ()
+        self.ready = False
+        self.version = version
+
+    def __repr__(self) -> str:
+        return f"Topic({self.name!r}, {len(self.partitions)} partitions, version {self.version})"
+
+
+class Changes(NamedTuple):
+    """What was touched since the last `take_changes`: a hint where to look; what is true stands in the state."""
+
+    topics: frozenset[TopicId]
+    brokers: bool
+    configs: frozenset[tuple[int, str]]
+    everything: bool = False
+    """A snapshot was loaded: look at all."""
+
+
+class Metadata:
+    """All that brokers agree on, as of `version`."""
+
+    __slots__ = (
+        "_by_name", "_touched_brokers", "_touched_configs", "_touched_topics", "brokers", "brokers_version",
+        "cluster_id", "configs", "features", "next_producer_id", "producer_id_owner", "secret", "topics", "version",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.cluster_id = ""
+        self.secret = b""
+        self.features: dict[str, int] = {}
+        self.brokers: dict[BrokerId, BrokerState] = {}
+        self.brokers_version = 0
+        """The version of the last entry about brokers."""
+        self.topics: dict[TopicId, Topic] = {}
+        """By id, those that are not ready yet among them."""
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        """Of brokers and groups, by resource type and name; a topic's are in the topic."""
+        self.next_producer_id = 0
+        self.producer_id_owner: BrokerId = NO_LEADER
+        """Who was given the last block."""
+        self._by_name: dict[str, Topic] = {}
+        self._touched_topics: set[TopicId] = set()
+        self._touched_configs: set[tuple[int, str]] = set()
+        self._touched_brokers = False
+
+    # Questions
+
+    def topic(self, name: str) -> Topic | None:
+        """A topic clients may see."""
+        topic = self._by_name.get(name)
+        return topic if topic is not None and topic.ready else None
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        """A topic clients may see."""
+        topic = self.topics.get(TopicId(topic_id))
+        return topic if topic is not None and topic.ready else None
+
+    def name_taken(self, name: str) -> Topic | None:
+        """The topic that has the name, ready or not."""
+        return self._by_name.get(name)
+
+    def topic_names(self) -> Iterator[str]:
+        """Every name that is taken, sorted."""
+        return iter(sorted(self._by_name))
+
+    def visible_topics(self) -> list[Topic]:
+        """By name."""
+        return [self._by_name[name] for name in sorted(self._by_name) if self._by_name[name].ready]
+
+    def partition(self, topic_id: bytes, partition: int) -> PartitionState | None:
+        topic = self.topics.get(TopicId(topic_id))
+        if topic is None or not 0 <= partition < len(topic.partitions):
+            return None
+        return topic.partitions[partition]
+
+    def is_active(self, broker_id: int) -> bool:
+        broker = self.brokers.get(BrokerId(broker_id))
+        return broker is not None and broker.active
+
+    def is_live(self, broker_id: int) -> bool:
+        """Registered and not fenced."""
+        broker = self.brokers.get(BrokerId(broker_id))
+        return broker is not None and not broker.fenced
+
+    def live_brokers(self) -> list[BrokerState]:
+        """By id."""
+        return [self.brokers[broker_id] for broker_id in sorted(self.brokers) if not self.brokers[broker_id].fenced]
+
+    def active_brokers(self) -> list[BrokerState]:
+        """By id."""
+        return [self.brokers[broker_id] for broker_id in sorted(self.brokers) if self.brokers[broker_id].active]
+
+    def caretaker(self) -> BrokerId:
+        """The live broker with the lowest epoch; NO_LEADER where none lives."""
+        live = self.live_brokers()
+        return min(live, key=lambda broker: broker.epoch).broker_id if live else NO_LEADER
+
+    def config(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """The options set for a resource; of a topic, a broker (ALL_BROKERS for all), or a group."""
+        if resource_type == TOPIC_RESOURCE:
+            topic = self._by_name.get(name)
+            return topic.configs if topic is not None else {}
+        return self.configs.get((resource_type, name), {})
+
+    def metadata_version(self) -> int:
+        return self.features.get(METADATA_VERSION, 0)
+
+    # Entries
+
+    def apply(self, version: int, body: log.Body) -> None:
+        """Take in the entry that stands at `version`; entries come in order, each once."""
+        _APPLY[type(body)](self, version, body)
+        self.version = version
+
+    def take_changes(self) -> Changes:
+        """What entries touched since this was called last."""
+        changes = Changes(frozenset(self._touched_topics), self._touched_brokers, frozenset(self._touched_configs))
+        self._touched_topics = set()
+        self._touched_configs = set()
+        self._touched_brokers = False
+        return changes
+
+    def _cluster_created(self, version: int, body: log.ClusterCreated) -> None:
+        self.cluster_id = body.cluster_id
+        self.secret = body.secret
+
+    def _feature_level_set(self, version: int, body: log.FeatureLevelSet) -> None:
+        self.features[body.name] = body.level
+
+    def _broker_registered(self, version: int, body: log.BrokerRegistered) -> None:
+        self._set_broker(
+            version,
+            BrokerState(
+                BrokerId(body.broker_id),
+                BrokerEpoch(version if body.epoch == log.UNREGISTERED else body.epoch),
+                body.incarnation,
+                body.host,
+                body.rack,
+                tuple(Listener(one.name, one.host, one.port, one.security_protocol) for one in body.listeners),
+                body.metadata_version,
+                fenced=False,
+                draining=False,
+            ),
+        )
+
+    def _broker_fenced(self, version: int, body: log.BrokerFenced) -> None:
+        if (broker := self._broker_of(body.broker_id, body.epoch)) is not None:
+            self._set_broker(version, broker._replace(fenced=True))
+
+    def _broker_unfenced(self, version: int, body: log.BrokerUnfenced) -> None:
+        if (broker := self._broker_of(body.broker_id, body.epoch)) is not None:
+            self._set_broker(version, broker._replace(fenced=False))
+
+    def _broker_draining(self, version: int, body: log.BrokerDraining) -> None:
+        if (broker := self._broker_of(body.broker_id, body.epoch)) is not None:
+            self._set_broker(version, broker._replace(draining=True))
+
+    def _broker_unregistered(self, version: int, body: log.BrokerUnregistered) -> None:
+        if self.brokers.pop(BrokerId(body.broker_id), None) is not None:
+            self._broker_touched(version, BrokerId(body.broker_id))
+
+    def _broker_of(self, broker_id: int, epoch: int) -> BrokerState | None:
+        broker = self.brokers.get(BrokerId(broker_id))
+        return broker if broker is not None and broker.epoch == epoch else None
+
+    def _set_broker(self, version: int, broker: BrokerState) -> None:
+        self.brokers[broker.broker_id] = broker
+        self._broker_touched(version, broker.broker_id)
+
+    def _broker_touched(self, version: int, broker_id: BrokerId) -> None:
+        """Answers about topics name replicas that are offline: those of this broker's topics are out of date."""
+        self.brokers_version = version
+        self._touched_brokers = True
+        for topic in self.topics.values():
+            if any(broker_id in partition.replicas for partition in topic.partitions):
+                topic.version = version
+
+    def _topic_created(self, version: int, body: log.TopicCreated) -> None:
+        configs = {change.name: change.value for change in body.configs if change.value is not None}
+        topic = Topic(TopicId(body.topic_id), body.name, configs, version)
+        self.topics[topic.topic_id] = topic
+        self._by_name[topic.name] = topic
+
+    def _topic_ready(self, version: int, body: log.TopicReady) -> None:
+        topic = self.topics[TopicId(body.topic_id)]
+        topic.ready = True
+        self._topic_touched(version, topic)
+
+    def _topic_deleted(self, version: int, body: log.TopicDeleted) -> None:
+        topic = self.topics.pop(TopicId(body.topic_id))
+        if self._by_name.get(topic.name) is topic:
+            del self._by_name[topic.name]
+        self._topic_touched(version, topic)
+
+    def _partitions_created(self, version: int, body: log.PartitionsCreated) -> None:
+        grown: dict[TopicId, list[PartitionState]] = {}
+        for entry in body.partitions:
+            grown.setdefault(TopicId(entry.topic_id), []).append(partition_of(entry))
+        for topic_id, partitions in grown.items():
+            topic = self.topics[topic_id]
+            expected = range(len(topic.partitions), len(topic.partitions) + len(partitions))
+            assert [one.partition for one in partitions] == list(expected), "partitions are created in order"
+            topic.partitions += tuple(partitions)
+            self._topic_touched(version, topic)
+
+    def _partitions_changed(self, version: int, body: log.PartitionsChanged) -> None:
+        changed: dict[TopicId, list[PartitionState]] = {}
+        for entry in body.partitions:
+            changed.setdefault(TopicId(entry.topic_id), []).append(partition_of(entry))
+        for topic_id, partitions in changed.items():
+            topic = self.topics[topic_id]
+            held = list(topic.partitions)
+            for partition in partitions:
+                before = held[partition.partition]
+                assert partition.partition_epoch > before.partition_epoch, "a partition's epoch only grows"
+                assert partition.leader_epoch >= before.leader_epoch, "a leader epoch only grows"
+                held[partition.partition] = partition
+            topic.partitions = tuple(held)
+            self._topic_touched(version, topic)
+
+    def _topic_touched(self, version: int, topic: Topic) -> None:
+        topic.version = version
+        self._touched_topics.add(topic.topic_id)
+
+    def _configs_set(self, version: int, body: log.ConfigsSet) -> None:
+        resource = (body.resource_type, body.resource_name)
+        configs = dict(self.config(*resource))
+        for change in body.changes:
+            if change.value is None:
+                configs.pop(change.name, None)
+            else:
+                configs[change.name] = change.value
+        self._touched_configs.add(resource)
+        if body.resource_type == TOPIC_RESOURCE:
+            if (topic := self._by_name.get(body.resource_name)) is not None:
+                topic.configs = configs
+                self._topic_touched(version, topic)
+        elif configs:
+            self.configs[resource] = configs
+        else:
+            self.configs.pop(resource, None)
+
+    def _producer_ids_allocated(self, version: int, body: log.ProducerIdsAllocated) -> None:
+        self.next_producer_id = body.first + body.count
+        self.producer_id_owner = BrokerId(body.broker_id)
+
+
+_APPLY: dict[type, Callable[[Metadata, int, Any], None]] = {
+    log.ClusterCreated: Metadata._cluster_created,
+    log.FeatureLevelSet: Metadata._feature_level_set,
+    log.BrokerRegistered: Metadata._broker_registered,
+    log.BrokerFenced: Metadata._broker_fenced,
+    log.BrokerUnfenced: Metadata._broker_unfenced,
+    log.BrokerDraining: Metadata._broker_draining,
+    log.BrokerUnregistered: Metadata._broker_unregistered,
+    log.TopicCreated: Metadata._topic_created,
+    log.TopicReady: Metadata._topic_ready,
+    log.TopicDeleted: Metadata._topic_deleted,
+    log.PartitionsCreated: Metadata._partitions_created,
+    log.PartitionsChanged: Metadata._partitions_changed,
+    log.ConfigsSet: Metadata._configs_set,
+    log.ProducerIdsAllocated: Metadata._producer_ids_allocated,
+}
+
+
+def partition_of(entry: log.PartitionEntry) -> PartitionState:
+    """The state an entry gives a partition."""
+    return PartitionState(
+        TopicId(bytes(entry.topic_id)),
+        entry.partition,
+        BrokerId(entry.leader),
+        LeaderEpoch(entry.leader_epoch),
+        PartitionEpoch(entry.partition_epoch),
+        _ids(entry.replicas),
+        _ids(entry.in_sync),
+        _ids(entry.eligible),
+        _ids(entry.last_known),
+        _ids(entry.adding),
+        _ids(entry.removing),
+        entry.recovering,
+    )
+
+
+def entry_of(partition: PartitionState) -> log.PartitionEntry:
+    """The entry that gives a partition this state."""
+    return log.PartitionEntry(
+        topic_id=partition.topic_id,
+        partition=partition.partition,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        replicas=list(partition.replicas),
+        in_sync=list(partition.in_sync),
+        eligible=list(partition.eligible),
+        last_known=list(partition.last_known),
+        adding=list(partition.adding),
+        removing=list(partition.removing),
+        recovering=partition.recovering,
+    )
+
+
+def _ids(numbers: list[int]) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(number) for number in numbers)
