@@ -1,0 +1,222 @@
+"""The API table: for each key its classes, the versions served and announced, and the permission that it takes.
+
+The connection looks up how to read a header here, dispatch the rest. A module of messages is imported at the first
+use of its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from ottla.schema.codec import decoder, encoder
+
+API_VERSIONS_KEY = 18
+
+
+class Operation(IntEnum):
+    """What somebody wants to do to a resource; numbers are those of Kafka's ACLs."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+class Resource(IntEnum):
+    """The kind of a resource; numbers are those of Kafka's ACLs. ANY: the kind that the request names."""
+
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+class Permission(NamedTuple):
+    """What a request must be allowed to do, to each resource of that kind that it names."""
+
+    operation: Operation
+    resource: Resource
+
+
+class Versions(NamedTuple):
+    first: int
+    last: int
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
+
+
+class Api:
+    """One API. `permission` is None where whoever is connected may ask.
+
+    `served` are the versions that a request may have; `announced` is what ApiVersions says of them, as Apache Kafka
+    4.3.1 does. `peers_only` marks APIs that only brokers of the cluster may call.
+    """
+
+    __slots__ = (
+        "_request",
+        "_response",
+        "announced",
+        "flexible_since",
+        "key",
+        "module",
+        "name",
+        "peers_only",
+        "permission",
+        "served",
+    )
+
+    def __init__(
+        self,
+        key: int,
+        name: str,
+        *,
+        permission: Permission | None,
+        served: Versions,
+        flexible_since: int | None,
+        announced: Versions | None = None,
+        peers_only: bool = False,
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.permission = permission
+        self.served = served
+        self.announced = announced or served
+        self.flexible_since = flexible_since
+        self.peers_only = peers_only
+        self.module = "ottla.messages." + "".join("_" + c.lower() if c.isupper() else c for c in name)[1:]
+        self._request: type | None = None
+        self._response: type | None = None
+
+    def __repr__(self) -> str:
+        return f"<Api {self.key} {self.name}>"
+
+    @property
+    def request(self) -> type:
+        """The class of the request."""
+        if self._request is None:
+            self._load()
+        assert self._request is not None
+        return self._request
+
+    @property
+    def response(self) -> type:
+        """The class of the response."""
+        if self._response is None:
+            self._load()
+        assert self._response is not None
+        return self._response
+
+    def _load(self) -> None:
+        module = import_module(self.module)
+        self._request = getattr(module, f"{self.name}Request")
+        self._response = getattr(module, f"{self.name}Response")
+
+    def is_flexible(self, version: int) -> bool:
+        return self.flexible_since is not None and version >= self.flexible_since
+
+    def request_header_version(self, version: int) -> int:
+        """2 where the request is flexible, else 1."""
+        return 2 if self.is_flexible(version) else 1
+
+    def response_header_version(self, version: int) -> int:
+        """1 where the response is flexible, else 0. ApiVersions always answers with 0 (KIP-511)."""
+        return 1 if self.key != API_VERSIONS_KEY and self.is_flexible(version) else 0
+
+    def request_decoder(self, version: int) -> Callable[[memoryview, int], tuple[Any, int]]:
+        return decoder(self.request, version)
+
+    def request_encoder(self, version: int) -> Callable[[Any, bytearray], None]:
+        return encoder(self.request, version)
+
+    def response_decoder(self, version: int) -> Callable[[memoryview, int], tuple[Any, int]]:
+        return decoder(self.response, version)
+
+    def response_encoder(self, version: int) -> Callable[[Any, bytearray], None]:
+        return encoder(self.response, version)
+
+
+def _api(
+    key: int,
+    name: str,
+    served: tuple[int, int],
+    flexible_since: int | None,
+    permission: Permission | None,
+    *,
+    announced: tuple[int, int] | None = None,
+) -> Api:
+    return Api(
+        key,
+        name,
+        permission=permission,
+        served=Versions(*served),
+        flexible_since=flexible_since,
+        announced=None if announced is None else Versions(*announced),
+    )
+
+
+_READ_TOPIC = Permission(Operation.READ, Resource.TOPIC)
+_WRITE_TOPIC = Permission(Operation.WRITE, Resource.TOPIC)
+_DESCRIBE_TOPIC = Permission(Operation.DESCRIBE, Resource.TOPIC)
+_DELETE_TOPIC = Permission(Operation.DELETE, Resource.TOPIC)
+_ALTER_TOPIC = Permission(Operation.ALTER, Resource.TOPIC)
+_READ_GROUP = Permission(Operation.READ, Resource.GROUP)
+_DESCRIBE_GROUP = Permission(Operation.DESCRIBE, Resource.GROUP)
+_DELETE_GROUP = Permission(Operation.DELETE, Resource.GROUP)
+_CREATE_CLUSTER = Permission(Operation.CREATE, Resource.CLUSTER)
+_DESCRIBE_CLUSTER = Permission(Operation.DESCRIBE, Resource.CLUSTER)
+_ALTER_CLUSTER = Permission(Operation.ALTER, Resource.CLUSTER)
+_IDEMPOTENT_WRITE = Permission(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER)
+_DESCRIBE_CONFIGS = Permission(Operation.DESCRIBE_CONFIGS, Resource.ANY)
+_ALTER_CONFIGS = Permission(Operation.ALTER_CONFIGS, Resource.ANY)
+_LIST_CONFIGS = Permission(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
+
+# Produce is announced from 0 on, although 0 to 2 are refused: librdkafka before 2.11.1 turns features off unless it
+# finds exact old versions (KAFKA-18659). InitProducerId 6 is not stable in 4.3.
+_TABLE = (
+    _api(0, "Produce", (3, 13), 9, _WRITE_TOPIC, announced=(0, 13)),
+    _api(1, "Fetch", (4, 18), 12, _READ_TOPIC),
+    _api(2, "ListOffsets", (1, 11), 6, _DESCRIBE_TOPIC),
+    _api(3, "Metadata", (0, 13), 9, _DESCRIBE_TOPIC),
+    _api(8, "OffsetCommit", (2, 10), 8, _READ_GROUP),
+    _api(9, "OffsetFetch", (1, 10), 6, _DESCRIBE_GROUP),
+    _api(10, "FindCoordinator", (0, 6), 3, _DESCRIBE_GROUP),
+    _api(11, "JoinGroup", (0, 9), 6, _READ_GROUP),
+    _api(12, "Heartbeat", (0, 4), 4, _READ_GROUP),
+    _api(13, "LeaveGroup", (0, 5), 4, _READ_GROUP),
+    _api(14, "SyncGroup", (0, 5), 4, _READ_GROUP),
+    _api(15, "DescribeGroups", (0, 6), 5, _DESCRIBE_GROUP),
+    _api(16, "ListGroups", (0, 5), 3, _DESCRIBE_GROUP),
+    _api(API_VERSIONS_KEY, "ApiVersions", (0, 4), 3, None),
+    _api(19, "CreateTopics", (2, 7), 5, _CREATE_CLUSTER),
+    _api(20, "DeleteTopics", (1, 6), 4, _DELETE_TOPIC),
+    _api(21, "DeleteRecords", (0, 2), 2, _DELETE_TOPIC),
+    _api(22, "InitProducerId", (0, 6), 2, _IDEMPOTENT_WRITE, announced=(0, 5)),
+    _api(23, "OffsetForLeaderEpoch", (2, 4), 4, _DESCRIBE_TOPIC),
+    _api(32, "DescribeConfigs", (1, 4), 4, _DESCRIBE_CONFIGS),
+    _api(33, "AlterConfigs", (0, 2), 2, _ALTER_CONFIGS),
+    _api(35, "DescribeLogDirs", (1, 5), 2, _DESCRIBE_CLUSTER),
+    _api(37, "CreatePartitions", (0, 3), 2, _ALTER_TOPIC),
+    _api(42, "DeleteGroups", (0, 2), 2, _DELETE_GROUP),
+    _api(43, "ElectLeaders", (0, 2), 2, _ALTER_CLUSTER),
+    _api(44, "IncrementalAlterConfigs", (0, 1), 1, _ALTER_CONFIGS),
+    _api(47, "OffsetDelete", (0, 0), None, _DELETE_GROUP),
+    _api(55, "DescribeQuorum", (0, 2), 0, _DESCRIBE_CLUSTER),
+    _api(60, "DescribeCluster", (0, 2), 0, None),
+    _api(61, "DescribeProducers", (0, 0), 0, _READ_TOPIC),
+    _api(74, "ListConfigResources", (0, 1), 0, _LIST_CONFIGS),
+    _api(75, "DescribeTopicPartitions", (0, 0), 0, _DESCRIBE_TOPIC),
+)
+
+APIS: dict[int, Api] = {api.key: api for api in _TABLE}
+"""Every API that the broker knows, by key."""
