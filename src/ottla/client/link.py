@@ -5,16 +5,17 @@ The faces feed it: `blocking.Connection` and `aio.AsyncConnection`.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
+import ottla
 from ottla.client.errors import ProtocolViolation, UnsupportedVersion
 from ottla.client.model import MAX_RESPONSE_BYTES
+from ottla.messages.api_versions import ApiVersionsRequest
 from ottla.schema.codec import MalformedMessage, decoder, encoder
-
-if TYPE_CHECKING:
-    from ottla.wire.apis import Api
+from ottla.schema.message import schema_of
 
 _LENGTH = Struct(">i")
 _HEADER = Struct(">ihhih")
@@ -22,6 +23,76 @@ _FIRST_READ = 1 << 20
 _API_VERSIONS = 18
 _UNSUPPORTED_VERSION = 35
 _TAGS_AT_MOST = 1000
+_KEYS = {
+    "Produce": 0,
+    "Fetch": 1,
+    "ListOffsets": 2,
+    "Metadata": 3,
+    "OffsetCommit": 8,
+    "OffsetFetch": 9,
+    "FindCoordinator": 10,
+    "JoinGroup": 11,
+    "Heartbeat": 12,
+    "LeaveGroup": 13,
+    "SyncGroup": 14,
+    "DescribeGroups": 15,
+    "ListGroups": 16,
+    "ApiVersions": 18,
+    "CreateTopics": 19,
+    "DeleteTopics": 20,
+    "DeleteRecords": 21,
+    "InitProducerId": 22,
+    "OffsetForLeaderEpoch": 23,
+    "DescribeConfigs": 32,
+    "AlterConfigs": 33,
+    "DescribeLogDirs": 35,
+    "CreatePartitions": 37,
+    "DeleteGroups": 42,
+    "ElectLeaders": 43,
+    "IncrementalAlterConfigs": 44,
+    "OffsetDelete": 47,
+    "DescribeQuorum": 55,
+    "DescribeCluster": 60,
+    "DescribeProducers": 61,
+    "ListConfigResources": 74,
+    "DescribeTopicPartitions": 75,
+}
+_REQUEST = "Request"
+
+
+class Api(NamedTuple):
+    """An API as its request class declares it."""
+
+    key: int
+    name: str
+    versions: tuple[int, int]
+    flexible_since: int | None
+
+
+_apis: dict[type[Any], Api] = {}
+
+
+def api_of(request: type[Any]) -> Api:
+    """The API of a request class; TypeError for a class that is none."""
+    known = _apis.get(request)
+    if known is None:
+        name = request.__name__.removesuffix(_REQUEST)
+        schema = schema_of(request)
+        if name not in _KEYS or schema.versions is None:
+            raise TypeError(f"{request.__name__} is not a request that this client sends")
+        known = _apis[request] = Api(_KEYS[name], name, schema.versions, schema.flexible_since)
+    return known
+
+
+def response_of(request: type[Any]) -> type[Any]:
+    """The class of the answer: it stands beside the request's."""
+    found: type[Any] = getattr(sys.modules[request.__module__], request.__name__.removesuffix(_REQUEST) + "Response")
+    return found
+
+
+def api_versions_request() -> ApiVersionsRequest:
+    """The first request on every connection."""
+    return ApiVersionsRequest(client_software_name="ottla", client_software_version=ottla.__version__)
 
 
 class Inbox:
