@@ -1,7 +1,6 @@
 """The blocking face: sockets under the client's stories. Start with `Cluster`; `Connection` is the lowest level.
 
-`Admin`, `Producer` and `Consumer` are in `blocking_admin`, `blocking_producer`, `blocking_consumer` and reachable
-from here too.
+`Admin`, `Producer` and `Consumer` are in `blocking_admin`, `blocking_producer` and `blocking_consumer`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ottla.client import offsets, transfer
 from ottla.client.asks import Ask, AskAll, Pause, VersionsOf, Wish
@@ -43,24 +42,8 @@ from ottla.client.transport import PLAINTEXT, Security
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
-if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin as Admin
-    from ottla.client.blocking_consumer import Consumer as Consumer
-    from ottla.client.blocking_producer import Producer as Producer
-
 R = TypeVar("R")
 T = TypeVar("T")
-
-_HOMES = {"Admin": "blocking_admin", "Producer": "blocking_producer", "Consumer": "blocking_consumer"}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'ottla.client.blocking' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"ottla.client.{home}"), name)
 
 
 def now_ms() -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.model import Broker, PartitionView, TopicView
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -74,8 +74,9 @@ class MetadataCache:
         view = self.topics.get(topic)
         return view.topic_id if view is not None else NO_TOPIC_ID
 
-    def hint(self, topic: str, partition: int, leader: int, epoch: int, endpoints: Iterable[Broker]) -> None:
+    def hint(self, place: TopicPartition, leader: int, epoch: int, endpoints: Iterable[Broker]) -> None:
         """A Produce or Fetch answer named the current leader (KIP-951): no Metadata round trip needed."""
+        topic, partition = place
         view = self.topics.get(topic)
         known = view.partitions.get(partition) if view is not None else None
         if view is None or known is None or leader < 0 or epoch <= known.leader_epoch:

@@ -54,7 +54,7 @@ class Broker(NamedTuple):
 class PartitionView(NamedTuple):
     """One partition as the metadata shows it; leader -1 where there is none."""
 
-    index: int
+    partition: int
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]

@@ -201,9 +201,7 @@ async def committed_offsets_each(
             ]
             of_group = OffsetFetchRequestGroup(group_id=group, topics=None if wanted is None else topics or [])
             return OffsetFetchRequest(groups=[of_group], require_stable=require_stable)
-        old = wanted and [
-            OffsetFetchRequestTopic(name=name, partition_indexes=parts) for name, parts in wanted.items()
-        ]
+        old = wanted and [OffsetFetchRequestTopic(name=name, partition_indexes=parts) for name, parts in wanted.items()]
         return OffsetFetchRequest(
             group_id=group, topics=None if wanted is None else old or [], require_stable=require_stable
         )
@@ -237,9 +235,7 @@ async def committed_offsets(
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, CommittedOffset]:
     """As `committed_offsets_each`; partitions without a commit are left out, the first error is raised."""
-    found = await committed_offsets_each(
-        plan, group, partitions, require_stable=require_stable, timeout_ms=timeout_ms
-    )
+    found = await committed_offsets_each(plan, group, partitions, require_stable=require_stable, timeout_ms=timeout_ms)
     return {partition: offset for partition, offset in raise_first(found).items() if offset.offset >= 0}
 
 

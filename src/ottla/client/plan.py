@@ -89,9 +89,7 @@ class Attempts:
 class ClusterPlan:
     """One cluster as one client sees it."""
 
-    def __init__(
-        self, bootstrap: str | Sequence[str], settings: ClientSettings, now_ms: Callable[[], float]
-    ) -> None:
+    def __init__(self, bootstrap: str | Sequence[str], settings: ClientSettings, now_ms: Callable[[], float]) -> None:
         self.bootstrap = parse_bootstrap(bootstrap)
         self.settings = settings
         self.now_ms = now_ms

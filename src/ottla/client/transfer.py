@@ -21,6 +21,7 @@ from ottla.client.model import (
 )
 from ottla.client.plan import TRANSACTION, ClusterPlan
 from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicPartition
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.messages.produce import (
@@ -201,7 +202,9 @@ def read_fetch(
             code = known_code(data.error_code)
             if code in MOVED:
                 leader = data.current_leader
-                note_leader(plan, topic, partition, leader.leader_id, leader.leader_epoch, endpoints(response))
+                note_leader(
+                    plan, TopicPartition(topic, partition), leader.leader_id, leader.leader_epoch, endpoints(response)
+                )
                 return code, None
             return code, fetched(topic, offset, data)
     return ErrorCode.UNKNOWN_SERVER_ERROR, None
@@ -212,13 +215,13 @@ def endpoints(response: FetchResponse | ProduceResponse) -> list[Broker]:
 
 
 def note_leader(
-    plan: ClusterPlan, topic: str, partition: int, leader: int, epoch: int, brokers: Iterable[Broker]
+    plan: ClusterPlan, partition: TopicPartition, leader: int, epoch: int, brokers: Iterable[Broker]
 ) -> None:
     """An answer said that the partition moved: go where it points, else ask for metadata."""
     if leader >= 0:
-        plan.metadata.hint(topic, partition, leader, epoch, brokers)
+        plan.metadata.hint(partition, leader, epoch, brokers)
     else:
-        plan.metadata.doubt(topic)
+        plan.metadata.doubt(partition.topic)
 
 
 async def produce(
@@ -316,7 +319,7 @@ def read_produced(
         return Produced(part.base_offset, part.log_append_time_ms, part.log_start_offset)
     if code in MOVED:
         leader = part.current_leader
-        note_leader(plan, topic, part.index, leader.leader_id, leader.leader_epoch, endpoints(response))
+        note_leader(plan, TopicPartition(topic, part.index), leader.leader_id, leader.leader_epoch, endpoints(response))
     details = "; ".join(
         f"record {each.batch_index}: {each.batch_index_error_message or code.message}" for each in part.record_errors
     )
@@ -357,9 +360,7 @@ async def init_producer_id(
                 transactional_id, ask, lambda answer: answer.error_code, kind=TRANSACTION
             )
         else:
-            response = await plan.ask_any(
-                InitProducerIdRequest, InitProducerIdResponse, build, min_version=least
-            )
+            response = await plan.ask_any(InitProducerIdRequest, InitProducerIdResponse, build, min_version=least)
         if not response.error_code:
             return ProducerIdentity(response.producer_id, response.producer_epoch)
         await attempts.after(refused(response.error_code, "getting a producer id"))

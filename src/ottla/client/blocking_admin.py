@@ -1,0 +1,154 @@
+"""The blocking face of administration: topics, configurations, groups, over a `Cluster`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeVar
+
+from ottla.client import admin, group_admin, offsets
+from ottla.client.admin import ConfigOperation, NewTopic, Resource
+from ottla.client.blocking import Cluster
+from ottla.client.errors import ClientError
+from ottla.client.model import Broker, ClientSettings, CommittedOffset, IsolationLevel, OffsetAtTime, TopicView
+from ottla.client.transport import PLAINTEXT, Security
+from ottla.kernel.errors import ApiError
+from ottla.kernel.ids import TopicPartition
+from ottla.messages.create_topics import CreatableTopicResult
+from ottla.messages.describe_cluster import DescribeClusterResponse
+from ottla.messages.describe_configs import DescribeConfigsResourceResult
+from ottla.messages.describe_groups import DescribedGroup
+from ottla.messages.describe_log_dirs import DescribeLogDirsResult
+from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
+from ottla.messages.list_groups import ListedGroup
+
+K = TypeVar("K")
+
+
+class Admin:
+    """Administers a cluster. Calls on several resources return an `ApiError` in place of each that failed."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] = "localhost:9092",
+        *,
+        settings: ClientSettings | None = None,
+        security: Security = PLAINTEXT,
+        cluster: Cluster | None = None,
+    ) -> None:
+        """`cluster` shares the connections of one that exists."""
+        self.cluster = cluster or Cluster(bootstrap, settings=settings, security=security)
+
+    def __enter__(self) -> Admin:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.cluster.close()
+
+    def create_topics(
+        self, topics: Collection[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, CreatableTopicResult | ApiError]:
+        return self.cluster.run(admin.create_topics(self.cluster.plan, topics, validate_only=validate_only))
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+    ) -> CreatableTopicResult:
+        """Create one topic, or raise."""
+        result = self.create_topics([NewTopic(name, partitions, replication_factor, configs or {})])[name]
+        if isinstance(result, ApiError):
+            raise result
+        return result
+
+    def delete_topics(
+        self, names: Collection[str] = (), *, ids: Collection[bytes] = ()
+    ) -> dict[str | bytes, ApiError | None]:
+        return self.cluster.run(admin.delete_topics(self.cluster.plan, names, ids=ids))
+
+    def create_partitions(
+        self, counts: Mapping[str, int], assignments: Mapping[str, Sequence[Sequence[int]]] | None = None
+    ) -> dict[str, ApiError | None]:
+        return self.cluster.run(admin.create_partitions(self.cluster.plan, counts, assignments=assignments))
+
+    def list_topics(self) -> dict[str, TopicView]:
+        return self.cluster.topics()
+
+    def describe_topics(self, names: Collection[str]) -> dict[str, DescribeTopicPartitionsResponseTopic | ApiError]:
+        return self.cluster.run(admin.describe_topics(self.cluster.plan, names))
+
+    def describe_cluster(self) -> DescribeClusterResponse:
+        return self.cluster.run(admin.describe_cluster(self.cluster.plan))
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | Exception]:
+        """Delete all below each offset (-1: everything visible); the new first offsets, or what went wrong."""
+        return self.cluster.run(admin.delete_records(self.cluster.plan, before))
+
+    def describe_configs(
+        self,
+        resources: Collection[Resource],
+        *,
+        keys: Collection[str] | None = None,
+        synonyms: bool = False,
+        documentation: bool = False,
+    ) -> dict[Resource, list[DescribeConfigsResourceResult] | ApiError]:
+        story = admin.describe_configs(
+            self.cluster.plan, resources, keys=keys, synonyms=synonyms, documentation=documentation
+        )
+        return self.cluster.run(story)
+
+    def alter_configs(
+        self,
+        changes: Mapping[Resource, Collection[tuple[str, ConfigOperation, str | None]]],
+        *,
+        validate_only: bool = False,
+    ) -> dict[Resource, ApiError | None]:
+        return self.cluster.run(admin.alter_configs(self.cluster.plan, changes, validate_only=validate_only))
+
+    def describe_log_dirs(
+        self, brokers: Collection[Broker] | None = None, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[int, list[DescribeLogDirsResult] | Exception]:
+        asked = self.cluster.brokers().values() if brokers is None else brokers
+        return self.cluster.run(admin.describe_log_dirs(self.cluster.plan, list(asked), partitions))
+
+    def api_versions(
+        self, brokers: Collection[Broker] | None = None
+    ) -> dict[int, dict[int, tuple[int, int]] | ClientError]:
+        asked = self.cluster.brokers().values() if brokers is None else brokers
+        return self.cluster.run(admin.api_versions(self.cluster.plan, list(asked)))
+
+    def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
+        return self.cluster.run(group_admin.list_groups(self.cluster.plan, states=states, types=types))
+
+    def describe_groups(self, groups: Collection[str]) -> dict[str, DescribedGroup | ApiError]:
+        return self.cluster.run(group_admin.describe_groups(self.cluster.plan, groups))
+
+    def delete_groups(self, groups: Collection[str]) -> dict[str, ApiError | None]:
+        return self.cluster.run(group_admin.delete_groups(self.cluster.plan, groups))
+
+    def delete_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ApiError | None]:
+        return self.cluster.run(group_admin.delete_offsets(self.cluster.plan, group, partitions))
+
+    def committed_offsets(
+        self, group: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        return self.cluster.committed_offsets(group, partitions)
+
+    def commit_offsets(
+        self, group: str, committed: Mapping[TopicPartition, CommittedOffset]
+    ) -> dict[TopicPartition, ApiError | None]:
+        return self.cluster.run(offsets.commit_offsets(self.cluster.plan, group, committed))
+
+    def list_offsets(
+        self,
+        specs: Mapping[TopicPartition, int],
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, OffsetAtTime | Exception]:
+        """For each partition the offset at its spec, or what went wrong."""
+        return self.cluster.run(offsets.list_offsets_each(self.cluster.plan, specs, isolation_level))
