@@ -75,7 +75,7 @@ def fetch(folder: Path, wanted: JarSet) -> int:
 
 
 def pom(wanted: JarSet) -> str:
-    """A project that does nothing but depend on the wanted artifacts."""
+    """A project that does nothing but depend on the wanted artifacts, in these versions for their neighbours too."""
     rows = []
     for artifact in wanted.artifacts:
         group, name, version = artifact.split(":")
@@ -85,6 +85,7 @@ def pom(wanted: JarSet) -> str:
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         "<groupId>ottla</groupId><artifactId>jars</artifactId><version>1</version>"
+        f"<dependencyManagement><dependencies>{''.join(rows)}</dependencies></dependencyManagement>"
         f"<dependencies>{''.join(rows)}</dependencies></project>\n"
     )
 

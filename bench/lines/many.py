@@ -1,0 +1,78 @@
+"""Many partitions and many connections, each beside its own run with one."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from bench.lines import Figure, Figures, Line
+from bench.rig import Rig
+
+PARTITIONS = 1_000
+CONNECTIONS = 500
+RECORDS = 1_000_000
+_topics: dict[str, str] = {}
+_open = ExitStack()
+
+
+def make_partitions(rig: Rig, contestant: str) -> None:
+    """A topic of many partitions, written and read once."""
+    if contestant in _topics:
+        return
+    _topics[contestant] = _open.enter_context(rig.topic(contestant, PARTITIONS))
+    produce_to_partitions(rig, contestant)
+    consume_from_partitions(rig, contestant)
+
+
+def produce_to_partitions(rig: Rig, contestant: str) -> Figures:
+    """Records go round all partitions, twenty to each in turn."""
+    return rig.drive(
+        contestant, "produce", topic=_topics[contestant], records=rig.sized(RECORDS), warmup=20 * PARTITIONS,
+        partitions=PARTITIONS, run=20, batch=0, acks="1",
+    )  # fmt: skip
+
+
+def consume_from_partitions(rig: Rig, contestant: str) -> Figures:
+    """All partitions by one consumer, from their beginnings; the clock starts after the first tenth."""
+    records = rig.sized(RECORDS)
+    return rig.drive(
+        contestant, "consume", topic=_topics[contestant], records=records, warmup=records // 10, partitions=PARTITIONS
+    )
+
+
+def finish(rig: Rig) -> None:
+    """Delete the topics."""
+    _open.close()
+    _topics.clear()
+
+
+def crowd(rig: Rig, contestant: str) -> Figures:
+    """All connections produce at once, each a client of its own."""
+    with rig.topic(contestant) as topic:
+        return rig.drive(
+            contestant, "crowd", topic=topic, records=rig.sized(200_000), connections=CONNECTIONS, batch=50, acks="1"
+        )
+
+
+def idle(rig: Rig, contestant: str) -> Figures:
+    """One connection produces, the others are open and silent."""
+    with rig.topic(contestant) as topic:
+        return rig.drive(
+            contestant, "produce", topic=topic, records=rig.sized(1_000_000), warmup=rig.sized(100_000), batch=50,
+            acks="1", idle=CONNECTIONS - 1,
+        )  # fmt: skip
+
+
+def line(name: str, title: str, measure: object, **more: object) -> Line:
+    figures = (
+        Figure("records_per_second", title, "records/s"),
+        Figure("broker_cpu_per_million", "broker CPU per million", "s", more_is_better=False),
+    )
+    return Line(name, figures, measure, order=60, **more)  # type: ignore[arg-type]
+
+
+LINES = [
+    line("partitions-produce", "produce to 1,000 partitions", produce_to_partitions, warm=make_partitions),
+    line("partitions-read", "consume 1,000 partitions", consume_from_partitions, warm=make_partitions, finish=finish),
+    line("connections-active", "500 connections produce", crowd, warm=lambda rig, who: crowd(rig, who) and None),
+    line("connections-idle", "1 of 500 connections produces", idle, warm=lambda rig, who: idle(rig, who) and None),
+]

@@ -1,0 +1,107 @@
+"""`make bench`: races this broker against Apache Kafka in one run, run about, and writes down what came out.
+
+Each line is warmed up on both sides, then measured A B A B; medians are compared. Options: `--quick` (a fifth of the
+records, three rounds), `--only PART` (lines whose name contains PART; again for more), `--rounds N`, `--list`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from bench.brokers import ROOT
+from bench.lines import Line, all_lines
+from bench.report import Outcome, Race, machine_facts, print_outcome, print_summary, save_results, write_performance
+from bench.rig import Rig, librdkafka_version
+
+QUICK_ROUNDS = 3
+
+
+def main() -> int:
+    """Run the race; 1 where a line could not be run."""
+    options = parse_options()
+    lines = [line for line in all_lines() if not options.only or any(part in line.name for part in options.only)]
+    if options.list or not lines:
+        print("\n".join(line.name for line in all_lines()))
+        return 0 if options.list else 2
+    (ROOT / ".cache" / "bench").mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="race-", dir=options.folder))
+    rig = Rig(folder, quick=options.quick)
+    race = Race(machine_facts(folder) | {"librdkafka": librdkafka_version(), "quick": options.quick})
+    print(f"librdkafka {librdkafka_version()}, data in {folder}")
+    try:
+        for line in lines:
+            rounds = options.rounds or (QUICK_ROUNDS if options.quick else line.rounds)
+            race.outcomes.append(measure(rig, line, rounds))
+            print_outcome(race.outcomes[-1])
+        race.brokers = broker_facts(rig)
+    finally:
+        rig.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    print_summary(race)
+    print(f"raw runs: {save_results(race)}")
+    if not options.quick and not options.only:
+        print(f"written: {write_performance(race)}")
+    return 1 if any(outcome.fault for outcome in race.outcomes) else 0
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a fifth of the records, three rounds")
+    parser.add_argument("--only", action="append", metavar="PART", help="lines whose name contains PART")
+    parser.add_argument("--rounds", type=int, help="runs of each side")
+    parser.add_argument("--list", action="store_true", help="the names of all lines")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "bench", help="where the brokers keep data")
+    return parser.parse_args()
+
+
+def measure(rig: Rig, line: Line, rounds: int) -> Outcome:
+    """Warm both sides up, then let them run by turns. A line that fails is reported and the race goes on."""
+    outcome = Outcome(line)
+    show(f"{line.name}: warm-up")
+    try:
+        for contestant in line.contestants:
+            if line.warm is not None:
+                line.warm(rig, contestant)
+        for number in range(rounds):
+            for contestant in line.contestants:
+                show(f"{line.name}: {contestant} {number + 1} of {rounds}")
+                run = line.measure(rig, contestant)
+                outcome.runs[contestant].append(run | {"at": time.time()})
+        for figure in line.figures:
+            ours, theirs = (median(outcome.values(name, figure.key)) for name in line.contestants)
+            outcome.ratios[figure.key] = ours / theirs if theirs else float("nan")
+    except (RuntimeError, OSError, KeyError) as fault:
+        outcome.fault = f"{type(fault).__name__}: {fault}"
+    show("")
+    if line.finish is not None:
+        line.finish(rig)
+    return outcome
+
+
+def broker_facts(rig: Rig) -> dict[str, dict[str, object]]:
+    """Memory after the last run, and how each broker was started."""
+    return {
+        name: {
+            "resident_mb": broker.resident_mb(),
+            "peak_resident_mb": broker.resident_mb("VmHWM"),
+            "cpu_seconds": broker.cpu_seconds(),
+            "configuration": broker.configuration(),
+        }
+        for name, broker in rig.brokers.items()
+    }
+
+
+def show(text: str) -> None:
+    """What is going on now, on a terminal only."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

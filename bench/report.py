@@ -1,0 +1,229 @@
+"""How the race is told: the table with its bars, the raw runs as JSON, docs/reference/performance.md."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import subprocess
+import time
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+
+from bench.brokers import ROOT
+from bench.lines import Figure, Line
+
+BAR = 24
+WIDEST = 8.0
+"""The bar is drawn on a logarithmic scale from 1/8 to 8 times; its middle is even."""
+
+
+@dataclass
+class Outcome:
+    """What one line measured."""
+
+    line: Line
+    runs: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    ratios: dict[str, float] = field(default_factory=dict)
+    fault: str = ""
+
+    def __post_init__(self) -> None:
+        self.runs = {name: [] for name in self.line.contestants}
+
+    def values(self, contestant: str, key: str) -> list[float]:
+        """One figure of every run of one side."""
+        return [run[key] for run in self.runs[contestant]]
+
+
+@dataclass
+class Race:
+    """The whole run."""
+
+    facts: dict[str, object]
+    outcomes: list[Outcome] = field(default_factory=list)
+    brokers: dict[str, dict[str, object]] = field(default_factory=dict)
+
+
+def machine_facts(folder: Path) -> dict[str, object]:
+    """What a reader needs to judge the figures."""
+    cpu = next(
+        (
+            row.partition(":")[2].strip()
+            for row in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in row
+        ),
+        platform.machine(),
+    )
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        "kernel": platform.release(),
+        "file_system": said("stat", "-f", "-c", "%T", str(folder)),
+        "python": platform.python_version(),
+        "java": said("java", "-version").splitlines()[0] if said("java", "-version") else "none",
+        "ottla": version("ottla"),
+        "commit": said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"),
+        "kafka": "4.3.1",
+    }
+
+
+def said(*command: str) -> str:
+    """What a program prints, or nothing where it is not there."""
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return (result.stdout or result.stderr).strip()
+
+
+def amount(value: float) -> str:
+    """A number in the digits that mean something."""
+    if not math.isfinite(value):
+        return "-"
+    for limit, divisor, letter in ((1e6, 1e6, " M"), (1e4, 1e3, " k")):
+        if abs(value) >= limit:
+            return f"{value / divisor:.{2 if divisor == 1e6 else 1}f}{letter}"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def spread(values: list[float]) -> str:
+    """Half the distance of the extremes, in per cent of the median."""
+    middle = median(values)
+    return f"±{(max(values) - min(values)) / 2 / middle * 100:.0f}%" if middle else "-"
+
+
+def bar(ratio: float, more_is_better: bool) -> str:
+    """How far ahead we are: to the right of the mark ahead, to the left behind."""
+    if not (math.isfinite(ratio) and ratio > 0):
+        return " " * BAR + "|"
+    gain = ratio if more_is_better else 1 / ratio
+    half = BAR // 2
+    length = min(half, round(abs(math.log(gain) / math.log(WIDEST)) * half))
+    if gain >= 1:
+        return " " * half + "|" + "█" * length + " " * (half - length)
+    return " " * (half - length) + "▒" * length + "|" + " " * half
+
+
+def wish(figure: Figure) -> str:
+    """The wanted ratio."""
+    if figure.at_least is not None:
+        return f"≥ {figure.at_least:g}"
+    return f"≤ {figure.at_most:g}" if figure.at_most is not None else ""
+
+
+def rows(outcome: Outcome) -> list[tuple[str, ...]]:
+    """The figures of one line: title, ours, theirs, ratio, wanted, verdict, bar."""
+    if outcome.fault:
+        return [(outcome.line.name, "", "", "", "", "failed", outcome.fault)]
+    found: list[tuple[str, ...]] = []
+    for figure in outcome.line.figures:
+        ours, theirs = (outcome.values(name, figure.key) for name in outcome.line.contestants)
+        ratio = outcome.ratios[figure.key]
+        reached = figure.reached(ratio)
+        found.append(
+            (
+                figure.title,
+                f"{amount(median(ours))} {spread(ours)}",
+                f"{amount(median(theirs))} {spread(theirs)}",
+                f"{ratio:.2f}" + ("" if figure.more_is_better else " (less is better)"),
+                wish(figure),
+                "" if reached is None else "yes" if reached else "no",
+                bar(ratio, figure.more_is_better),
+            )
+        )
+    return found
+
+
+HEAD = ("", "ours", "theirs", "ratio", "wanted", "reached", f"1/{WIDEST:g}".ljust(BAR // 2) + f"|{WIDEST:g}x".rjust(9))
+WIDTHS = (38, 16, 16, 23, 7, 7, 0)
+
+
+def table(lines: list[tuple[str, ...]]) -> str:
+    """Aligned for a terminal."""
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, WIDTHS, strict=True)).rstrip() for row in lines
+    )
+
+
+def print_outcome(outcome: Outcome) -> None:
+    """One line, as soon as it is measured."""
+    print(table(rows(outcome)), flush=True)
+
+
+def print_summary(race: Race) -> None:
+    """The whole table, then memory."""
+    print("\n" + table([HEAD, *(row for outcome in race.outcomes for row in rows(outcome))]))
+    for name, facts in race.brokers.items():
+        resident, peak = facts["resident_mb"], facts["peak_resident_mb"]
+        print(f"{name}: {resident:.0f} MB resident after the last run, {peak:.0f} at most")
+    missed = [row[0] for outcome in race.outcomes for row in rows(outcome) if row[5] in {"no", "failed"}]
+    print("every wanted ratio was reached" if not missed else "not reached: " + "; ".join(missed))
+
+
+def save_results(race: Race) -> Path:
+    """Every run, the configurations and the machine, as JSON."""
+    folder = ROOT / "bench" / "results"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.json"
+    lines = [
+        {
+            "name": outcome.line.name,
+            "contestants": outcome.line.contestants,
+            "figures": [asdict(figure) for figure in outcome.line.figures],
+            "ratios": outcome.ratios,
+            "runs": outcome.runs,
+            "fault": outcome.fault,
+        }
+        for outcome in race.outcomes
+    ]
+    path.write_text(json.dumps({"facts": race.facts, "brokers": race.brokers, "lines": lines}, indent=1) + "\n")
+    return path
+
+
+INTRODUCTION = """\
+# Performance: the race against Apache Kafka
+
+Written by `make bench`. Both brokers ran on the same machine in the same run, by turns (ours, theirs, ours, …), after a
+warm-up that is not counted; each figure is the median of its runs, ± half the distance of the extremes. Both kept their
+data on the same file system; what a run left unwritten was written out before the next began. Other lines of work share
+such machines, so read ratios, not speeds.
+
+**What is compared.** The client is `bench/driver.c` over librdkafka {librdkafka}, the same against both: records of
+200 bytes, uncompressed, one partition and one connection unless the line says otherwise. Batches of "1MB" are as many
+records as fit into 1,000,000 bytes. Produce is timed from the first send to the last delivery report. Apache Kafka
+{kafka} is one KRaft node with the configuration it ships and 1 GiB of heap; ours is `ottla start` as it is.
+
+**Not the same promise.** At `acks=all` our answer leaves after `fdatasync`: the record is on the disk. Apache Kafka's
+answer leaves when the record is in the page cache, and a power cut can take it back. At `acks=1` neither waits for the
+disk.
+"""
+
+
+def write_performance(race: Race) -> Path:
+    """docs/reference/performance.md, from this run."""
+    path = ROOT / "docs" / "reference" / "performance.md"
+    text = [INTRODUCTION.format(**race.facts)]
+    text.append(
+        "Machine: " + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in race.facts.items()) + ".\n"
+    )
+    text.append("| | ours | theirs | ratio | wanted | reached | |\n|---|--:|--:|--:|--:|---|---|")
+    text += [
+        "| " + " | ".join((*row[:6], f"`{row[6].replace('|', '¦')}`")) + " |"
+        for outcome in race.outcomes
+        for row in rows(outcome)
+    ]
+    text.append(f"\nBars: logarithmic from 1/{WIDEST:g} to {WIDEST:g} times; right of the mark ours is ahead.\n")
+    text.append("| after the last run | resident memory | at most |\n|---|--:|--:|")
+    text += [
+        f"| {name} | {facts['resident_mb']:.0f} MB | {facts['peak_resident_mb']:.0f} MB |"
+        for name, facts in race.brokers.items()
+    ]
+    text.append("\nThe raw runs and both configurations are in `bench/results/`.\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(text))
+    return path
