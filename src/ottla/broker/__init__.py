@@ -1,0 +1,1 @@
+"""The broker without a socket: metadata, partitions, waits, sessions, and one story per request."""

@@ -1,0 +1,1 @@
+"""Metrics: declared once, counted as plain integers, rendered when somebody asks."""

@@ -1,0 +1,1 @@
+"""Replication machines: what a leader may call committed. Pure; driven by broker/partition.py."""

@@ -1,0 +1,225 @@
+"""Drives stories: one frame in, one request decoded, one handler started, one answer put in its place.
+
+Comes from wire/connection.py; next door is the handler of the request's API in broker/handlers. A handler's own bug
+costs one request: it is answered UNKNOWN_SERVER_ERROR, counted, and logged once (rule F).
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from struct import Struct
+from struct import error as StructError
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.refusals import refusal
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.story import Slot
+from ottla.schema.codec import MalformedMessage, decoder, encoder
+from ottla.wire.apis import APIS, Api
+from ottla.wire.connection import Exchange, Part, ServerConnection
+from ottla.wire.hot import decode_fetch, decode_produce
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+PRODUCE, FETCH, JOIN_GROUP, SYNC_GROUP, API_VERSIONS = 0, 1, 11, 14, 18
+_BLOCKING = frozenset({FETCH, JOIN_GROUP, SYNC_GROUP})
+"""Behind these no other request of the same connection begins (rule E7)."""
+_HEAD = Struct(">hhih")
+_SIZE_AND_CORRELATION = Struct(">ii")
+_INT32 = Struct(">i")
+
+Running = Coroutine[Slot[Any], None, Any]
+Handler = Callable[["Call", Any], Running]
+
+log = logging.getLogger("ottla.dispatch")
+
+
+class Call:
+    """One request on its way: who asks, what, over which connection. Made per request: slotted, not frozen."""
+
+    __slots__ = ("api_key", "api_version", "connection", "correlation_id", "node")
+
+    def __init__(
+        self, node: Node, connection: ServerConnection, api_key: int, api_version: int, correlation_id: int
+    ) -> None:
+        self.node = node
+        self.connection = connection
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+
+    @property
+    def principal(self) -> str:
+        return self.connection.principal
+
+    @property
+    def client_id(self) -> str:
+        return self.connection.client_id or ""
+
+    @property
+    def client_host(self) -> str:
+        """As DescribeGroups prints it."""
+        return "/" + self.connection.peer_host
+
+
+class _Suspended:
+    """A story that had to wait: stepped whenever its slot is filled, until its answer takes its place."""
+
+    __slots__ = ("_call", "_dispatch", "_exchange", "_request", "_story")
+
+    def __init__(self, dispatch: Dispatch, call: Call, story: Running, request: Any, exchange: Exchange) -> None:
+        self._dispatch = dispatch
+        self._call = call
+        self._story = story
+        self._request = request
+        self._exchange = exchange
+
+    def step(self) -> None:
+        try:
+            slot = self._story.send(None)
+        except StopIteration as end:
+            parts = self._dispatch.encode(self._call, end.value)
+        except Exception as error:
+            parts = self._dispatch.failed(self._call, self._request, error)
+        else:
+            slot.when_full(self.step)
+            return
+        self._call.connection.answer(self._exchange, parts)
+
+
+class Dispatch:
+    """Serves frames. `requests` counts them by API key; `bugs` what handlers failed with by themselves."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._handlers: dict[int, Handler] = {}
+        self._logged: set[str] = set()
+        self.requests: dict[int, int] = dict.fromkeys(APIS, 0)
+        self.bugs = 0
+        self.malformed = 0
+        self.injected: dict[int, list[ErrorCode]] = {}
+        """Errors that the next requests of an API get instead of an answer: the hook of ottla.testing."""
+
+    def serve(self, connection: ServerConnection, frame: memoryview) -> None:
+        """One request. Whatever is not one closes the connection with one line in the log."""
+        try:
+            self._serve(connection, frame)
+        except (MalformedMessage, StructError, UnicodeDecodeError, IndexError) as fault:
+            self.malformed += 1
+            log.warning("%s sent what is no request: %s; closed", connection.name, fault)
+            connection.close()
+
+    def _serve(self, connection: ServerConnection, frame: memoryview) -> None:
+        key, version, correlation_id, id_size = _HEAD.unpack_from(frame)
+        api = APIS.get(key)
+        if api is None:
+            raise MalformedMessage(f"unknown API key {key}")
+        self.requests[key] += 1
+        call = Call(self._node, connection, key, version, correlation_id)
+        first, last = api.served
+        if not first <= version <= last:
+            self._unsupported(call, api, version)
+            return
+        at = 10
+        if id_size >= 0:
+            at += id_size
+            raw = frame[10:at]
+            if raw != connection.client_id_raw:
+                if len(raw) != id_size:
+                    raise MalformedMessage("client id runs past the end of the frame")
+                connection.client_id_raw = bytes(raw)
+                connection.client_id = str(raw, "utf-8")
+        if api.flexible_since is not None and version >= api.flexible_since:
+            at = _skip_tags(frame, at)
+        request: Any
+        if key == PRODUCE:
+            request, _ = decode_produce(frame, at, version)
+        elif key == FETCH:
+            request, _ = decode_fetch(frame, at, version)
+        else:
+            request, _ = decoder(api.request, version)(frame, at)
+        if self.injected and self.injected.get(key):
+            parts = self.encode(call, refusal(call, request, self.injected[key].pop(0)))
+            self._answer(call, parts)
+            return
+        self._start(call, request)
+
+    def _start(self, call: Call, request: Any) -> None:
+        handler = self._handlers.get(call.api_key) or self._load(call.api_key)
+        story = handler(call, request)
+        try:
+            slot = story.send(None)
+        except StopIteration as end:
+            parts = self.encode(call, end.value)
+        except Exception as error:
+            parts = self.failed(call, request, error)
+        else:
+            exchange = call.connection.expect(blocks=call.api_key in _BLOCKING)
+            slot.when_full(_Suspended(self, call, story, request, exchange).step)
+            return
+        self._answer(call, parts)
+
+    @staticmethod
+    def _answer(call: Call, parts: list[Part]) -> None:
+        connection = call.connection
+        if connection.closed or connection.answer_at_once(parts):
+            return
+        connection.answer(connection.expect(), parts)
+
+    def encode(self, call: Call, response: Any) -> list[Part]:
+        """The answer as parts: the hot handlers give parts themselves, the others a message of the API."""
+        if response.__class__ is list:
+            return response  # type: ignore[no-any-return]
+        api = APIS[call.api_key]
+        out = bytearray(_SIZE_AND_CORRELATION.pack(0, call.correlation_id))
+        if api.response_header_version(call.api_version):
+            out.append(0)
+        encoder(type(response), call.api_version)(response, out)
+        _INT32.pack_into(out, 0, len(out) - 4)
+        return [bytes(out)]
+
+    def failed(self, call: Call, request: Any, error: Exception) -> list[Part]:
+        """What a request gets whose handler raised: the code of an ApiError, or our bug's UNKNOWN_SERVER_ERROR."""
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if isinstance(error, ApiError):
+            code = error.code
+        else:
+            self.bugs += 1
+            where = "".join(traceback.format_exception(error))
+            if where not in self._logged and len(self._logged) < 1000:
+                self._logged.add(where)
+                log.error("%s version %d failed:\n%s", APIS[call.api_key].name, call.api_version, where)
+        response = refusal(call, request, code)
+        if response is None:
+            call.connection.close()
+            return []
+        return self.encode(call, response)
+
+    def _unsupported(self, call: Call, api: Api, version: int) -> None:
+        """ApiVersions answers any version, in its version 0 (KIP-511); elsewhere the connection ends."""
+        if call.api_key != API_VERSIONS:
+            raise MalformedMessage(f"{api.name} version {version} is not served")
+        from ottla.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+        call.api_version = 0
+        own = ApiVersion(api_key=API_VERSIONS, min_version=api.announced[0], max_version=api.announced[1])
+        response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
+        self._answer(call, self.encode(call, response))
+
+    def _load(self, key: int) -> Handler:
+        """Handlers are imported at the first request of their API, so that the start stays short."""
+        handler: Handler = import_module(f"ottla.broker.handlers.{APIS[key].module.rpartition('.')[2]}").handle
+        self._handlers[key] = handler
+        return handler
+
+
+def _skip_tags(frame: memoryview, at: int) -> int:
+    if frame[at] == 0:
+        return at + 1
+    from ottla.wire.hot import skip_tags
+
+    return skip_tags(frame, at)

@@ -1,0 +1,54 @@
+"""DeleteRecords (key 21): raise the start of a log; -1 means up to the high watermark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.handlers.list_offsets import epoch_error
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    response = DeleteRecordsResponse()
+    for topic in request.topics:
+        answer = DeleteRecordsTopicResult(name=topic.name)
+        response.topics.append(answer)
+        for asked in topic.partitions:
+            start, error = _delete(call, topic.name, asked.partition_index, asked.offset)
+            answer.partitions.append(
+                DeleteRecordsPartitionResult(
+                    partition_index=asked.partition_index, low_watermark=start, error_code=error
+                )
+            )
+    return response
+
+
+def _delete(call: Call, name: str, index: int, offset: int) -> tuple[int, ErrorCode]:
+    partition = call.node.partition(name, NO_TOPIC_ID, index)
+    if isinstance(partition, ErrorCode):
+        return -1, partition
+    error = epoch_error(call, partition, -1)
+    if error:
+        return -1, error
+    if "delete" not in partition.config.cleanup_policy and partition.config.cleanup_policy:
+        return -1, ErrorCode.POLICY_VIOLATION
+    try:
+        start = partition.log.delete_records_before(offset)
+    except OSError as fault:
+        call.node.disk_failed(fault)
+        return -1, ErrorCode.KAFKA_STORAGE_ERROR
+    if isinstance(start, ErrorCode):
+        return -1, start
+    call.node.log_start_moved()
+    partition.mark()
+    return start, ErrorCode.NONE

@@ -1,0 +1,53 @@
+"""DescribeProducers (key 61): who writes to a partition with sequences, and where its open transaction began."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.handlers.list_offsets import epoch_error
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name, partitions=[_describe(call, topic.name, index) for index in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(call: Call, name: str, index: int) -> PartitionResponse:
+    partition = call.node.partition(name, NO_TOPIC_ID, index)
+    if isinstance(partition, ErrorCode):
+        return PartitionResponse(partition_index=index, error_code=partition)
+    error = epoch_error(call, partition, -1)
+    if error:
+        return PartitionResponse(partition_index=index, error_code=error)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.current_transaction_start_offset,
+            )
+            for producer in partition.log.active_producers()
+        ],
+    )

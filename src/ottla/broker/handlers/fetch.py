@@ -1,0 +1,222 @@
+"""Fetch (key 1): what may this reader see; read it, or stay in the session until there is something (KIP-227).
+
+Nothing is copied: what is read are slices of segment files. Clients read below the high watermark, readers of
+committed records below the last stable offset.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.fetch_sessions import Session, Watch
+from ottla.broker.partition import Partition
+from ottla.broker.waiting import Deadline
+from ottla.kernel.errors import ErrorCode
+from ottla.storage.values import LogRead
+from ottla.wire.connection import Part
+from ottla.wire.hot import Fetch, FetchAnswer, FetchedPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+READ_COMMITTED = 1
+_BY_TOPIC_ID = 13
+_LEADERSHIP = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class Look:
+    """What one look at a session found: the partitions to answer, their bytes, and whether one cannot wait."""
+
+    __slots__ = ("bytes", "found", "urgent")
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Watch, FetchedPartition]] = []
+        self.bytes = 0
+        self.urgent = False
+
+    def release(self) -> None:
+        for _, fetched in self.found:
+            for piece in fetched.slices:
+                piece.release()
+
+
+async def handle(call: Call, request: Fetch) -> list[Part]:
+    node = call.node
+    by_id = call.api_version >= _BY_TOPIC_ID
+    if request.replica_id >= 0:
+        return _failed(call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    opened = node.fetch_sessions.open(request, call.principal, by_id=by_id)
+    if isinstance(opened, ErrorCode):
+        return _failed(call, opened)
+    session, full = opened
+    epoch = session.epoch
+    timer: Deadline | None = None
+    deadline_ms = 0
+    connection = call.connection
+    try:
+        while True:
+            look = _look(call, session, request, full=full)
+            if look.urgent or look.bytes >= request.min_bytes or request.max_wait_ms <= 0 or not session.watches:
+                break
+            if timer is None:
+                deadline_ms = node.clock.mono_ms() + request.max_wait_ms
+                timer = node.deadlines.at(deadline_ms, session.wake)
+                connection.on_close.append(session.wake)
+            elif node.clock.mono_ms() >= deadline_ms:
+                break
+            look.release()
+            await session.wait()
+            if connection.closed or session.epoch != epoch:
+                return []
+        return _answer(call, session, look, full=full)
+    finally:
+        if timer is not None:
+            timer.cancel()
+            if not connection.closed:
+                connection.on_close.remove(session.wake)
+        if session.id == 0:
+            session.close()
+
+
+def _look(call: Call, session: Session, request: Fetch, *, full: bool) -> Look:
+    """Read what there is, within the budget, from the partitions that may have something."""
+    node = call.node
+    look = Look()
+    budget = min(request.max_bytes, node.config.fetch_max_bytes)
+    committed = request.isolation_level == READ_COMMITTED
+    for watch in list(session.dirty) if not full else list(session.watches.values()):
+        partition = node.partition(watch.name, watch.topic_id, watch.index)
+        if isinstance(partition, ErrorCode):
+            session.unwatch(watch)
+            fetched = _error(watch.index, partition)
+        else:
+            session.watch(watch, partition)
+            fetched = _read(call, watch, partition, budget - look.bytes, committed=committed, first=look.bytes == 0)
+        if full or _is_news(watch, fetched):
+            look.found.append((watch, fetched))
+            look.bytes += fetched.records_size
+            look.urgent = look.urgent or fetched.error != 0 or fetched.diverging is not None
+        elif look.bytes < budget:
+            watch.dirty = False
+            session.dirty.pop(watch, None)
+    return look
+
+
+def _is_news(watch: Watch, fetched: FetchedPartition) -> bool:
+    return (
+        fetched.records_size > 0
+        or fetched.error != 0
+        or watch.sent_error
+        or fetched.high_watermark != watch.sent_high_watermark
+        or fetched.log_start_offset != watch.sent_log_start
+        or fetched.diverging is not None
+    )
+
+
+def _error(index: int, error: ErrorCode, leader: tuple[int, int] | None = None) -> FetchedPartition:
+    return FetchedPartition(index, int(error), -1, -1, -1, None, -1, [], 0, None, leader)
+
+
+def _read(
+    call: Call, watch: Watch, partition: Partition, budget: int, *, committed: bool, first: bool
+) -> FetchedPartition:
+    """One partition's part of the answer."""
+    index = watch.index
+    if partition.leader is None or not call.node.may_lead():
+        return _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, _leader_of(call, watch))
+    asked_epoch = watch.current_leader_epoch
+    if asked_epoch != -1 and asked_epoch != partition.leader_epoch:
+        if asked_epoch < partition.leader_epoch:
+            return _error(index, ErrorCode.FENCED_LEADER_EPOCH, (partition.leader_id, partition.leader_epoch))
+        return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    log = partition.log
+    high_watermark = log.high_watermark
+    stable = log.last_stable_offset
+    if watch.last_fetched_epoch >= 0:
+        ending = log.epoch_end(watch.last_fetched_epoch)
+        if ending.leader_epoch != watch.last_fetched_epoch or ending.end_offset < watch.fetch_offset:
+            diverging = (ending.leader_epoch, ending.end_offset)
+            return FetchedPartition(
+                index, 0, high_watermark, stable, log.log_start_offset, None, -1, [], 0, diverging, None
+            )
+    limit = stable if committed else high_watermark
+    offset = watch.fetch_offset
+    if offset == limit or (log.log_start_offset <= offset <= log.end_offset and (offset > limit or budget <= 0)):
+        aborted: list[tuple[int, int]] | None = [] if committed else None
+        return FetchedPartition(
+            index, 0, high_watermark, stable, log.log_start_offset, aborted, -1, [], 0, None, None
+        )
+    try:
+        read = log.read(
+            offset,
+            max(0, min(watch.max_bytes, budget)),
+            limit_offset=limit,
+            at_least_one=first,
+            with_aborted=committed,
+        )
+    except OSError as error:
+        call.node.disk_failed(error)
+        return _error(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    if read.__class__ is not LogRead:
+        partition.traffic.failed_fetches += 1
+        return _error(index, read)  # type: ignore[arg-type]
+    return FetchedPartition(
+        index,
+        0,
+        high_watermark,
+        stable,
+        log.log_start_offset,
+        read.aborted,  # type: ignore[union-attr,arg-type]
+        -1,
+        read.slices,  # type: ignore[union-attr]
+        read.bytes,  # type: ignore[union-attr]
+        None,
+        None,
+    )
+
+
+def _leader_of(call: Call, watch: Watch) -> tuple[int, int] | None:
+    hint = call.node.leader_hint(watch.name, watch.topic_id, watch.index, call.connection)
+    return None if hint is None else (hint[0], hint[1])
+
+
+def _answer(call: Call, session: Session, look: Look, *, full: bool) -> list[Part]:
+    """Write down what the reader is now told, and put the answer together, topic by topic."""
+    groups: list[tuple[Watch, list[FetchedPartition]]] = []
+    endpoints = {}
+    for watch, fetched in look.found:
+        watch.sent_high_watermark = fetched.high_watermark
+        watch.sent_log_start = fetched.log_start_offset
+        watch.sent_error = fetched.error != 0
+        if fetched.records_size or fetched.error:
+            if watch.partition is not None:
+                watch.partition.traffic.bytes_out += fetched.records_size
+            session.dirty.pop(watch, None)
+            session.dirty[watch] = None
+            watch.dirty = True
+        elif watch.dirty:
+            watch.dirty = False
+            session.dirty.pop(watch, None)
+        if watch.partition is not None:
+            watch.partition.traffic.fetches += 1
+        if fetched.error in _LEADERSHIP:
+            hint = call.node.leader_hint(watch.name, watch.topic_id, watch.index, call.connection)
+            if hint is not None and hint[2] is not None:
+                endpoints[hint[0]] = hint[2]
+        if groups and groups[-1][0].name == watch.name and groups[-1][0].topic_id == watch.topic_id:
+            groups[-1][1].append(fetched)
+        else:
+            groups.append((watch, [fetched]))
+    answer = FetchAnswer(
+        call.correlation_id, call.api_version, throttle_ms=0, error=0, session_id=session.id, topics=len(groups)
+    )
+    for watch, partitions in groups:
+        answer.topic(watch.name, watch.topic_id, partitions)
+    return answer.finish(list(endpoints.values()))
+
+
+def _failed(call: Call, error: ErrorCode) -> list[Part]:
+    """An error for the whole fetch; before version 7 there is no place for one, and the answer is empty."""
+    return FetchAnswer(
+        call.correlation_id, call.api_version, throttle_ms=0, error=int(error), session_id=0, topics=0
+    ).finish([])

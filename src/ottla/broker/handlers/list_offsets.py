@@ -1,0 +1,88 @@
+"""ListOffsets (key 2): offsets by place (earliest, latest, largest timestamp) or by time; no wait, no copy.
+
+Earliest and latest answer from memory (rule E8). A reader of committed records is told the last stable offset.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.partition import Partition
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+_SINCE_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+
+async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    response = ListOffsetsResponse()
+    asked_twice = _asked_twice(request)
+    for topic in request.topics:
+        answer = ListOffsetsTopicResponse(name=topic.name)
+        response.topics.append(answer)
+        for asked in topic.partitions:
+            if (topic.name, asked.partition_index) in asked_twice:
+                found = ListOffsetsPartitionResponse(error_code=ErrorCode.INVALID_REQUEST)
+            else:
+                found = _look_up(call, topic.name, asked, request.isolation_level)
+            found.partition_index = asked.partition_index
+            answer.partitions.append(found)
+    return response
+
+
+def _asked_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
+    seen: set[tuple[str, int]] = set()
+    twice: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        for asked in topic.partitions:
+            key = (topic.name, asked.partition_index)
+            (twice if key in seen else seen).add(key)
+    return twice
+
+
+def _look_up(call: Call, name: str, asked: ListOffsetsPartition, isolation_level: int) -> ListOffsetsPartitionResponse:
+    partition = call.node.partition(name, NO_TOPIC_ID, asked.partition_index)
+    if isinstance(partition, ErrorCode):
+        return ListOffsetsPartitionResponse(error_code=partition)
+    error = epoch_error(call, partition, asked.current_leader_epoch)
+    if error:
+        return ListOffsetsPartitionResponse(error_code=error)
+    log = partition.log
+    what = asked.timestamp
+    if call.api_version < _SINCE_VERSION.get(what, 0):
+        return ListOffsetsPartitionResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    if what == LATEST:
+        end = log.last_stable_offset if isolation_level else log.high_watermark
+        return ListOffsetsPartitionResponse(offset=end, leader_epoch=partition.leader_epoch)
+    if what in (EARLIEST, EARLIEST_LOCAL):
+        return ListOffsetsPartitionResponse(offset=log.log_start_offset, leader_epoch=log.epoch_at(log.log_start_offset))
+    if what in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return ListOffsetsPartitionResponse()  # no tier: nothing is there
+    found = log.max_timestamp_offset() if what == MAX_TIMESTAMP else log.offset_for_timestamp(what)
+    limit = log.last_stable_offset if isolation_level else log.high_watermark
+    if found is None or found.offset >= limit:
+        return ListOffsetsPartitionResponse()
+    return ListOffsetsPartitionResponse(
+        timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch
+    )
+
+
+def epoch_error(call: Call, partition: Partition, current_leader_epoch: int) -> ErrorCode:
+    """Whether we lead, and in the epoch that the client knows (kafka-protocol 2.10)."""
+    if partition.leader is None or not call.node.may_lead():
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if current_leader_epoch != -1 and current_leader_epoch != partition.leader_epoch:
+        older = current_leader_epoch < partition.leader_epoch
+        return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NONE

@@ -1,0 +1,164 @@
+"""Metadata (key 3): brokers, topics, leaders. Each topic's encoded answer is kept until the topic changes (rule E8).
+
+A topic that is asked for by name and not there is created, where the client and the broker allow it; it is answered
+LEADER_NOT_AVAILABLE until it is ready, or whole where creating it took no time.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from ottla.cluster.topics import INTERNAL_TOPICS, name_error
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.metadata.state import Metadata, PartitionState, Topic
+from ottla.schema.codec import encoder
+from ottla.wire.connection import Part
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_SIZE_AND_CORRELATION = Struct(">ii")
+_INT32 = Struct(">i")
+_FLEXIBLE = 9
+_MOST_FRAGMENTS = 20_000
+
+
+class Fragments:
+    """Encoded topics, each with the version of the topic it was made of."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[bytes, int], tuple[int, bytes]] = {}
+
+    def topic(self, metadata: Metadata, topic: Topic, api_version: int) -> bytes:
+        key = (topic.topic_id, api_version)
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] == topic.version:
+            return kept[1]
+        out = bytearray()
+        encoder(MetadataResponseTopic, api_version)(_describe(metadata, topic, api_version), out)
+        if len(self._kept) >= _MOST_FRAGMENTS:
+            self._kept.clear()
+        self._kept[key] = (topic.version, bytes(out))
+        return bytes(out)
+
+
+async def handle(call: Call, request: MetadataRequest) -> list[Part]:
+    node = call.node
+    metadata = node.metadata
+    version = call.api_version
+    fragments: list[bytes] = []
+    if request.topics is None or (version == 0 and not request.topics):
+        fragments = [node.fragments.topic(metadata, topic, version) for topic in metadata.visible_topics()]
+    else:
+        may_create = node.config.auto_create_topics_enable and request.allow_auto_topic_creation
+        for asked in request.topics:
+            found: Topic | ErrorCode
+            if asked.topic_id != NO_TOPIC_ID and version >= 12:
+                found = metadata.topic_by_id(asked.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
+            elif asked.name is None or asked.topic_id != NO_TOPIC_ID:
+                found = ErrorCode.INVALID_REQUEST  # versions 10 and 11 never took ids (KAFKA-10774)
+            else:
+                found = metadata.topic(asked.name) or await _missing(call, asked.name, may_create=may_create)
+            if isinstance(found, Topic):
+                fragments.append(node.fragments.topic(metadata, found, version))
+            else:
+                fragments.append(_refused(asked.name, asked.topic_id, found, version))
+    return [_encode(call, fragments)]
+
+
+async def _missing(call: Call, name: str, *, may_create: bool) -> Topic | ErrorCode:
+    if name_error(name) is not None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if not may_create:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    error = await call.node.create_topic_as_configured(name)
+    if error and error != ErrorCode.TOPIC_ALREADY_EXISTS:
+        return error
+    return call.node.metadata.topic(name) or ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def _describe(metadata: Metadata, topic: Topic, version: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[_describe_partition(metadata, partition, version) for partition in topic.partitions],
+    )
+
+
+def _describe_partition(metadata: Metadata, partition: PartitionState, version: int) -> MetadataResponsePartition:
+    error = ErrorCode.NONE
+    if not partition.has_leader:
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+    elif not metadata.is_live(partition.leader):
+        error = ErrorCode.LEADER_NOT_AVAILABLE if version == 0 else ErrorCode.LISTENER_NOT_FOUND
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=partition.partition,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.in_sync),
+        offline_replicas=[broker for broker in partition.replicas if not metadata.is_live(broker)],
+    )
+
+
+def _refused(name: str | None, topic_id: bytes, error: ErrorCode, version: int) -> bytes:
+    if name is None and version < 12:
+        name = ""
+    out = bytearray()
+    topic = MetadataResponseTopic(error_code=error, name=name, topic_id=topic_id)
+    encoder(MetadataResponseTopic, version)(topic, out)
+    return bytes(out)
+
+
+def _encode(call: Call, fragments: list[bytes]) -> bytes:
+    """The whole answer: the declared message without its topics, with the fragments put in their place."""
+    version = call.api_version
+    node = call.node
+    answer = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
+            for node_id, host, port, rack in node.endpoints(call.connection)
+        ],
+        cluster_id=node.metadata.cluster_id,
+        controller_id=node.controller_for_clients(),
+    )
+    out = bytearray(_SIZE_AND_CORRELATION.pack(0, call.correlation_id))
+    if version >= _FLEXIBLE:
+        out.append(0)
+    encoder(MetadataResponse, version)(answer, out)
+    tail = _tail_size(version)
+    ending = bytes(out[len(out) - tail :])
+    if version >= _FLEXIBLE:
+        del out[len(out) - tail - 1 :]
+        _write_varint(out, len(fragments) + 1)
+    else:
+        del out[len(out) - tail - 4 :]
+        out += _INT32.pack(len(fragments))
+    for fragment in fragments:
+        out += fragment
+    out += ending
+    _INT32.pack_into(out, 0, len(out) - 4)
+    return bytes(out)
+
+
+def _tail_size(version: int) -> int:
+    """Bytes after the topics: cluster operations (8 to 10), a top-level error (13 on), tags (9 on)."""
+    return 4 * (8 <= version <= 10) + 2 * (version >= 13) + (version >= _FLEXIBLE)
+
+
+def _write_varint(out: bytearray, value: int) -> None:
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)

@@ -1,0 +1,75 @@
+"""Produce (key 0): append each partition's batch; answer when as many replicas hold it as the client asked for.
+
+Refused alike by Apache Kafka: acks other than -1, 0, 1; more than one batch or none per partition; control batches.
+Different from it: acks=-1 is answered when the batch is on disk on every in-sync replica, not in their page caches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.admission import Refusal
+from ottla.broker.partition import ALL_IN_SYNC, Partition
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.story import Slot
+from ottla.storage.values import Appended
+from ottla.wire.hot import Part, Produce, ProducedTopic, encode_produced
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+    from ottla.messages.produce import ProduceResponse
+
+_ACKS = (ALL_IN_SYNC, 0, 1)
+_TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT
+Pending = tuple[list[Any], int, Partition, Appended]
+
+
+async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
+    node = call.node
+    acks = request.acks
+    wall_ms = node.clock.wall_ms()
+    answers: list[ProducedTopic] = []
+    pending: list[Pending] = []
+    rare: list[tuple[int, int, Refusal | ErrorCode]] = []
+    for name, topic_id, records_of in request.topics:
+        partitions: list[Any] = []
+        answers.append((name, topic_id, partitions))
+        for index, records in records_of:
+            partition = node.partition(name, topic_id, index)
+            outcome: Appended | ErrorCode | Refusal
+            if partition.__class__ is not Partition:
+                outcome = partition  # type: ignore[assignment]
+            elif request.transactional_id is not None:
+                outcome = Refusal(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
+            elif acks not in _ACKS:
+                outcome = ErrorCode.INVALID_REQUIRED_ACKS
+            else:
+                outcome = partition.produce(records, acks=acks, wall_ms=wall_ms)  # type: ignore[union-attr]
+                partition.traffic.produces += 1  # type: ignore[union-attr]
+            if outcome.__class__ is Appended:
+                if acks == ALL_IN_SYNC:
+                    pending.append((partitions, len(partitions), partition, outcome))  # type: ignore[arg-type]
+                partitions.append(
+                    (index, 0, outcome.base_offset, outcome.append_time_ms, outcome.log_start_offset)  # type: ignore[union-attr]
+                )
+            else:
+                error = outcome.error if outcome.__class__ is Refusal else outcome  # type: ignore[union-attr]
+                if partition.__class__ is Partition:
+                    partition.traffic.failed_produces += 1  # type: ignore[union-attr]
+                rare.append((len(answers) - 1, len(partitions), outcome))  # type: ignore[arg-type]
+                partitions.append((index, int(error), -1, -1, -1))  # type: ignore[arg-type]
+    for partitions, place, partition, outcome in pending:
+        committed = partition.committed(outcome.next_offset, request.timeout_ms)
+        error = await committed if committed.__class__ is Slot else committed  # type: ignore[misc,assignment]
+        if error:
+            rare.append((-1, -1, error))  # type: ignore[arg-type]
+            partitions[place] = (partitions[place][0], int(error), -1, -1, -1)  # type: ignore[arg-type]
+    if acks == 0:
+        if rare:
+            call.connection.close()
+        return []
+    if rare and call.api_version >= 8:
+        from ottla.broker.handlers.produce_refused import explain
+
+        return explain(call, answers, rare)
+    return [encode_produced(call.correlation_id, call.api_version, answers, 0)]

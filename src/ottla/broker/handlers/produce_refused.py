@@ -1,0 +1,74 @@
+"""The rare answers of Produce: why a record was refused (version 8 on), who leads instead (version 10 on, KIP-951)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.admission import Refusal
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+    from ottla.wire.hot import ProducedTopic
+
+_LEADERSHIP = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def explain(
+    call: Call, answers: list[ProducedTopic], refused: list[tuple[int, int, Refusal | ErrorCode]]
+) -> ProduceResponse:
+    """The same answer by the declared message, with what the hot encoder leaves out."""
+    response = ProduceResponse()
+    for name, topic_id, partitions in answers:
+        response.responses.append(
+            TopicProduceResponse(
+                name=name,
+                topic_id=topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=index,
+                        error_code=error,
+                        base_offset=base_offset,
+                        log_append_time_ms=append_time_ms,
+                        log_start_offset=log_start_offset,
+                    )
+                    for index, error, base_offset, append_time_ms, log_start_offset in partitions
+                ],
+            )
+        )
+    for topic_place, place, why in refused:
+        if isinstance(why, Refusal):
+            partition = response.responses[topic_place].partition_responses[place]
+            partition.error_message = why.message
+            partition.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=error.batch_index, batch_index_error_message=error.message)
+                for error in why.record_errors
+            ]
+    _hint_leaders(call, response)
+    return response
+
+
+def _hint_leaders(call: Call, response: ProduceResponse) -> None:
+    node = call.node
+    endpoints = {}
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code not in _LEADERSHIP:
+                continue
+            hint = node.leader_hint(topic.name, topic.topic_id, partition.index, call.connection)
+            if hint is not None:
+                leader_id, epoch, endpoint = hint
+                partition.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+                if endpoint is not None:
+                    endpoints[leader_id] = endpoint
+    response.node_endpoints = [
+        NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack) for node_id, host, port, rack in endpoints.values()
+    ]

@@ -1,0 +1,213 @@
+"""A partition on this broker: a log meets its role.
+
+Handlers come here; next are the log (storage/log.py), the machine that says what is committed (replication/leader.py)
+and the waits for it (waiting.py). Everything happens on the broker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.admission import Refusal, admit
+from ottla.broker.waiting import CommitWaits, Deadlines
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, SyncedOffset
+from ottla.kernel.seams import Clock, Syncer
+from ottla.kernel.story import Slot
+from ottla.metrics.metric import Traffic
+from ottla.replication.leader import LeaderReplica
+from ottla.storage.values import Appended, Origin
+
+if TYPE_CHECKING:
+    from ottla.broker.fetch_sessions import Watch
+    from ottla.config.topic import TopicConfig
+    from ottla.records.batch import Batch
+    from ottla.storage.log import Log
+
+ALL_IN_SYNC = -1
+
+
+class Surroundings(Protocol):
+    """What a partition needs of its node."""
+
+    broker: BrokerId
+    clock: Clock
+    deadlines: Deadlines
+    syncer: Syncer
+
+    def disk_failed(self, error: OSError) -> None:
+        """The log directory is gone: called where an append or a sync raised (rule B3)."""
+
+    def may_lead(self) -> bool:
+        """Whether the lease still stands (rule A12)."""
+
+
+class Partition:
+    """One replica. `leader` is the machine while this broker leads, else None."""
+
+    __slots__ = (
+        "_around",
+        "_commit_listeners",
+        "config",
+        "index",
+        "leader",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "partition_epoch",
+        "topic",
+        "topic_id",
+        "traffic",
+        "waits",
+        "watches",
+    )
+
+    def __init__(
+        self, topic: str, index: int, topic_id: bytes, log: Log, config: TopicConfig, traffic: Traffic, around: Surroundings
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.topic_id = topic_id
+        self.log = log
+        self.config = config
+        self.traffic = traffic
+        self.leader: LeaderReplica | None = None
+        self.leader_id = BrokerId(-1)
+        self.leader_epoch = LeaderEpoch(-1)
+        self.partition_epoch = -1
+        self.waits = CommitWaits(around.deadlines, self.leader_epoch)
+        self.watches: set[Watch] = set()
+        self._commit_listeners: list[Callable[[int], None]] = []
+        self._around = around
+
+    # --- roles -------------------------------------------------------------------------------------------------------
+
+    def lead(
+        self,
+        epoch: LeaderEpoch,
+        *,
+        replicas: tuple[BrokerId, ...],
+        in_sync: frozenset[BrokerId],
+        registered: dict[BrokerId, BrokerEpoch],
+    ) -> None:
+        """Lead in a new epoch: its start is on disk before anything is served (rule B2)."""
+        self.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        around, log = self._around, self.log
+        log.begin_epoch(epoch)
+        self.leader_epoch = epoch
+        self.leader_id = around.broker
+        self.waits = CommitWaits(around.deadlines, epoch)
+        self.leader = LeaderReplica(
+            me=around.broker,
+            epoch=epoch,
+            epoch_start=EndOffset(log.end_offset),
+            replicas=replicas,
+            in_sync=in_sync,
+            min_in_sync=self.config.min_insync_replicas,
+            high_watermark=EndOffset(log.high_watermark),
+            synced_through=SyncedOffset(log.synced_offset),
+            registered=registered,
+            now_ms=around.clock.mono_ms(),
+        )
+        self.on_synced(log.synced_offset)
+        if log.synced_offset < log.end_offset:
+            around.syncer.submit(log)
+        self.mark()
+
+    def in_sync_changed(self, in_sync: frozenset[BrokerId]) -> None:
+        if self.leader is not None:
+            self._advance(self.leader.on_in_sync_applied(in_sync))
+
+    def resign(self, error: ErrorCode) -> None:
+        """Stop leading: whoever waits for this epoch is told so before anything else happens (rule A9)."""
+        self.leader = None
+        self.leader_id = BrokerId(-1)
+        self.waits.fail(error)
+        self.mark()
+
+    def set_config(self, config: TopicConfig) -> None:
+        self.config = config
+        self.log.update_config(config)
+        if self.leader is not None:
+            self._advance(self.leader.on_min_in_sync(config.min_insync_replicas))
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def produce(self, records: memoryview, *, acks: int, wall_ms: int) -> Appended | ErrorCode | Refusal:
+        """Append a producer's batch; refuses before it writes. `committed` waits for the rest of `acks=all`."""
+        leader = self.leader
+        if leader is None or not self._around.may_lead():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if acks == ALL_IN_SYNC and not leader.enough_in_sync:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        batch = admit(records, self.config, wall_ms)
+        if batch.__class__ is Refusal or batch.__class__ is ErrorCode:
+            return batch  # type: ignore[return-value]
+        return self.append(batch, Origin.CLIENT, wall_ms)  # type: ignore[arg-type]
+
+    def append(self, batch: Batch, origin: Origin, wall_ms: int) -> Appended | ErrorCode:
+        """Append a checked batch in this epoch and see that it is put on disk."""
+        log = self.log
+        try:
+            appended = log.append(batch, leader_epoch=self.leader_epoch, wall_ms=wall_ms, origin=origin)
+        except OSError as error:
+            self._around.disk_failed(error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if appended.__class__ is not Appended or appended.duplicate:  # type: ignore[union-attr]
+            return appended
+        traffic = self.traffic
+        traffic.messages_in += batch.records_count
+        traffic.bytes_in += batch.size
+        if self.config.write_caching:
+            self.on_synced(log.end_offset)
+            if log.flush_due(wall_ms):
+                self._around.syncer.submit(log)
+        else:
+            self._around.syncer.submit(log)
+        return appended
+
+    def committed(self, through: int, timeout_ms: int) -> Slot[ErrorCode] | ErrorCode:
+        """NONE where everything below `through` is committed already, else the wait for it (errors 6, 7, 20)."""
+        leader = self.leader
+        if leader is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if leader.high_watermark >= through:
+            return self._verdict(leader)
+        return self.waits.add(EndOffset(through), self._around.clock.mono_ms() + timeout_ms)
+
+    def when_committed(self, listener: Callable[[int], None]) -> None:
+        """`listener(high watermark)` is called whenever it moves; for the coordinators' shards."""
+        self._commit_listeners.append(listener)
+
+    def forget_listener(self, listener: Callable[[int], None]) -> None:
+        self._commit_listeners.remove(listener)
+
+    # --- what happens to the log ---------------------------------------------------------------------------------------
+
+    def on_synced(self, offset: int) -> None:
+        """The log's own disk holds everything below `offset`."""
+        leader = self.leader
+        if leader is not None:
+            self._advance(leader.on_own_sync(SyncedOffset(offset), now_ms=self._around.clock.mono_ms()))
+
+    def _advance(self, high_watermark: EndOffset | None) -> None:
+        if high_watermark is None:
+            return
+        leader = self.leader
+        assert leader is not None
+        self.log.set_high_watermark(high_watermark)
+        self.waits.committed(high_watermark, self._verdict(leader))
+        if self.watches:
+            self.mark()
+        for listener in self._commit_listeners:
+            listener(high_watermark)
+
+    @staticmethod
+    def _verdict(leader: LeaderReplica) -> ErrorCode:
+        return ErrorCode.NONE if leader.enough_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def mark(self) -> None:
+        """Something that readers see has moved."""
+        for watch in self.watches:
+            watch.session.mark(watch)

@@ -1,0 +1,44 @@
+"""Renders samples as Prometheus text, format 0.0.4; server/http.py serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.metrics.metric import Metric, Sample
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def render(samples: Iterable[Sample]) -> str:
+    """All samples, grouped by family in the order of first appearance."""
+    families: dict[Metric, list[Sample]] = {}
+    for sample in samples:
+        families.setdefault(sample.metric, []).append(sample)
+    lines: list[str] = []
+    for metric, members in families.items():
+        lines.append(f"# HELP {metric.name} {_escape_help(metric.help)}")
+        lines.append(f"# TYPE {metric.name} {metric.kind}")
+        for sample in members:
+            lines.append(f"{metric.name}{_labels(metric, sample)} {_number(sample.value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _labels(metric: Metric, sample: Sample) -> str:
+    if not metric.labels:
+        return ""
+    pairs = ",".join(
+        f'{name}="{_escape(value)}"' for name, value in zip(metric.labels, sample.labels, strict=True)
+    )
+    return "{" + pairs + "}"
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _escape_help(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)

@@ -1,0 +1,48 @@
+"""Metrics are declared once here; the hot path adds to plain integers in slots (rule E9).
+
+`broker/measures.py` gathers them on a scrape; `exposition.py` renders what it gathered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric family: its Prometheus name, kind (counter or gauge), help, and label names in order."""
+
+    name: str
+    kind: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+class Sample(NamedTuple):
+    metric: Metric
+    labels: tuple[str, ...]
+    value: float
+
+
+class Traffic:
+    """What one topic has seen, as integers; the broker's totals are their sum."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "failed_fetches",
+        "failed_produces",
+        "fetches",
+        "messages_in",
+        "produces",
+    )
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.produces = 0
+        self.fetches = 0
+        self.failed_produces = 0
+        self.failed_fetches = 0

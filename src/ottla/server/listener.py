@@ -1,0 +1,233 @@
+"""Accepts connections and feeds what they receive to wire/connection.py; closes the idle and the stuck."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import time
+from collections.abc import Callable
+
+from ottla.server.cold_reads import ColdReads
+from ottla.server.transport import SocketTransport
+from ottla.wire.connection import ServerConnection
+from ottla.wire.frame import SHARED_BYTES, FramePool, FrameReader, FrameTooLarge
+
+_ACCEPTS_A_TURN = 64
+_SWEEP_S = 5.0
+_STUCK_S = 30.0
+"""An answer that a client does not read for so long closes its connection (rule E7)."""
+
+log = logging.getLogger("ottla.listener")
+Serve = Callable[[ServerConnection, memoryview], None]
+
+
+class Channel:
+    """One accepted socket: reads into the loop's shared buffer and runs the connection over it."""
+
+    __slots__ = ("_fd", "_listener", "_loop", "_reading", "_socket", "connection", "transport", "used")
+
+    def __init__(self, listener: Listener, sock: socket.socket, peer: tuple[str, int]) -> None:
+        self._listener = listener
+        self._loop = listener.loop
+        self._socket = sock
+        self._fd = sock.fileno()
+        local = sock.getsockname()
+        reader = FrameReader(listener.shared, listener.pool, listener.max_frame_bytes)
+        self.transport = SocketTransport(self._loop, sock, listener.cold, self._drained, self.close)
+        self.connection = ServerConnection(
+            reader,
+            self.transport,
+            listener.serve,
+            name=f"{local[0]}:{local[1]}-{peer[0]}:{peer[1]}",
+            peer_host=peer[0],
+            local_address=(local[0], local[1]),
+            listener=listener.name,
+        )
+        self.connection.resume = self._resume_soon
+        self.connection.on_close.append(self._closed)
+        self.used = time.monotonic()
+        self._reading = True
+        self._loop.add_reader(self._fd, self._readable)
+
+    def _readable(self) -> None:
+        connection = self.connection
+        if connection.paused:
+            self._stop_reading()
+            return
+        target = connection.reader.target()
+        if target is None:
+            self._stop_reading()
+            self._listener.starved.append(self)
+            return
+        try:
+            count = self._socket.recv_into(target)
+        except (BlockingIOError, InterruptedError):
+            connection.reader.park()
+            return
+        except OSError:
+            self.close()
+            return
+        if count == 0:
+            self.close()
+            return
+        self.used = self._listener.now
+        connection.reader.received(count)
+        self._run()
+
+    def _run(self) -> None:
+        try:
+            self.connection.run()
+        except FrameTooLarge as fault:
+            log.warning("%s: %s; closed", self.connection.name, fault)
+            self.close()
+
+    def _stop_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+
+    def _resume_soon(self) -> None:
+        self.connection.paused = False
+        self._loop.call_soon(self.resume)
+
+    def resume(self) -> None:
+        """Serve what is here already, then read on."""
+        connection = self.connection
+        if connection.closed:
+            return
+        connection.paused = False
+        if connection.reader.parked_whole_frames:
+            self._run()
+        if not connection.closed and not connection.paused and not self._reading:
+            self._reading = True
+            self._loop.add_reader(self._fd, self._readable)
+
+    def _drained(self) -> None:
+        self.connection.drained()
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def _closed(self) -> None:
+        self._listener.gone(self)
+
+
+class Listener:
+    """One listening socket and its channels."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        serve: Serve,
+        *,
+        name: str,
+        pool: FramePool,
+        cold: ColdReads,
+        max_frame_bytes: int,
+        max_connections: int,
+        max_idle_ms: int,
+    ) -> None:
+        self.loop = loop
+        self.serve = serve
+        self.name = name
+        self.pool = pool
+        self.cold = cold
+        self.max_frame_bytes = max_frame_bytes
+        self.shared = memoryview(bytearray(SHARED_BYTES))
+        self.starved: list[Channel] = []
+        """Channels that wait for room in the frame pool."""
+        self.channels: dict[Channel, None] = {}
+        self.accepted = 0
+        self.now = time.monotonic()
+        self._max_connections = max_connections
+        self._max_idle_s = max_idle_ms / 1000
+        self._socket: socket.socket | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    def open(self, host: str, port: int, backlog: int) -> tuple[str, int]:
+        """Listen; the address bound. OSError where the port is taken."""
+        family, _, _, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+            sock.listen(backlog)
+            sock.setblocking(False)
+        except OSError:
+            sock.close()
+            raise
+        self._socket = sock
+        bound = sock.getsockname()
+        return bound[0], bound[1]
+
+    def start(self) -> None:
+        """Accept from now on (the broker can serve)."""
+        assert self._socket is not None
+        self.loop.add_reader(self._socket.fileno(), self._acceptable)
+        self._sweeper = self.loop.call_later(_SWEEP_S, self._sweep)
+
+    def stop(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._socket is not None:
+            self.loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+        for channel in list(self.channels):
+            channel.close()
+
+    def gone(self, channel: Channel) -> None:
+        self.channels.pop(channel, None)
+
+    def _acceptable(self) -> None:
+        assert self._socket is not None
+        for _ in range(_ACCEPTS_A_TURN):
+            try:
+                sock, peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    self._rest(error)
+                return
+            if len(self.channels) >= self._max_connections:
+                log.warning("%s: refused, max.connections are open", peer[0])
+                sock.close()
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.accepted += 1
+            try:
+                self.channels[Channel(self, sock, (peer[0], peer[1]))] = None
+            except OSError:
+                sock.close()
+
+    def _rest(self, error: OSError) -> None:
+        """No descriptors left: accepting again at once would only spin."""
+        log.warning("cannot accept connections for a second: %s", error)
+        assert self._socket is not None
+        self.loop.remove_reader(self._socket.fileno())
+        self.loop.call_later(1.0, self._accept_again)
+
+    def _accept_again(self) -> None:
+        if self._socket is not None:
+            self.loop.add_reader(self._socket.fileno(), self._acceptable)
+
+    def _sweep(self) -> None:
+        """Close what has been idle or has not read its answers for too long; let the starved try again."""
+        self._sweeper = self.loop.call_later(_SWEEP_S, self._sweep)
+        now = self.now = time.monotonic()
+        for channel in list(self.channels):
+            stuck = channel.transport.stuck_since
+            if stuck is not None and now - stuck > _STUCK_S:
+                log.warning("%s reads no answers; closed", channel.connection.name)
+                channel.close()
+            elif now - channel.used > self._max_idle_s and not channel.connection.held:
+                channel.close()
+        starved, self.starved = self.starved, []
+        for channel in starved:
+            channel.resume()

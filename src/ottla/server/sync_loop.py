@@ -1,0 +1,115 @@
+"""One flush for all that is dirty: the only thread through which acknowledged records reach the disk.
+
+Logs are submitted by broker/partition.py; when a sync ends, `end_sync` tells each log how far it holds (rules B1, E6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import queue
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from ottla.kernel.seams import OpenFile, Syncable, SyncWork
+
+_IN_PARALLEL = 8
+"""Up to so many dirty files are synced one by one at the same time; more go by one `syncfs`."""
+
+Works = list[tuple[Syncable, SyncWork]]
+
+
+class SyncLoop:
+    """`kernel.seams.Syncer` for one log directory."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, directory: str) -> None:
+        self._loop = loop
+        self._directory = directory
+        self._dirty: dict[Syncable, None] = {}
+        self._busy = False
+        self._queue: queue.SimpleQueue[Works | None] = queue.SimpleQueue()
+        self._pool: ThreadPoolExecutor | None = None
+        self.syncs = 0
+        self._thread = threading.Thread(target=self._work, name="ottla-sync", daemon=True)
+        self._thread.start()
+
+    def submit(self, log: Syncable) -> None:
+        """Dirty from now on; a sync begins at the end of this turn of the loop, unless one is under way."""
+        if not self._dirty and not self._busy:
+            self._busy = True
+            self._loop.call_soon(self._begin)
+        self._dirty[log] = None
+
+    def stop(self) -> None:
+        """Ends the thread; what is dirty stays so: close the logs for that."""
+        self._queue.put(None)
+        self._thread.join()
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _begin(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        works = [(log, work) for log in dirty if (work := log.begin_sync()) is not None]
+        if works:
+            self._queue.put(works)
+        else:
+            self._busy = False
+
+    def _finish(self, works: Works, error: OSError | None) -> None:
+        self.syncs += 1
+        self._busy = False
+        if self._dirty:
+            self._busy = True
+            self._begin()
+        for log, work in works:
+            log.end_sync(work, error)
+
+    def _work(self) -> None:
+        while (works := self._queue.get()) is not None:
+            error = None
+            try:
+                self._sync(works)
+            except OSError as fault:
+                error = fault
+            self._loop.call_soon_threadsafe(self._finish, works, error)
+
+    def _sync(self, works: Works) -> None:
+        files = list(dict.fromkeys(file for _, work in works for file in work.files))
+        if len(files) == 1:
+            files[0].sync()
+        elif len(files) <= _IN_PARALLEL:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(_IN_PARALLEL, "ottla-sync")
+            list(self._pool.map(_sync_one, files))
+        else:
+            _syncfs(self._directory)
+        for directory in sorted({directory for _, work in works for directory in work.directories}):
+            _sync_directory(directory)
+
+
+def _sync_one(file: OpenFile) -> None:
+    file.sync()
+
+
+def _sync_directory(path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return  # deleted meanwhile: nothing of it is to be kept
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _syncfs(directory: str) -> None:
+    """Everything dirty on the file system, in one call (200 files: 1 ms against 9 to 36)."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), directory)
+    finally:
+        os.close(descriptor)

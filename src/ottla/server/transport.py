@@ -1,0 +1,191 @@
+"""The sending half of a socket: bytes by sendmsg, file slices by sendfile, in order, never blocking the loop.
+
+wire/connection.py puts parts in; all answers of one read leave together once the connection uncorks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+
+from ottla.kernel.seams import FileSlice
+from ottla.server.cold_reads import PIECE_BYTES, ColdReads, is_warm
+
+Part = bytes | FileSlice
+_MOST_PARTS = 64
+_TURN_BYTES = 4 << 20
+"""A connection sends at most so much file data in one turn of the loop."""
+_MORE = getattr(socket, "MSG_MORE", 0)
+
+
+class SocketTransport:
+    """`kernel.seams.Transport` over one non-blocking socket."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        cold: ColdReads,
+        on_drained: Callable[[], None],
+        on_broken: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._socket = sock
+        self._cold = cold
+        self._on_drained = on_drained
+        self._on_broken = on_broken
+        self._queue: deque[Part] = deque()
+        self._slice_sent = 0
+        self._corked = False
+        self._flushing = False
+        self._writing = False
+        self._warming = False
+        self._closed = False
+        self.unsent_bytes = 0
+        self.stuck_since: float | None = None
+        """Monotonic seconds since when the peer has taken nothing of what waits for it."""
+
+    def send(self, parts: list[bytes | FileSlice]) -> None:
+        if self._closed:
+            _release(parts)
+            return
+        self._queue.extend(parts)
+        size = 0
+        for part in parts:
+            size += len(part) if part.__class__ is bytes else part.length  # type: ignore[arg-type,union-attr]
+        self.unsent_bytes += size
+        if not self._corked and not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush_later)
+
+    def cork(self) -> None:
+        self._corked = True
+
+    def uncork(self) -> None:
+        self._corked = False
+        if self._queue and not self._writing and not self._warming:
+            self._flush()
+
+    def close(self) -> None:
+        """Close the socket; what was not sent is dropped and its slices let go."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._writing:
+            self._loop.remove_writer(self._socket.fileno())
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        if not self._warming:
+            _release(self._queue)
+            self._queue.clear()
+
+    def _flush_later(self) -> None:
+        self._flushing = False
+        if self._queue and not self._writing and not self._warming and not self._closed:
+            self._flush()
+
+    def _flush(self) -> None:
+        try:
+            emptied = self._send_queue()
+        except (BlockingIOError, InterruptedError):
+            emptied = False
+        except OSError:
+            self._on_broken()
+            return
+        if self._closed:
+            return
+        if emptied:
+            self.stuck_since = None
+            if self._writing:
+                self._writing = False
+                self._loop.remove_writer(self._socket.fileno())
+                self._on_drained()
+        elif not self._warming and not self._writing:
+            self._writing = True
+            if self.stuck_since is None:
+                self.stuck_since = time.monotonic()
+            self._loop.add_writer(self._socket.fileno(), self._flush)
+
+    def _send_queue(self) -> bool:
+        """Send until the queue is empty (True), the socket is full, or this turn's share is used up."""
+        queue = self._queue
+        share = _TURN_BYTES
+        while queue:
+            first = queue[0]
+            if first.__class__ is FileSlice:
+                if share <= 0:
+                    return False
+                sent = self._send_slice(first)  # type: ignore[arg-type]
+                if sent == 0:
+                    return False
+                share -= sent
+            else:
+                sent = self._send_bytes(queue)
+            self.unsent_bytes -= sent
+            self.stuck_since = None
+        return True
+
+    def _send_bytes(self, queue: deque[Part]) -> int:
+        buffers = []
+        flags = 0
+        for part in queue:
+            if part.__class__ is FileSlice:
+                flags = _MORE
+                break
+            buffers.append(part)
+            if len(buffers) == _MOST_PARTS:
+                break
+        if len(buffers) == 1:
+            sent = self._socket.send(buffers[0], flags)  # type: ignore[arg-type]
+        else:
+            sent = self._socket.sendmsg(buffers, [], flags)  # type: ignore[arg-type]
+        left = sent
+        for _ in buffers:
+            size = len(queue[0])  # type: ignore[arg-type]
+            if left < size:
+                queue[0] = queue[0][left:]  # type: ignore[index]
+                break
+            left -= size
+            queue.popleft()
+        return sent
+
+    def _send_slice(self, piece: FileSlice) -> int:
+        """Send some of a slice; 0 where its pages are being read first."""
+        position = piece.position + self._slice_sent
+        left = min(piece.length - self._slice_sent, PIECE_BYTES)
+        descriptor = piece.file.fileno()
+        if descriptor < 0:
+            sent = self._socket.send(piece.file.read_at(position, left))
+        else:
+            if not is_warm(descriptor, position, left):
+                self._warming = True
+                self._cold.warm(descriptor, position, left, self._warmed)
+                return 0
+            sent = os.sendfile(self._socket.fileno(), descriptor, position, left)
+        if sent == 0:
+            raise OSError("a file ended before its slice did")  # closes the connection (rule B5)
+        self._slice_sent += sent
+        if self._slice_sent == piece.length:
+            self._slice_sent = 0
+            self._queue.popleft()
+            piece.release()
+        return sent
+
+    def _warmed(self) -> None:
+        self._warming = False
+        if self._closed:
+            _release(self._queue)
+            self._queue.clear()
+        elif self._queue and not self._writing:
+            self._writing = True
+            self._loop.add_writer(self._socket.fileno(), self._flush)
+
+
+def _release(parts: deque[Part] | list[bytes | FileSlice]) -> None:
+    for part in parts:
+        if isinstance(part, FileSlice):
+            part.release()

@@ -1,0 +1,161 @@
+"""One client's connection without its socket: frames in, answers out in the order of the requests.
+
+The listener feeds it, dispatch serves each frame; here is decided when reading stops and in which order answers leave.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from ottla.kernel.seams import FileSlice, Transport
+from ottla.wire.frame import FrameReader
+
+Part = bytes | FileSlice
+
+MAX_IN_FLIGHT = 1000
+"""Requests of one connection that may wait for their answers (docs/decisions/backpressure.md)."""
+
+
+class Corkable(Transport, Protocol):
+    """A transport that can be told that more will be sent in this turn."""
+
+    unsent_bytes: int
+
+    def cork(self) -> None: ...
+
+    def uncork(self) -> None: ...
+
+
+class Exchange:
+    """The place of one answer among the answers of its connection."""
+
+    __slots__ = ("blocks", "parts")
+
+    def __init__(self, *, blocks: bool) -> None:
+        self.parts: list[Part] | None = None
+        self.blocks = blocks
+
+
+class ServerConnection:
+    """`serve(connection, frame)` is called for each request; it answers through `answer`, now or later."""
+
+    def __init__(
+        self,
+        reader: FrameReader,
+        transport: Corkable,
+        serve: Callable[[ServerConnection, memoryview], None],
+        *,
+        name: str,
+        peer_host: str,
+        local_address: tuple[str, int],
+        listener: str,
+    ) -> None:
+        self.reader = reader
+        self.transport = transport
+        self.name = name
+        self.peer_host = peer_host
+        self.local_address = local_address
+        self.listener = listener
+        self.principal = "User:ANONYMOUS"
+        self.client_id: str | None = None
+        self.client_id_raw = b""
+        self.software_name = ""
+        self.software_version = ""
+        self.closed = False
+        self.on_close: list[Callable[[], None]] = []
+        self.resume: Callable[[], None] = _nothing
+        """Set by the listener: called when reading may go on."""
+        self.paused = False
+        self._serve = serve
+        self._waiting: deque[Exchange] = deque()
+        self._blocked = False
+
+    def run(self) -> None:
+        """Serve the whole frames received so far; stops where a request must be answered before the next begins."""
+        transport = self.transport
+        transport.cork()
+        reader, serve = self.reader, self._serve
+        try:
+            while not self.closed and not self.held:
+                frame = reader.next()
+                if frame is None:
+                    break
+                serve(self, frame)
+        finally:
+            transport.uncork()
+        if not self.closed:
+            self.paused = not reader.park() or self.held
+
+    @property
+    def held(self) -> bool:
+        return self._blocked or len(self._waiting) >= MAX_IN_FLIGHT or self.transport.unsent_bytes > 1 << 20
+
+    def expect(self, *, blocks: bool = False) -> Exchange:
+        """Keep a place for the answer of the request at hand; with `blocks` no further request begins before it."""
+        exchange = Exchange(blocks=blocks)
+        self._waiting.append(exchange)
+        if blocks:
+            self._blocked = True
+        return exchange
+
+    def answer(self, exchange: Exchange, parts: list[Part]) -> None:
+        """Fill a place; all answers that are next in order leave. No parts: the request wants no answer."""
+        if self.closed:
+            release(parts)
+            return
+        exchange.parts = parts
+        if exchange.blocks:
+            self._blocked = False
+        waiting = self._waiting
+        if waiting[0] is not exchange:
+            return
+        send = self.transport.send
+        while waiting:
+            ready = waiting[0].parts
+            if ready is None:
+                break
+            waiting.popleft()
+            if ready:
+                send(ready)
+        if self.paused and not self.held:
+            self.resume()
+
+    def answer_at_once(self, parts: list[Part]) -> bool:
+        """Answer a request that never waited, without a place of its own; False where others come first."""
+        if self._waiting:
+            return False
+        self.transport.send(parts)
+        return True
+
+    def drained(self) -> None:
+        """The transport has sent what it held."""
+        if self.paused and not self.held:
+            self.resume()
+
+    def close(self) -> None:
+        """Gone: later answers are dropped, with their slices."""
+        if self.closed:
+            return
+        self.closed = True
+        for exchange in self._waiting:
+            if exchange.parts:
+                release(exchange.parts)
+        self._waiting.clear()
+        self.reader.close()
+        self.transport.close()
+        for listener in self.on_close:
+            listener()
+        self.on_close.clear()
+
+
+def release(parts: list[Part]) -> None:
+    """Let go of the slices of an answer that is not sent."""
+    for part in parts:
+        if part.__class__ is FileSlice:
+            part.release()  # type: ignore[union-attr]
+
+
+def _nothing() -> None:
+    pass

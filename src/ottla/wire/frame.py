@@ -1,0 +1,179 @@
+"""Splits what a socket received into frames: four bytes of length, then a request (kafka-protocol 2.1).
+
+The listener receives into the view that `target` gives, then takes frames with `next`. Frames are views: each is valid
+until the next call of `target` or `park` (rule E4). A frame is never given memory because its length field says so:
+a buffer of its own grows as the bytes arrive, and only within the pool's budget (rules E4, E7, F).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+_LENGTH = Struct(">i")
+SHARED_BYTES = 1 << 20
+"""Size of the one receive buffer that all connections of a loop share."""
+_SMALL = 64 << 10
+"""An unfinished frame up to this size is carried over in front of the shared buffer."""
+_CLASSES = (128 << 10, 512 << 10, 2 << 20)
+
+
+class FrameTooLarge(Exception):
+    """A length field that no request of ours can have: the connection is closed."""
+
+
+class FramePool:
+    """Lends buffers for unfinished large frames, within a budget for the whole broker."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        self.budget_bytes = budget_bytes
+        self.lent_bytes = 0
+        self._free: dict[int, list[bytearray]] = {size: [] for size in _CLASSES}
+
+    def take(self, size: int) -> bytearray | None:
+        """A buffer of at least `size` bytes; None where the budget is spent."""
+        size = next((fitting for fitting in _CLASSES if fitting >= size), size)
+        if self.lent_bytes + size > self.budget_bytes:
+            return None
+        self.lent_bytes += size
+        free = self._free.get(size)
+        return free.pop() if free else bytearray(size)
+
+    def give(self, buffer: bytearray) -> None:
+        self.lent_bytes -= len(buffer)
+        free = self._free.get(len(buffer))
+        if free is not None and len(free) < 4:
+            free.append(buffer)
+
+
+class FrameReader:
+    """One connection's incoming bytes."""
+
+    __slots__ = ("_buffer", "_carried", "_end", "_own", "_pool", "_shared", "_start", "_view", "max_frame_bytes")
+
+    def __init__(self, shared: memoryview, pool: FramePool, max_frame_bytes: int) -> None:
+        self._shared = shared
+        self._pool = pool
+        self.max_frame_bytes = max_frame_bytes
+        self._carried = b""
+        self._own: bytearray | None = None
+        self._view = shared
+        self._start = self._end = 0
+        self._buffer: memoryview | None = None
+
+    def target(self) -> memoryview | None:
+        """Where to receive next; None while the pool has no room for the frame that is under way."""
+        if self._own is None and self._view is not self._shared and not self.park():
+            return None
+        own = self._own
+        if own is not None:
+            if self._end == len(own):
+                own = self._grow(own)
+                if own is None:
+                    return None
+            assert self._buffer is not None
+            return self._buffer[self._end : self._wanted_end()]
+        carried = self._carried
+        if carried:
+            size = len(carried)
+            self._shared[:size] = carried
+            self._start, self._end = 0, size
+            self._carried = b""
+        else:
+            self._start = self._end = 0
+        self._view = self._shared
+        return self._shared[self._end :]
+
+    def received(self, count: int) -> None:
+        self._end += count
+
+    def next(self) -> memoryview | None:
+        """The next whole frame without its length, or None. Raises FrameTooLarge."""
+        start = self._start
+        available = self._end - start
+        if available < 4:
+            return None
+        (size,) = _LENGTH.unpack_from(self._view, start)
+        if size > self.max_frame_bytes or size < 0:
+            raise FrameTooLarge(f"a frame of {size} bytes; at most {self.max_frame_bytes} are taken")
+        if available < size + 4:
+            return None
+        self._start = start + 4 + size
+        return self._view[start + 4 : self._start]
+
+    def park(self) -> bool:
+        """Keep what has not been taken, as the shared buffer is about to be used by others.
+
+        False where the pool has no room for the frame under way: `park` again once it has; nothing is lost meanwhile.
+        """
+        if self._own is not None:
+            if self._start == self._end:
+                self._drop_own()
+            elif self._start:
+                rest = bytes(self._view[self._start : self._end])
+                self._drop_own()
+                return self._keep(rest)
+            return True
+        if self._view is not self._shared:
+            rest = bytes(self._view[self._start : self._end])
+        elif self._start == self._end:
+            return True
+        else:
+            rest = bytes(self._shared[self._start : self._end])
+        return self._keep(rest)
+
+    @property
+    def parked_whole_frames(self) -> bool:
+        """Bytes of requests already received wait here (the connection was held while another request waited)."""
+        return self._view is not self._shared and self._own is None and self._end - self._start >= 4
+
+    def close(self) -> None:
+        if self._own is not None:
+            self._drop_own()
+
+    def _keep(self, rest: bytes) -> bool:
+        self._carried = b""
+        if len(rest) >= 4:
+            (size,) = _LENGTH.unpack_from(rest)
+            whole = size + 4 <= len(rest)
+            if whole or size < 0 or size > self.max_frame_bytes:
+                self._view = memoryview(rest)
+                self._start, self._end = 0, len(rest)
+                return True
+            if size + 4 > _SMALL:
+                own = self._pool.take(min(size + 4, max(_CLASSES[0], 4 * len(rest))))
+                if own is None:
+                    self._view = memoryview(rest)
+                    self._start, self._end = 0, len(rest)
+                    return False
+                own[: len(rest)] = rest
+                self._own = own
+                self._view = self._buffer = memoryview(own)
+                self._start, self._end = 0, len(rest)
+                return True
+        self._carried = rest
+        self._view = self._shared
+        self._start = self._end = 0
+        return True
+
+    def _wanted_end(self) -> int:
+        (size,) = _LENGTH.unpack_from(self._view, 0)
+        return min(int(size) + 4, len(self._view))
+
+    def _grow(self, own: bytearray) -> bytearray | None:
+        (size,) = _LENGTH.unpack_from(own)
+        larger = self._pool.take(min(size + 4, 4 * len(own)))
+        if larger is None:
+            return None
+        larger[: len(own)] = own
+        self._pool.give(own)
+        self._own = larger
+        self._view = self._buffer = memoryview(larger)
+        return larger
+
+    def _drop_own(self) -> None:
+        assert self._own is not None
+        self._pool.give(self._own)
+        self._own = None
+        self._buffer = None
+        self._view = self._shared
+        self._start = self._end = 0
