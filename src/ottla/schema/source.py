@@ -29,6 +29,8 @@ class SourceWriter:
         self.depth += 1
 
     def close(self) -> None:
+        if self.lines[-1].endswith(":"):
+            self.line("pass")
         self.depth -= 1
 
     def made(self, prefix: str) -> str:
