@@ -200,7 +200,7 @@ def _decode_produce(view: memoryview, at: int, version: int) -> tuple[Produce, i
         raise MalformedMessage("negative length")
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, at)
     topics: list[TopicRecords] = []
-    count, at = _count(view, at + 6, flexible, 4)
+    count, at = _count(view, at + 6, flexible, 3 if flexible else 6)
     for _ in range(count):
         name, topic_id, at = _topic(view, at, version, flexible)
         partitions, at = _decode_records(view, at, flexible)
@@ -269,14 +269,14 @@ def _decode_fetch(view: memoryview, at: int, version: int) -> tuple[Fetch, int]:
         (isolation_level,) = _INT8.unpack_from(view, at)
         at += 1
     topics = []
-    count, at = _count(view, at, flexible, 4)
+    count, at = _count(view, at, flexible, 3 if flexible else 6)
     for _ in range(count):
         name, topic_id, at = _topic(view, at, version, flexible)
         partitions, at = _decode_fetched_from(view, at, version, flexible)
         topics.append((name, topic_id, partitions))
     forgotten = []
     if version >= 7:
-        count, at = _count(view, at, flexible, 4)
+        count, at = _count(view, at, flexible, 3 if flexible else 6)
         for _ in range(count):
             name, topic_id, at = _topic(view, at, version, flexible)
             size, at = _count(view, at, flexible, 4)
