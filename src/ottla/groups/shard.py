@@ -1,0 +1,336 @@
+"""The groups of one partition of `__consumer_offsets`: decides what each request and each deadline means.
+
+broker/shard_runner.py comes here with requests and carries decisions out: it appends their entries, hands them back to
+`apply`, and lets the replies go once all that was appended before them is committed. Replay uses the same `apply`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from ottla.groups import classic_sync
+from ottla.groups.classic_join import Joins
+from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.entries import group_entry
+from ottla.groups.group import Group, GroupState
+from ottla.groups.offsets import NO_PRODUCER, Offsets, commit_error, unknown_group_error
+from ottla.groups.rebalance import Rebalances
+from ottla.groups.values import Caller, Decision, Entry, GroupSettings, Moment, Ticket, Turn, coordinator_error
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.delete_groups import DeletableGroupResult
+from ottla.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from ottla.messages.group_records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from ottla.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from ottla.messages.list_groups import ListedGroup, ListGroupsRequest
+from ottla.messages.offset_commit import OffsetCommitRequest
+from ottla.messages.offset_delete import OffsetDeleteRequest
+from ottla.messages.offset_fetch import OffsetFetchRequestGroup
+from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+CLASSIC = "classic"
+_NOT_FOUND_SINCE = 6
+_GROUPS_PER_EXPIRY = 200
+_EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
+
+
+class GroupShard:
+    """Classic groups and offsets. `new_suffix` gives a fresh UUID's text for each new member id.
+
+    Of Apache Kafka's behaviour one thing is left out: the first JoinGroup of a group writes no empty entry; a group is
+    in the log from its first generation or offset on.
+    """
+
+    def __init__(self, settings: GroupSettings, new_suffix: Callable[[], str]) -> None:
+        self.settings = settings
+        self.groups: dict[str, Group] = {}
+        self.offsets = Offsets(settings)
+        self._deadlines = Deadlines()
+        self._rebalances = Rebalances(settings, self._deadlines)
+        self._joins = Joins(self._rebalances, new_suffix)
+        self._expiry_queue: deque[str] = deque()
+
+    # Membership
+
+    def join_group(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket, now: Moment) -> Decision:
+        out = Decision()
+        error = ErrorCode.NONE
+        group = self.groups.get(request.group_id)
+        if not request.group_id:
+            error = ErrorCode.INVALID_GROUP_ID
+        elif not (
+            self.settings.min_session_timeout_ms <= request.session_timeout_ms <= self.settings.max_session_timeout_ms
+        ):
+            error = ErrorCode.INVALID_SESSION_TIMEOUT
+        elif group is None and request.member_id:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        if error:
+            out.answer(ticket, JoinGroupResponse(error_code=error, member_id=request.member_id))
+            return out
+        if group is None:
+            group = self._create(request.group_id, now)
+        self._joins.join(group, request, Turn(caller, ticket, now, out))
+        self._drop_if_bare(group)
+        return out
+
+    def sync_group(self, request: SyncGroupRequest, caller: Caller, ticket: Ticket, now: Moment) -> Decision:
+        out = Decision()
+        group = self.groups.get(request.group_id)
+        if not request.group_id:
+            out.answer(ticket, SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        elif group is None:
+            out.answer(ticket, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            classic_sync.sync(self._rebalances, group, request, Turn(caller, ticket, now, out))
+        return out
+
+    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now: Moment) -> Decision:
+        out = Decision()
+        group = self.groups.get(request.group_id)
+        if not request.group_id:
+            error = ErrorCode.INVALID_GROUP_ID
+        elif group is None:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        else:
+            error = classic_sync.heartbeat(self._rebalances, group, request, now)
+        out.answer(ticket, HeartbeatResponse(error_code=error))
+        return out
+
+    def leave_group(self, request: LeaveGroupRequest, caller: Caller, ticket: Ticket, now: Moment) -> Decision:
+        out = Decision()
+        group = self.groups.get(request.group_id)
+        if not request.group_id:
+            out.answer(ticket, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        elif group is None:
+            unknown = [
+                MemberResponse(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+                )
+                for member in request.members
+            ]
+            out.answer(ticket, LeaveGroupResponse(members=unknown))
+        else:
+            classic_sync.leave(self._rebalances, group, request, Turn(caller, ticket, now, out))
+            self._drop_if_bare(group)
+        return out
+
+    # Offsets
+
+    def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, ticket: Ticket, now: Moment) -> Decision:
+        """Commit offsets of topics whose ids and names are both filled in. An ErrorCode refuses them all."""
+        out = Decision()
+        group = self.groups.get(request.group_id)
+        error = unknown_group_error(request, caller) if group is None else commit_error(group, request)
+        if error:
+            out.answer(ticket, error)
+            return out
+        if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+            self._rebalances.hear(group, group.members[request.member_id], now)
+        out.answer(ticket, self.offsets.commit(request, now, out))
+        return out
+
+    def fetch_offsets(self, request: OffsetFetchRequestGroup, *, require_stable: bool, ticket: Ticket) -> Decision:
+        out = Decision()
+        out.answer(ticket, self.offsets.fetch(request, require_stable=require_stable))
+        return out
+
+    def delete_offsets(self, request: OffsetDeleteRequest, ticket: Ticket) -> Decision:
+        out = Decision()
+        group = self.groups.get(request.group_id)
+        if not request.group_id:
+            out.answer(ticket, ErrorCode.INVALID_GROUP_ID)
+        elif group is None:
+            out.answer(ticket, ErrorCode.GROUP_ID_NOT_FOUND)
+        elif group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
+            out.answer(ticket, ErrorCode.NON_EMPTY_GROUP)
+        else:
+            out.answer(ticket, self.offsets.delete(group, request, out))
+        return out
+
+    def topics_deleted(self, topics: dict[str, bytes]) -> Decision:
+        """Topics are gone, by name and id, and with them what was committed for them."""
+        out = Decision()
+        self.offsets.delete_topics(topics, out)
+        return out
+
+    # Groups
+
+    def describe_group(self, group_id: str, caller: Caller, ticket: Ticket) -> Decision:
+        out = Decision()
+        group = self.groups.get(group_id)
+        if group is not None:
+            out.answer(ticket, _described(group))
+            return out
+        gone = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        if caller.version >= _NOT_FOUND_SINCE:
+            gone.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            gone.error_message = f"Group {group_id} not found."
+        out.answer(ticket, gone)
+        return out
+
+    def list_groups(self, request: ListGroupsRequest, ticket: Ticket) -> Decision:
+        """The groups in these states and of these types, names in any case; an empty filter lets all pass."""
+        states = {state.strip().lower() for state in request.states_filter}
+        types = {each.lower() for each in request.types_filter}
+        out = Decision()
+        listed = [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=CLASSIC,
+            )
+            for group in self.groups.values()
+            if not states or group.state.value.lower() in states
+        ]
+        out.answer(ticket, listed if not types or CLASSIC in types else [])
+        return out
+
+    def delete_group(self, group_id: str, ticket: Ticket) -> Decision:
+        out = Decision()
+        group = self.groups.get(group_id)
+        error = ErrorCode.NONE
+        if group is None:
+            error = ErrorCode.GROUP_ID_NOT_FOUND
+        elif group.state is not GroupState.EMPTY:
+            error = ErrorCode.NON_EMPTY_GROUP
+        else:
+            self.offsets.delete_all(group_id, out)
+            out.write(group_entry(group_id, None))
+        out.answer(ticket, DeletableGroupResult(group_id=group_id, error_code=error))
+        return out
+
+    # The log
+
+    def apply(self, entry: Entry, record_offset: int, producer: int = NO_PRODUCER) -> None:
+        """Take in one entry: appended a moment ago, or read back from the log."""
+        key, value = entry.key, entry.value
+        if isinstance(key, OffsetCommitKey):
+            assert value is None or isinstance(value, OffsetCommitValue)
+            if value is not None and key.group not in self.groups:
+                self._create(key.group, Moment(0, value.commit_timestamp))
+            self.offsets.apply(key, value, record_offset, producer)
+        elif value is None:
+            self._remove(key.group)
+        else:
+            assert isinstance(value, GroupMetadataValue)
+            group = self.groups.get(key.group) or self._create(key.group, Moment(0, value.current_state_timestamp))
+            group.adopt(value)
+
+    def apply_marker(self, producer: int, *, committed: bool) -> None:
+        """A transaction that committed offsets here has ended."""
+        self.offsets.apply_marker(producer, committed=committed)
+
+    def loaded(self, now: Moment) -> Decision:
+        """The log has been read to its end: every member's session begins now, and the clock of retention runs."""
+        out = Decision()
+        for group in self.groups.values():
+            for member in group.members.values():
+                self._rebalances.hear(group, member, now)
+            if len(group.members) > self.settings.max_size:
+                self._rebalances.prepare(group, now, out)
+        self._deadlines.set(_EXPIRY, now.mono_ms + self.settings.offsets_retention_check_interval_ms)
+        return out
+
+    def refused(self, decision: Decision, error: ErrorCode, now: Moment) -> Decision:
+        """The entries of a decision were not written: each that it would have answered learns why."""
+        instead = Decision()
+        for reply in decision.replies:
+            instead.answer(reply.ticket, coordinator_error(error))
+        if decision.if_refused is not None:
+            decision.if_refused(now, instead)
+        return instead
+
+    def parked(self) -> list[Ticket]:
+        """Every request that waits in a group: they are lost with the shard."""
+        return [ticket for group in self.groups.values() for ticket in group.parked()]
+
+    # Time
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` next has something to do, by the monotonic clock."""
+        return self._deadlines.next_ms()
+
+    def postpone(self, late_ms: int) -> None:
+        """The process stood still for so long: nobody is to be blamed for having been unheard meanwhile (rule A5)."""
+        self._deadlines.postpone(late_ms)
+
+    def tick(self, now: Moment) -> Decision | None:
+        """What one deadline that has passed means; None once none has. Call again after carrying it out."""
+        key = self._deadlines.take(now.mono_ms)
+        if key is None:
+            return None
+        out = Decision()
+        if key == _EXPIRY:
+            self._expire(now, out)
+            return out
+        group = self.groups.get(key.group_id)
+        if group is None:
+            return out
+        if key.kind is DeadlineKind.SESSION:
+            self._rebalances.session_over(group, key.member_id, now, out)
+        elif key.kind is DeadlineKind.JOIN:
+            self._rebalances.join_time_over(group, now, out)
+        else:
+            self._rebalances.sync_time_over(group, now, out)
+        self._drop_if_bare(group)
+        return out
+
+    def _expire(self, now: Moment, out: Decision) -> None:
+        """Look through some of the groups; the rest of a round follows at once, the next round after the interval."""
+        if not self._expiry_queue:
+            self._expiry_queue.extend(self.groups)
+        for _ in range(min(_GROUPS_PER_EXPIRY, len(self._expiry_queue))):
+            group = self.groups.get(self._expiry_queue.popleft())
+            if group is None or not self.offsets.expire(group, now.wall_ms, out):
+                continue
+            if group.state is GroupState.EMPTY and not group.pending:
+                out.write(group_entry(group.group_id, None))
+        wait_ms = 1 if self._expiry_queue else self.settings.offsets_retention_check_interval_ms
+        self._deadlines.set(_EXPIRY, now.mono_ms + wait_ms)
+
+    # Keeping groups
+
+    def _create(self, group_id: str, now: Moment) -> Group:
+        group = self.groups[group_id] = Group(group_id, wall_ms=now.wall_ms)
+        return group
+
+    def _remove(self, group_id: str) -> None:
+        group = self.groups.pop(group_id, None)
+        if group is not None:
+            for member_id in group.pending:
+                self._deadlines.cancel(DeadlineKey(DeadlineKind.SESSION, group_id, member_id))
+
+    def _drop_if_bare(self, group: Group) -> None:
+        """Forget a group of which nothing was written and in which nobody is."""
+        bare = group.state is GroupState.EMPTY and not group.pending and not group.written
+        if bare and not self.offsets.holds(group.group_id):
+            self.groups.pop(group.group_id, None)
+
+
+def _described(group: Group) -> DescribedGroup:
+    """What members say of themselves is shown only of a stable group."""
+    stable = group.state is GroupState.STABLE
+    protocol = (group.protocol_name or "") if stable else ""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(protocol) if stable else b"",
+                member_assignment=member.assignment,
+            )
+            for member in group.members.values()
+        ],
+    )
