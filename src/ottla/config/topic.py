@@ -16,7 +16,8 @@ _NO_THROTTLE = "Replication is not throttled per replica."
 
 
 def _gzip_level(value: Value) -> str | None:
-    return None if isinstance(value, int) and (value == -1 or 1 <= value <= 9) else "Value must be between 1 and 9 or equal to -1"
+    fits = isinstance(value, int) and (value == -1 or 1 <= value <= 9)
+    return None if fits else "Value must be between 1 and 9 or equal to -1"
 
 
 class TopicConfig(OptionSet):

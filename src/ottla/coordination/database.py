@@ -1,0 +1,275 @@
+"""The SQLite file itself: tables, transactions, and a reserve against a full disk. Synchronous; one thread owns it.
+
+`sqlite.py` calls it from its worker thread. Nothing is created before the first append, so that a broker on an empty
+directory pays for one transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.kernel.seams import Conflict, LogEntry, StoredSnapshot, Unknown, Written
+
+if TYPE_CHECKING:
+    import sqlite3
+
+T = TypeVar("T")
+BUSY_TIMEOUT_MS = 5000
+READ_BYTES = 8 * 1024 * 1024
+"""One read hands out at most about this much."""
+RESERVE_BYTES = 512 * 1024
+_SETTLE_MS = 1000
+_LOG, _SNAPSHOT = "log", "snapshot"
+_TABLES = (
+    "CREATE TABLE log (version INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE snapshot (version INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE reserve (filler BLOB NOT NULL)",
+    "PRAGMA user_version = 1",
+)
+_SCHEMA_VERSION = 1
+
+
+class DatabaseFailure(Exception):
+    """SQLite could not do it, and nothing was written."""
+
+
+class Database:
+    """An open file. Every method is one transaction; all rows are fetched before it returns."""
+
+    def __init__(self, path: str, journal: str | None = None) -> None:
+        self._path = path
+        self._journal = journal
+        self._connection: sqlite3.Connection | None = None
+        self._has_tables = False
+        self._seen_version = 0
+        self._reserved = False
+        self._opened_ms = 0
+
+    def head(self) -> int:
+        return self._guarded(self._head)
+
+    def append(self, bodies: Sequence[bytes], expected_version: int) -> Written | Conflict | Unknown:
+        """All or none. `Unknown` only where a commit failed in a way that leaves its outcome to the next open."""
+        return self._writing(lambda connection: self._append(connection, bodies, expected_version))
+
+    def read(self, after_version: int, limit: int) -> list[LogEntry]:
+        return self._guarded(lambda connection: self._read(connection, after_version, limit))
+
+    def load_snapshot(self) -> StoredSnapshot | None:
+        return self._guarded(self._load_snapshot)
+
+    def save_snapshot(self, snapshot: StoredSnapshot) -> None:
+        """Keeps this snapshot and the one before; cuts the log below that one."""
+        if isinstance(outcome := self._writing(lambda connection: self._save(connection, snapshot)), Unknown):
+            raise DatabaseFailure(outcome.why)
+
+    def changed_by_others(self) -> bool:
+        """Whether another connection wrote since this was asked last."""
+
+        def run(connection: sqlite3.Connection) -> bool:
+            version: int = connection.execute("PRAGMA data_version").fetchone()[0]
+            changed, self._seen_version = version != self._seen_version, version
+            return changed
+
+        return self._guarded(run)
+
+    def tend(self) -> None:
+        """Make the reserve once the start is over; pages that a full disk can be answered with."""
+        if self._reserved or not self._has_tables or _now_ms() - self._opened_ms < _SETTLE_MS:
+            return
+
+        def run(connection: sqlite3.Connection) -> Written:
+            if connection.execute("SELECT count(*) FROM reserve").fetchone()[0] == 0:
+                connection.execute("INSERT INTO reserve VALUES (zeroblob(?))", (RESERVE_BYTES,))
+            return Written(0)
+
+        try:
+            self._writing(run)
+        except DatabaseFailure:
+            self._opened_ms = _now_ms()  # no room now: try again in a while
+        else:
+            self._reserved = True
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # Transactions
+
+    def _append(
+        self, connection: sqlite3.Connection, bodies: Sequence[bytes], expected_version: int
+    ) -> Written | Conflict:
+        head = self._head(connection)
+        if head != expected_version:
+            return Conflict(head)
+        if not self._has_tables:
+            for statement in _TABLES:
+                connection.execute(statement)
+        rows = [(head + 1 + index, body) for index, body in enumerate(bodies)]
+        connection.executemany("INSERT INTO log VALUES (?, ?)", rows)
+        return Written(head + len(rows))
+
+    def _head(self, connection: sqlite3.Connection) -> int:
+        if not self._look_for_tables(connection):
+            return 0
+        row = connection.execute(
+            "SELECT max(coalesce((SELECT max(version) FROM log), 0), coalesce((SELECT max(version) FROM snapshot), 0))"
+        ).fetchone()
+        return int(row[0])
+
+    def _read(self, connection: sqlite3.Connection, after_version: int, limit: int) -> list[LogEntry]:
+        if not self._look_for_tables(connection):
+            return []
+        cursor = connection.execute(
+            "SELECT version, body FROM log WHERE version > ? ORDER BY version LIMIT ?", (after_version, limit)
+        )
+        found: list[LogEntry] = []
+        size = 0
+        for version, body in cursor:
+            found.append(LogEntry(version, body))
+            size += len(body)
+            if size >= READ_BYTES:
+                break
+        cursor.close()
+        first = found[0].version if found else self._head(connection) + 1
+        if first > after_version + 1:
+            raise LookupError(f"the metadata log has been cut below {first}")
+        return found
+
+    def _load_snapshot(self, connection: sqlite3.Connection) -> StoredSnapshot | None:
+        if not self._look_for_tables(connection):
+            return None
+        row = connection.execute("SELECT version, body FROM snapshot ORDER BY version DESC LIMIT 1").fetchone()
+        return None if row is None else StoredSnapshot(*row)
+
+    def _save(self, connection: sqlite3.Connection, snapshot: StoredSnapshot) -> Written | Conflict:
+        previous = self._load_snapshot(connection)
+        if previous is not None and previous.version >= snapshot.version:
+            return Conflict(previous.version)
+        connection.execute("INSERT INTO snapshot VALUES (?, ?)", snapshot)
+        if previous is not None:
+            connection.execute("DELETE FROM snapshot WHERE version < ?", (previous.version,))
+            connection.execute("DELETE FROM log WHERE version <= ?", (previous.version,))
+        return Written(snapshot.version)
+
+    def _look_for_tables(self, connection: sqlite3.Connection) -> bool:
+        if not self._has_tables:
+            found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+            if found > _SCHEMA_VERSION:
+                raise DatabaseFailure(f"{self._path} was written by a newer release (layout {found})")
+            self._has_tables = found == _SCHEMA_VERSION
+        return self._has_tables
+
+    # Guards
+
+    def _guarded(self, run: Callable[[sqlite3.Connection], T]) -> T:
+        import sqlite3
+
+        try:
+            return run(self._open())
+        except sqlite3.Error as error:
+            raise DatabaseFailure(f"{self._path}: {error}") from error
+
+    def _writing(self, run: Callable[[sqlite3.Connection], Written | Conflict]) -> Written | Conflict | Unknown:
+        """One write transaction; on a full disk once more, with the reserve freed."""
+        try:
+            return self._transaction(run)
+        except DatabaseFailure as failure:
+            if not _is_full(failure) or not self._free_reserve():
+                raise
+            return self._transaction(run)
+
+    def _transaction(self, run: Callable[[sqlite3.Connection], Written | Conflict]) -> Written | Conflict | Unknown:
+        import sqlite3
+
+        connection = self._guarded(lambda connection: connection)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            outcome = run(connection)
+            if isinstance(outcome, Conflict):
+                connection.execute("ROLLBACK")
+                return outcome
+        except sqlite3.Error as error:
+            self._roll_back(connection)
+            raise DatabaseFailure(f"{self._path}: {error}") from error
+        return self._commit(connection, outcome)
+
+    def _commit(self, connection: sqlite3.Connection, outcome: Written) -> Written | Unknown:
+        """Busy and full leave the transaction as it was; any other failure leaves its outcome unknown."""
+        import sqlite3
+
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            failure = DatabaseFailure(f"{self._path}: {error}")
+            if _is_full(failure) or error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                self._roll_back(connection)
+                failure.__cause__ = error
+                raise failure from error
+            self.close()  # what a failed fsync left behind is settled by the journal at the next open
+            return Unknown(str(failure))
+        self._has_tables = True
+        return outcome
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        import sqlite3
+
+        self._has_tables = False
+        with contextlib.suppress(sqlite3.Error):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    def _free_reserve(self) -> bool:
+        """Turn the reserve into free pages of the file; whether there was one."""
+        self._reserved = False
+        self._opened_ms = _now_ms()
+
+        def run(connection: sqlite3.Connection) -> Written:
+            connection.execute("DELETE FROM reserve")
+            return Written(0)
+
+        try:
+            return not isinstance(self._transaction(run), Unknown)
+        except DatabaseFailure:
+            return False
+
+    def _open(self) -> sqlite3.Connection:
+        """A journal that stays allocated between transactions is part of the reserve: PERSIST, not TRUNCATE."""
+        if self._connection is None:
+            import sqlite3
+
+            safe_wal = sqlite3.sqlite_version_info >= (3, 51, 3)  # earlier ones may lose a reset (rule C7)
+            connection = sqlite3.connect(
+                self._path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
+            )
+            connection.execute(f"PRAGMA journal_mode = {self._journal or ('WAL' if safe_wal else 'PERSIST')}")
+            connection.execute("PRAGMA synchronous = FULL")
+            self._connection = connection
+            self._opened_ms = _now_ms()
+            self._seen_version = connection.execute("PRAGMA data_version").fetchone()[0]
+            _sync_directory(os.path.dirname(self._path))
+        return self._connection
+
+
+def _is_full(failure: DatabaseFailure) -> bool:
+    import sqlite3
+
+    cause = failure.__cause__
+    return isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
