@@ -1,0 +1,192 @@
+"""The blocking face of the producer: `produce` returns at once, a thread of its own sends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from ottla.client.accumulator import (
+    Accumulator,
+    Delivered,
+    OutgoingBatch,
+    Place,
+    ProducerSettings,
+    record_size,
+)
+from ottla.client.blocking import Cluster, Driver
+from ottla.client.errors import ClientError, RequestTimedOut
+from ottla.client.model import ClientSettings, Header
+from ottla.client.producing import Sender
+from ottla.client.transport import PLAINTEXT, Security
+from ottla.kernel.ids import TopicPartition
+
+
+class Delivery:
+    """What became of one record; `result` waits for it."""
+
+    __slots__ = ("_changed", "_place")
+
+    def __init__(self, place: Place, changed: threading.Condition) -> None:
+        self._place = place
+        self._changed = changed
+
+    @property
+    def done(self) -> bool:
+        return self._place.batch.outcome is not None
+
+    def result(self, timeout: float | None = None) -> Delivered:
+        """Where the record landed; raises what went wrong, RequestTimedOut after `timeout` seconds."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.done, timeout):
+                raise RequestTimedOut(f"the record was not delivered within {timeout} s; it is still being tried")
+        return self._place.delivered()
+
+
+class Producer:
+    """Sends records; idempotent with `acks=all` by default. Safe for several threads; a context manager.
+
+    Deliveries fail with `ApiError` or `ClientError`; callbacks run on the sending thread and must be quick.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] = "localhost:9092",
+        *,
+        producer: ProducerSettings | None = None,
+        settings: ClientSettings | None = None,
+        security: Security = PLAINTEXT,
+    ) -> None:
+        self.producer_settings = producer or ProducerSettings()
+        self.cluster = Cluster(bootstrap, settings=settings, security=security)
+        self._driver = Driver(self.cluster.settings, security)
+        self._accumulator = Accumulator(self.producer_settings)
+        self._sender = Sender(self.cluster.plan, self._accumulator)
+        self._changed = threading.Condition()
+        self._flushing = 0
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        *,
+        partition: int | None = None,
+        headers: Iterable[Header] = (),
+        timestamp: int | None = None,
+        on_delivery: Callable[[Delivered | Exception], None] | None = None,
+    ) -> Delivery:
+        """Take one record. Blocks while `buffer_memory` is full, at most `max_block_ms`."""
+        key_bytes = key.encode() if isinstance(key, str) else key
+        value_bytes = value.encode() if isinstance(value, str) else value
+        header_list = list(headers)
+        at = int(time.time() * 1000) if timestamp is None else timestamp
+        available, count = self._partitions(topic)
+        if partition is not None and not 0 <= partition < count:
+            raise ValueError(f"topic {topic!r} has {count} partitions; there is no partition {partition}")
+        with self._changed:
+            self._wait_for_room(record_size(key_bytes, value_bytes, header_list))
+            if partition is None:
+                partition = self._accumulator.choose(topic, key_bytes, available, count)
+            place = self._accumulator.append(
+                TopicPartition(topic, partition),
+                at,
+                key_bytes,
+                value_bytes,
+                header_list,
+                now_ms=self.cluster.plan.now_ms(),
+            )
+            if on_delivery is not None:
+                place.batch.listeners.append(lambda: on_delivery(_outcome(place)))
+            if place.batch.sealed or place.batch.builder.records_count == 1:
+                self._changed.notify_all()
+        return Delivery(place, self._changed)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send all that waits without lingering; return once everything has its outcome."""
+        with self._changed:
+            self._flushing += 1
+            self._changed.notify_all()
+            try:
+                if not self._changed.wait_for(lambda: self._accumulator.empty, timeout):
+                    raise RequestTimedOut(f"records still wait after {timeout} s")
+            finally:
+                self._flushing -= 1
+
+    def close(self, timeout: float | None = None) -> None:
+        """Flush, then end; with a `timeout` in seconds what could not be sent by then fails."""
+        if self._closed:
+            return
+        try:
+            self.flush(timeout)
+        except RequestTimedOut as fault:
+            with self._changed:
+                abandoned = self._accumulator.abandon(fault)
+            self._tell(abandoned)
+        finally:
+            with self._changed:
+                self._closed = True
+                self._changed.notify_all()
+            if self._thread is not None:
+                self._thread.join(timeout)
+            self._driver.close()
+            self.cluster.close()
+
+    def _partitions(self, topic: str) -> tuple[Sequence[int], int]:
+        """Partitions with a leader, and how many there are."""
+        plan = self.cluster.plan
+        if plan.metadata.missing([topic]):
+            create = self.producer_settings.allow_auto_create_topics
+            self.cluster.run(plan.ensure([topic], create=create, timeout_ms=self.producer_settings.max_block_ms))
+        view = plan.metadata.topics[topic]
+        return [index for index, each in view.partitions.items() if each.leader >= 0], len(view.partitions)
+
+    def _wait_for_room(self, size: int) -> None:
+        if self._closed:
+            raise ClientError("the producer is closed")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="ottla-producer", daemon=True)
+            self._thread.start()
+        allowed = self.producer_settings.max_block_ms / 1000
+        if not self._changed.wait_for(lambda: self._accumulator.has_room(size), allowed):
+            raise RequestTimedOut(f"no room for a record within {allowed:.0f} s: the broker takes them too slowly")
+
+    def _work(self) -> None:
+        """The sending thread: whatever is ready, round after round."""
+        now_ms = self.cluster.plan.now_ms
+        while True:
+            with self._changed:
+                batches: list[OutgoingBatch] = []
+                while not batches:
+                    if self._closed:
+                        return
+                    hurry = self._flushing > 0
+                    batches = self._accumulator.ready(now_ms(), flush=hurry)
+                    if not batches:
+                        wait_ms = self._accumulator.next_ready_ms(flush=hurry) - now_ms()
+                        self._changed.wait(None if wait_ms == float("inf") else max(wait_ms, 0.5) / 1000)
+            outcomes = self._driver.run(self._sender.send(batches))
+            with self._changed:
+                if self._closed:
+                    return
+                finished = self._sender.settle(outcomes)
+                self._changed.notify_all()
+            self._tell(finished)
+
+    def _tell(self, batches: Sequence[OutgoingBatch]) -> None:
+        for batch in batches:
+            for listener in batch.listeners:
+                listener()
+
+
+def _outcome(place: Place) -> Delivered | Exception:
+    outcome = place.batch.outcome
+    return outcome if isinstance(outcome, Exception) else place.delivered()
