@@ -38,7 +38,10 @@ class DecoderWriter(SourceWriter):
         self.flush()
         self.line("return m, p")
         self.close()
-        self.open("except (StructError, IndexError, UnicodeDecodeError) as fault:")
+        self.open("except (StructError, IndexError):")
+        self.line(f"raise Malformed({self.title + ': ends too early'!r}) from None")
+        self.close()
+        self.open("except UnicodeDecodeError as fault:")
         self.line(f"raise Malformed({self.title + ': '!r} + str(fault)) from None")
         return "def decode(view, p):\n" + "\n".join(self.lines) + "\n"
 

@@ -1,0 +1,57 @@
+"""The table of error codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.kernel.errors import ApiError, ErrorCode
+
+
+def test_codes_are_numbers_with_a_sentence() -> None:
+    assert ErrorCode(6) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER == 6
+    assert sorted(ErrorCode) == list(range(-1, 134))
+    assert all(code.message.endswith(".") for code in ErrorCode if code is not ErrorCode.NONE)
+    assert ErrorCode.REQUEST_TIMED_OUT.retriable and not ErrorCode.INVALID_REQUEST.retriable
+
+
+def test_an_api_error_says_its_code_and_its_sentence() -> None:
+    assert str(ApiError(ErrorCode.INVALID_CONFIG, "no such option")) == "INVALID_CONFIG: no such option"
+    assert ApiError(ErrorCode.INVALID_CONFIG).message == ErrorCode.INVALID_CONFIG.message
+
+
+PROGRAM = """
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.protocol.Errors;
+public class PrintErrors {
+    public static void main(String[] none) {
+        for (Errors each : Errors.values())
+            System.out.println(each.name() + " " + each.code()
+                + " " + (each.exception() instanceof RetriableException));
+    }
+}
+"""
+
+
+@pytest.mark.kafka
+def test_names_numbers_and_retriability_are_apache_kafkas(kafka_libs: Path, tmp_path: Path) -> None:
+    source = tmp_path / "PrintErrors.java"
+    source.write_text(PROGRAM)
+    done = subprocess.run(
+        ["java", "-cp", f"{kafka_libs}/*", str(source)], capture_output=True, text=True, check=True, timeout=60
+    )
+    theirs = [line.split() for line in done.stdout.splitlines()]
+    ours = [[code.name, str(code.value), str(code.retriable).lower()] for code in ErrorCode]
+    assert theirs == ours
+
+
+def test_the_module_starts_fast() -> None:
+    program = "import time; t = time.perf_counter(); import ottla.kernel.errors; print(time.perf_counter() - t)"
+    runs = [
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True) for _ in range(3)
+    ]
+    assert min(float(run.stdout) for run in runs) < 0.05
