@@ -1,39 +1,124 @@
 """One partition's log: append, read, roll, sync. Comes from broker/partition.py; next door is segment.py.
 
 Plain synchronous code over an injected `Disk`. OSError rises to the caller, which fails the log directory (rule B3);
-only a full disk is answered here, with KAFKA_STORAGE_ERROR and nothing written.
+only a full disk is answered here, with KAFKA_STORAGE_ERROR and nothing written. Opening is `recovery.py`, shrinking
+`shrink.py`, finding by time `lookup.py`, cleaning `compaction.py`.
 """
 
 from __future__ import annotations
 
+import errno
+import struct
+from bisect import bisect_right
 from collections.abc import Callable
 
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.seams import Buffer, Disk, SyncWork
+from ottla.kernel.seams import Buffer, Disk, FileSlice, SyncWork
 from ottla.records.batch import Batch
-from ottla.storage.values import ActiveProducer, Appended, EpochEnd, LogRead, Origin, Recovered, TimestampOffset
+from ottla.records.checksum import crc32c
+from ottla.records.control import EndOfTransaction, read_marker
+from ottla.storage import lookup, reading, recovery, rolling, run, shrink
+from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.producers import Producers
+from ottla.storage.scan import CONTROL, HEADER_BYTES, LOG_APPEND_TIME, OVERHEAD_BYTES, TRANSACTIONAL
+from ottla.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from ottla.storage.syncing import Syncing
+from ottla.storage.values import (
+    ActiveProducer,
+    Appended,
+    EpochEnd,
+    LogRead,
+    Origin,
+    Recovered,
+    TimestampOffset,
+)
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+_PLACE = struct.Struct(">qii")
+_STAMP = struct.Struct(">hiqqqhii")
+_CRC = struct.Struct(">I")
 
 
 class Log:
     """The batches of one partition in segments, their indexes, producer state and leader epochs."""
 
-    # read by owners, never written by them
-    directory: str
-    topic: str
-    partition: int
-    topic_id: bytes
-    end_offset: int
-    """The offset after the last record appended."""
-    synced_offset: int
-    """The offset after the last record known to be on disk; equals `end_offset` with write.caching=true."""
-    log_start_offset: int
-    high_watermark: int
-    recovery_point: int
-    """Below this everything, indexes included, is on disk: what the recovery-point checkpoint holds."""
-    damaged_at: int | None
-    """Offset of damage found below the recovery point: nothing from here on is served (rule A7)."""
-    recovered: Recovered
+    __slots__ = (
+        "_append_time",
+        "_marker",
+        "active",
+        "bases",
+        "config",
+        "damaged_at",
+        "directory",
+        "disk",
+        "doomed",
+        "end_offset",
+        "epochs",
+        "high_watermark",
+        "log_start_offset",
+        "on_synced",
+        "partition",
+        "pause",
+        "producer_expiration_ms",
+        "producers",
+        "recovered",
+        "recovery_point",
+        "refusing",
+        "roll_timestamp",
+        "segment_bytes",
+        "segments",
+        "synced_offset",
+        "syncing",
+        "topic",
+        "topic_id",
+        "write_caching",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        *,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        config: TopicConfig,
+        producer_expiration_ms: int,
+        on_synced: Callable[[int], None],
+    ) -> None:
+        """Made by `open` and `create` only."""
+        self.disk = disk
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.producer_expiration_ms = producer_expiration_ms
+        self.producers = Producers()
+        self.epochs = LeaderEpochs(disk, directory)
+        self.segments: list[Segment] = []
+        self.bases: list[int] = []
+        self.active: Segment
+        self.end_offset = 0
+        """The offset after the last record appended."""
+        self.synced_offset = 0
+        """The offset after the last record known to be on disk; equals `end_offset` with write.caching=true."""
+        self.log_start_offset = 0
+        self.high_watermark = 0
+        self.recovery_point = 0
+        """Below this everything, indexes included, is on disk: what the recovery-point checkpoint holds."""
+        self.damaged_at: int | None = None
+        """Offset of damage found below the recovery point: nothing from here on is served (rule A7)."""
+        self.recovered = Recovered(0, 0, 0, 0, 0)
+        self.refusing = False
+        """After a failed sync or a failed cut: nothing is written any more, the directory is to be failed."""
+        self.doomed: list[shrink.Doomed] = []
+        """Segments taken out of the log; their files go by `purge`."""
+        self.pause = shrink.RetentionPause()
+        self.on_synced = on_synced
+        self.syncing = Syncing()
+        self._marker: EndOfTransaction | None = None
+        self._take_config(config)
 
     @classmethod
     def open(
@@ -53,7 +138,20 @@ class Log:
         on_synced: Callable[[int], None],
     ) -> Log:
         """Open what is there, recovering it unless the last close was `clean`; `.recovered` says what it cost."""
-        raise NotImplementedError
+        log = cls(
+            disk,
+            directory,
+            topic=topic,
+            partition=partition,
+            topic_id=topic_id,
+            config=config,
+            producer_expiration_ms=producer_expiration_ms,
+            on_synced=on_synced,
+        )
+        recovery.recover(
+            log, clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset, wall_ms=wall_ms
+        )
+        return log
 
     @classmethod
     def create(
@@ -71,9 +169,23 @@ class Log:
         start_offset: int = 0,
     ) -> Log:
         """A new, empty log with its `partition.metadata`; the directory and its parent are synced."""
-        raise NotImplementedError
+        recovery.create_files(disk, directory, topic_id, start_offset)
+        return cls.open(
+            disk,
+            directory,
+            topic=topic,
+            partition=partition,
+            topic_id=topic_id,
+            config=config,
+            clean=True,
+            recovery_point=start_offset,
+            log_start_offset=start_offset,
+            wall_ms=wall_ms,
+            producer_expiration_ms=producer_expiration_ms,
+            on_synced=on_synced,
+        )
 
-    # -- writing -----------------------------------------------------------------------------------------------------
+    # -- writing ---
 
     def append(
         self, batch: Batch, *, leader_epoch: int, wall_ms: int, origin: Origin = Origin.CLIENT
@@ -81,22 +193,123 @@ class Log:
         """Append one checked batch; the view need not outlive the call.
 
         A duplicate of one of its producer's last five batches is answered with the offset it first got.
+        Written flat for speed: bench/append.py.
         """
-        raise NotImplementedError
+        if self.refusing:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if origin == 2:  # Origin.REPLICA, without the look-up
+            return run.append_run(self, batch.view, wall_ms=wall_ms)
+        producer_id = batch.producer_id
+        if producer_id >= 0:
+            verdict = self._check_producer(batch, origin)
+            if verdict is not None:
+                return verdict
+        size = batch.size
+        base_offset = self.end_offset
+        next_offset = base_offset + batch.last_offset_delta + 1
+        max_timestamp = batch.max_timestamp
+        parts: tuple[Buffer, ...]
+        if self._append_time:
+            max_timestamp = wall_ms
+            parts = self._stamped(batch, base_offset, leader_epoch, wall_ms)
+        else:
+            parts = (_PLACE.pack(base_offset, size - OVERHEAD_BYTES, leader_epoch), batch.view[16:])
+        active = self.active
+        try:
+            if (
+                active.size + size > self.segment_bytes
+                or max_timestamp > self.roll_timestamp
+                or active.index_full
+                or active.size == 0
+                or next_offset - active.base_offset > MAX_RELATIVE_OFFSET
+            ):
+                if size > self.segment_bytes:
+                    return ErrorCode.RECORD_LIST_TOO_LARGE
+                rolling.roll_if_due(self, size, base_offset, next_offset, max_timestamp, wall_ms)
+                active = self.active
+            if leader_epoch > self.epochs.latest:
+                self.epochs.assign(leader_epoch, base_offset)
+            active.append(parts, size, base_offset, next_offset, max_timestamp)
+        except OSError as fault:
+            return self.refuse(fault)
+        self.end_offset = next_offset
+        if self.write_caching:
+            self.synced_offset = next_offset
+        if producer_id >= 0:
+            self._note_producer(batch, base_offset, next_offset - 1, max_timestamp)
+        return Appended(base_offset, next_offset, self.log_start_offset, False, wall_ms if self._append_time else -1)
 
-    def append_run(self, run: Buffer, *, wall_ms: int) -> Appended | ErrorCode:
+    def append_run(self, run_of_batches: Buffer, *, wall_ms: int) -> Appended | ErrorCode:
         """Append a leader's contiguous batches as they are (rules A11, E10): one check and one write for all.
 
-        CORRUPT_MESSAGE where a CRC fails, OFFSET_OUT_OF_RANGE where the first batch does not start at our end or later
-        batches do not follow on, FENCED_LEADER_EPOCH where an epoch falls. A trailing incomplete batch is left out.
+        CORRUPT_MESSAGE where a CRC fails, OFFSET_OUT_OF_RANGE where the first batch starts below our end or later
+        ones do not follow on, FENCED_LEADER_EPOCH where an epoch falls. A trailing incomplete batch is left out.
         """
-        raise NotImplementedError
+        return run.append_run(self, run_of_batches, wall_ms=wall_ms)
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """This broker leads in `leader_epoch` from `end_offset` on; on disk before this returns (rule B2)."""
-        raise NotImplementedError
+        self.epochs.assign(leader_epoch, self.end_offset)
 
-    # -- reading -----------------------------------------------------------------------------------------------------
+    def _check_producer(self, batch: Batch, origin: Origin) -> Appended | ErrorCode | None:
+        if origin == 0:
+            verdict = self.producers.check(
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                batch.last_sequence,
+                bool(batch.attributes & TRANSACTIONAL),
+            )
+            if verdict is None or isinstance(verdict, ErrorCode):
+                return verdict
+            return Appended(
+                verdict.first_offset,
+                verdict.last_offset + 1,
+                self.log_start_offset,
+                True,
+                verdict.timestamp if self._append_time else -1,
+            )
+        self._marker = read_marker(batch) if batch.attributes & CONTROL else None
+        return self.producers.check_coordinator(batch.producer_id, batch.producer_epoch, self._marker)
+
+    def _note_producer(self, batch: Batch, first_offset: int, last_offset: int, timestamp: int) -> None:
+        attributes = batch.attributes
+        if attributes & CONTROL:
+            if self._marker is not None:
+                entry = self.producers.end_transaction(
+                    batch.producer_id, batch.producer_epoch, last_offset, timestamp, self._marker
+                )
+                if entry is not None:
+                    self.active.aborted.add(entry)
+            return
+        self.producers.note(
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.last_sequence,
+            first_offset,
+            last_offset,
+            timestamp,
+            bool(attributes & TRANSACTIONAL),
+        )
+
+    def _stamped(self, batch: Batch, base_offset: int, leader_epoch: int, wall_ms: int) -> tuple[Buffer, ...]:
+        """LogAppendTime: another largest timestamp, the bit that says so, and the CRC over both."""
+        payload = batch.view[HEADER_BYTES:]
+        tail = _STAMP.pack(
+            batch.attributes | LOG_APPEND_TIME,
+            batch.last_offset_delta,
+            batch.base_timestamp,
+            wall_ms,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            batch.records_count,
+        )
+        crc = _CRC.pack(crc32c(payload, crc32c(tail)))
+        place = _PLACE.pack(base_offset, batch.size - OVERHEAD_BYTES, leader_epoch)
+        return place + batch.view[16:17] + crc + tail, payload
+
+    # -- reading ---
 
     def read(
         self,
@@ -113,90 +326,173 @@ class Log:
         even where it is larger than `max_bytes`; without it, nothing comes where the first batch does not fit.
         A later batch may be cut off in the middle, as Apache Kafka cuts it.
         """
-        raise NotImplementedError
+        end = self.end_offset
+        limit_offset = min(limit_offset, end)
+        if offset >= limit_offset or offset < self.log_start_offset:
+            return reading.nothing(self, offset)
+        active = self.active
+        ends = active.ends
+        if with_aborted or not ends or offset < active.bases[0]:
+            return reading.read_cold(self, offset, max_bytes, limit_offset, at_least_one, with_aborted)
+        at = bisect_right(ends, offset)
+        stop = len(ends) if limit_offset == end else bisect_right(ends, limit_offset)
+        if at >= stop:
+            return LogRead([], -1, 0, None)
+        positions = active.positions
+        position = positions[at]
+        length = (positions[stop] if stop < len(ends) else active.size) - position
+        if length > max_bytes:
+            cut = bisect_right(positions, position + max_bytes, at, stop) - 1
+            if cut == at:
+                if not at_least_one and active.size - position > max_bytes:
+                    first_end = positions[at + 1] if at + 1 < len(ends) else active.size
+                    if first_end - position > max_bytes:
+                        return LogRead([], -1, 0, None)
+                cut = at + 1
+            length = (positions[cut] if cut < len(ends) else active.size) - position
+        return LogRead([FileSlice(active.file, position, length)], active.bases[at], length, None)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at or after a time; None where there is none."""
-        raise NotImplementedError
+        return lookup.offset_for_timestamp(self, timestamp)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The record with the largest timestamp; None in an empty log."""
-        raise NotImplementedError
+        return lookup.max_timestamp_offset(self)
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
-        """OffsetForLeaderEpoch: (-1, -1) for an epoch before the first known."""
-        raise NotImplementedError
+        """OffsetForLeaderEpoch: (-1, -1) for an epoch newer than any here."""
+        return self.epochs.end_of(leader_epoch, self.end_offset)
 
     @property
     def latest_epoch(self) -> int:
         """The newest leader epoch in the log, -1 where there is none."""
-        raise NotImplementedError
+        return self.epochs.latest
 
     @property
     def last_stable_offset(self) -> int:
         """Rule B8."""
-        raise NotImplementedError
+        if self.producers.no_transactions:
+            return self.high_watermark
+        unstable = self.producers.first_unstable(self.high_watermark)
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     def active_producers(self) -> list[ActiveProducer]:
         """What DescribeProducers answers, by producer id."""
-        raise NotImplementedError
+        return self.producers.active()
 
     @property
     def size_bytes(self) -> int:
-        raise NotImplementedError
+        return sum(segment.size for segment in self.segments)
 
     @property
     def segments_count(self) -> int:
-        raise NotImplementedError
+        return len(self.segments)
 
     # -- syncing (kernel.seams.Syncable) ------------------------------------------------------------------------------
 
     def begin_sync(self) -> SyncWork | None:
         """What is dirty now; its end is what a successful sync makes `synced_offset` (rule B1)."""
-        raise NotImplementedError
+        return self.syncing.begin(self)
 
     def end_sync(self, work: SyncWork, error: OSError | None) -> None:
         """Raise `synced_offset`, tell `on_synced(offset)`; an error makes this log refuse everything from now on."""
-        raise NotImplementedError
+        self.syncing.end(self, work, error)
 
     def flush_due(self, wall_ms: int) -> bool:
-        """With write.caching=true, whether flush.messages or flush.ms ask for a sync now."""
-        raise NotImplementedError
+        """Whether flush.messages or flush.ms ask for a sync now (with write.caching=true nothing else does)."""
+        return self.syncing.flush_due(self, wall_ms)
 
     def sync_now(self) -> None:
-        """A whole sync on the caller's thread: at close, at recovery, in tools."""
-        raise NotImplementedError
+        """A whole sync on the caller's thread, indexes included: at close, at recovery, in tools."""
+        self.syncing.sync_now(self)
 
-    # -- the owner's decisions ------------------------------------------------------------------------------------------
+    # -- the owner's decisions ---
 
     def set_high_watermark(self, offset: int) -> None:
         """Never above `end_offset`; the owner keeps it from going back."""
-        raise NotImplementedError
+        self.high_watermark = offset if offset < self.end_offset else self.end_offset
 
     def delete_records_before(self, offset: int) -> int | ErrorCode:
-        """Raise the log's start (DeleteRecords; -1 is the high watermark); the new start, or OFFSET_OUT_OF_RANGE."""
-        raise NotImplementedError
+        """Raise the log's start (DeleteRecords; -1 is the high watermark); the new start, or OFFSET_OUT_OF_RANGE.
+
+        The segments below go with the next `apply_retention`; the start is durable once it is checkpointed.
+        """
+        return shrink.delete_records_before(self, offset)
 
     def apply_retention(self, wall_ms: int, *, mono_ms: int) -> int:
-        """Delete what time, size and the log's start allow; how many segments went. A clock jump pauses it (B9)."""
-        raise NotImplementedError
+        """Take out what time, size and the log's start allow; how many segments went. A clock jump pauses it (B9).
+
+        Their files go by `purge`, which comes after the new log start is checkpointed: a crash between must not
+        bring the start back.
+        """
+        return shrink.apply_retention(self, wall_ms, mono_ms)
+
+    def purge(self, wall_ms: int) -> None:
+        """Delete the files of segments taken out `file.delete.delay.ms` ago."""
+        shrink.purge(self, wall_ms)
 
     def expire_producers(self, wall_ms: int) -> None:
         """Forget producers idle for `producer.id.expiration.ms`."""
-        raise NotImplementedError
+        self.producers.expire(wall_ms - self.producer_expiration_ms)
 
     def truncate_to(self, offset: int) -> None:
         """Drop everything from `offset` on, back to a batch boundary; producer state and epochs follow."""
-        raise NotImplementedError
+        shrink.truncate_to(self, offset)
 
-    def truncate_fully_to(self, offset: int) -> None:
+    def truncate_fully_to(self, offset: int, *, wall_ms: int) -> None:
         """Drop everything and start again, empty, at `offset`."""
-        raise NotImplementedError
+        shrink.truncate_fully_to(self, offset, wall_ms)
 
     def update_config(self, config: TopicConfig) -> None:
         """Takes effect from the next append on."""
-        raise NotImplementedError
+        self._take_config(config)
+        self.configure_segment(self.active)
+        self.schedule_roll(self.active.first_timestamp)
+        self.set_ends(self.end_offset)
 
     def close(self, *, clean: bool) -> None:
         """Let the files go; a `clean` close syncs everything and leaves a producer snapshot at the end."""
-        raise NotImplementedError
+        self.syncing.close(self, clean=clean)
+
+    # -- for the modules beside this one ---
+
+    def set_ends(self, end_offset: int) -> None:
+        """The log now ends here; what is synced follows."""
+        self.end_offset = end_offset
+        self.high_watermark = min(self.high_watermark, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.syncing.cut(end_offset)
+        self.synced_offset = end_offset if self.write_caching else self.syncing.held_to
+
+    def segment_at(self, offset: int) -> int:
+        """Index of the segment that would hold `offset`; -1 below the first."""
+        return bisect_right(self.bases, offset) - 1
+
+    def set_segments(self, segments: list[Segment]) -> None:
+        self.segments = segments
+        self.bases = [segment.base_offset for segment in segments]
+        self.active = segments[-1]
+        self.schedule_roll(self.active.first_timestamp)
+
+    def configure_segment(self, segment: Segment) -> None:
+        segment.index_interval = self.config.index_interval_bytes
+        segment.max_entries = max(1, self.config.segment_index_bytes // 12)
+
+    def schedule_roll(self, first_timestamp: int) -> None:
+        """When the active segment is too old, by the time of its first record; -1: `roll_if_due` asks the clock."""
+        self.roll_timestamp = rolling.roll_timestamp(self, first_timestamp)
+
+    def refuse(self, fault: OSError) -> ErrorCode:
+        """A full disk refuses the batch and nothing more; any other error is the directory's end."""
+        if fault.errno in FULL_DISK:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        self.refusing = True
+        raise fault
+
+    def _take_config(self, config: TopicConfig) -> None:
+        self.config = config
+        self.segment_bytes = config.internal_segment_bytes or config.segment_bytes
+        self._append_time = config.message_timestamp_type == "LogAppendTime"
+        self.write_caching = config.write_caching
+        self.roll_timestamp = -1

@@ -25,7 +25,12 @@ class Appended:
     __slots__ = ("append_time_ms", "base_offset", "duplicate", "log_start_offset", "next_offset")
 
     def __init__(
-        self, base_offset: int, next_offset: int, log_start_offset: int, duplicate: bool = False, append_time_ms: int = -1
+        self,
+        base_offset: int,
+        next_offset: int,
+        log_start_offset: int,
+        duplicate: bool = False,
+        append_time_ms: int = -1,
     ) -> None:
         self.base_offset = base_offset
         self.next_offset = next_offset

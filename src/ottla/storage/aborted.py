@@ -1,0 +1,80 @@
+"""The `.txnindex` of a segment: transactions that were aborted, for readers of committed records."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from ottla.kernel.seams import Disk, OpenFile
+
+ENTRY = struct.Struct(">hqqqq")
+_VERSION = 0
+
+
+class AbortedEntry(NamedTuple):
+    """One aborted transaction: its first record, its marker, and the last stable offset when the marker came."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class AbortedIndex:
+    """Entries in the order of their markers. The file exists only where there is an entry, as in Kafka.
+
+    New entries go to the file with the other indexes; recovery builds them again from the markers.
+    """
+
+    __slots__ = ("_disk", "_entries", "_file", "_on_disk", "path")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._file: OpenFile | None = None
+        self._entries: list[AbortedEntry] | None = None
+        self._on_disk = 0
+        self.path = path
+
+    @property
+    def entries(self) -> list[AbortedEntry]:
+        """Read once, then kept: aborts are rare. A torn last entry is passed over."""
+        if self._entries is None:
+            body = self._disk.read(self.path) if self._disk.exists(self.path) else b""
+            whole = len(body) - len(body) % ENTRY.size
+            self._entries = [AbortedEntry(*fields) for _, *fields in ENTRY.iter_unpack(body[:whole])]
+            self._on_disk = len(self._entries)
+        return self._entries
+
+    def begin_empty(self) -> None:
+        """A new segment has none: spares the look at the disk."""
+        self._entries = []
+
+    def add(self, entry: AbortedEntry) -> None:
+        self.entries.append(entry)
+
+    def write_out(self) -> OpenFile | None:
+        """Put new entries into the file; the file where there is one to sync."""
+        entries = self.entries
+        if self._on_disk < len(entries):
+            body = b"".join(ENTRY.pack(_VERSION, *entry) for entry in entries[self._on_disk :])
+            self._open().write_at(self._on_disk * ENTRY.size, [body])
+            self._on_disk = len(entries)
+        return self._file
+
+    def cut_end(self, end_offset: int) -> None:
+        """Drop the entries whose marker lies at or above `end_offset`."""
+        kept = [entry for entry in self.entries if entry.last_offset < end_offset]
+        if self._disk.exists(self.path):
+            self._open().truncate(len(kept) * ENTRY.size)
+        self._entries = kept
+        self._on_disk = min(self._on_disk, len(kept))
+
+    def _open(self) -> OpenFile:
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        return self._file
+
+    def close(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.release()

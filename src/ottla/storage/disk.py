@@ -1,0 +1,189 @@
+"""The real disk behind the `Disk` seam: the one place in storage that calls `os` and `fcntl`."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from typing import ClassVar
+
+from ottla.kernel.seams import Buffer, OpenFile
+
+_ABSENT = (errno.ENOENT, errno.ENOTDIR)
+_MAX_PARTS = 1024
+"""IOV_MAX on Linux."""
+
+
+class LocalFile:
+    """One descriptor, counted; the last `release` closes it (rule B5)."""
+
+    __slots__ = ("_fd", "_holders", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+        self._holders = 1
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def write_at(self, position: int, parts: Sequence[Buffer]) -> None:
+        written = os.pwritev(self._fd, parts, position)
+        wanted = 0
+        for part in parts:
+            wanted += len(part)
+        if written != wanted:
+            self._write_rest(position, parts, written)
+
+    def _write_rest(self, position: int, parts: Sequence[Buffer], written: int) -> None:
+        """A short write is most often the last bytes of a full disk: the next call then says which error it is."""
+        rest = memoryview(b"".join(parts))[written:]
+        position += written
+        while rest:
+            count = os.pwrite(self._fd, rest, position)
+            if count == 0:
+                raise OSError(errno.EIO, "a write made no progress", self.path)
+            rest = rest[count:]
+            position += count
+
+    def read_at(self, position: int, length: int) -> bytes:
+        piece = os.pread(self._fd, length, position)
+        if len(piece) == length or not piece:
+            return piece
+        pieces = [piece]
+        got = len(piece)
+        while got < length:
+            piece = os.pread(self._fd, length - got, position + got)
+            if not piece:
+                break
+            pieces.append(piece)
+            got += len(piece)
+        return b"".join(pieces)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
+
+    def hold(self) -> None:
+        assert self._holders > 0, f"{self.path} is closed"
+        self._holders += 1
+
+    def release(self) -> None:
+        assert self._holders > 0, f"{self.path} is closed"
+        self._holders -= 1
+        if self._holders == 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
+class LocalDisk:
+    """Files and directories of this machine."""
+
+    def open(self, path: str, *, create: bool = False) -> OpenFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return LocalFile(path, os.open(path, flags, 0o644))
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list(self, directory: str) -> list[str]:
+        return sorted(os.listdir(directory))
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new) if not os.path.isdir(old) else os.rename(old, new)
+
+    def remove(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except OSError as fault:
+            if fault.errno not in _ABSENT:
+                raise
+
+    def remove_tree(self, path: str) -> None:
+        if os.path.lexists(path):
+            shutil.rmtree(path)
+
+    def sync_directory(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def file_size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+    def free_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize
+
+    def lock(self, path: str) -> DirectoryLock | None:
+        """The lock on `path`, or None while another process has it."""
+        return DirectoryLock.take(path)
+
+
+class DirectoryLock:
+    """A POSIX record lock over a whole file: the kind that Apache Kafka's `FileChannel.lock` takes on `.lock`.
+
+    The kernel frees it when the process dies, and also when the process closes *any* descriptor of the file: nobody
+    else here may ever open it. A process cannot exclude itself with it, so paths held are remembered.
+    """
+
+    _held: ClassVar[set[tuple[int, int]]] = set()
+
+    def __init__(self, path: str, fd: int, identity: tuple[int, int]) -> None:
+        self.path = path
+        self._fd = fd
+        self._identity = identity
+
+    @classmethod
+    def take(cls, path: str) -> DirectoryLock | None:
+        if os.path.exists(path):
+            found = os.stat(path)
+            if (found.st_dev, found.st_ino) in cls._held:
+                return None
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as fault:
+            os.close(fd)
+            if fault.errno in (errno.EACCES, errno.EAGAIN):
+                return None
+            raise
+        found = os.fstat(fd)
+        identity = (found.st_dev, found.st_ino)
+        cls._held.add(identity)
+        return cls(path, fd, identity)
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            self._held.discard(self._identity)
+            os.close(fd)

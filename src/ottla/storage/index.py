@@ -1,0 +1,164 @@
+"""The sparse indexes of a segment: offset to position, and time to offset, in Kafka's file formats.
+
+While a segment is written its entries are kept in memory and go to the file at roll, checkpoint and close; a sealed
+segment's entries are searched in the file. Indexes hold nothing that recovery could not build again.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_right
+
+from ottla.kernel.seams import Disk, OpenFile
+
+OFFSET_ENTRY = struct.Struct(">ii")
+TIME_ENTRY = struct.Struct(">qi")
+_BLOCK_ENTRIES = 256
+
+
+class SparseIndex:
+    """Entries (key, value) with rising keys: one file, and the entries themselves while the segment is written."""
+
+    __slots__ = ("_disk", "_entry", "_file", "_on_disk", "count", "keys", "path", "values")
+
+    def __init__(self, disk: Disk, path: str, entry: struct.Struct) -> None:
+        self._disk = disk
+        self._entry = entry
+        self._file: OpenFile | None = None
+        self._on_disk = 0
+        self.path = path
+        self.count = 0
+        self.keys: array[int] | None = array("q")
+        self.values: array[int] = array("i")
+
+    # -- in memory ---
+
+    def add(self, key: int, value: int) -> None:
+        """Only while the segment is written."""
+        assert self.keys is not None
+        self.keys.append(key)
+        self.values.append(value)
+        self.count += 1
+
+    def load(self) -> None:
+        """Take the file's entries into memory, to go on writing."""
+        self.keys = array("q")
+        self.values = array("i")
+        body = self._disk.read(self.path) if self._disk.exists(self.path) else b""
+        whole = len(body) - len(body) % self._entry.size
+        for key, value in self._entry.iter_unpack(body[:whole]):
+            self.keys.append(key)
+            self.values.append(value)
+        self.count = self._on_disk = len(self.keys)
+
+    def sealed(self) -> None:
+        """Forget the entries in memory: the file has them all."""
+        assert self._on_disk == self.count
+        self.keys = None
+        self.values = array("i")
+
+    def open_sealed(self) -> bool:
+        """Stand on the file as it is; False where it is missing, torn, or its keys do not end above their start."""
+        if not self._disk.exists(self.path):
+            return False
+        size = self._disk.file_size(self.path)
+        self.keys = None
+        self.count = self._on_disk = size // self._entry.size
+        return size % self._entry.size == 0 and (self.count < 2 or self._read(self.count - 1, 1)[0] >= self.first_key())
+
+    def first_key(self) -> int:
+        return self.keys[0] if self.keys is not None else self._read(0, 1)[0]
+
+    def last(self) -> tuple[int, int] | None:
+        """The last entry."""
+        if self.count == 0:
+            return None
+        if self.keys is not None:
+            return self.keys[-1], self.values[-1]
+        key, value = self._entry.unpack(self._block(self.count - 1, 1))
+        return key, value
+
+    def floor(self, key: int) -> tuple[int, int] | None:
+        """The last entry whose key is at most `key`."""
+        if self.keys is not None:
+            at = bisect_right(self.keys, key)
+            return (self.keys[at - 1], self.values[at - 1]) if at else None
+        low, high = 0, self.count  # entries before low are <= key, those from high on are above
+        while high - low > _BLOCK_ENTRIES:
+            middle = (low + high) // 2
+            if self._read(middle, 1)[0] <= key:
+                low = middle
+            else:
+                high = middle
+        found: tuple[int, int] | None = None
+        for entry_key, value in self._entry.iter_unpack(self._block(low, high - low)):
+            if entry_key > key:
+                break
+            found = (entry_key, value)
+        return found
+
+    def entries(self) -> list[tuple[int, int]]:
+        if self.keys is not None:
+            return list(zip(self.keys, self.values, strict=True))
+        return [(key, value) for key, value in self._entry.iter_unpack(self._block(0, self.count))]
+
+    def keep(self, count: int) -> None:
+        """Drop all entries but the first `count`, in the file too."""
+        if self.keys is None:
+            self.load()
+        assert self.keys is not None
+        del self.keys[count:], self.values[count:]
+        self.count = min(self.count, count)
+        if self._on_disk > count:
+            self.file().truncate(count * self._entry.size)
+            self._on_disk = count
+
+    # -- the file ---
+
+    def file(self) -> OpenFile:
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        return self._file
+
+    def write_out(self) -> None:
+        """Put the entries that the file does not have yet into it; unsynced."""
+        if self.keys is None or (self._on_disk == self.count and self._file is not None):
+            return
+        pack = self._entry.pack
+        first = self._on_disk
+        body = b"".join(map(pack, self.keys[first:], self.values[first:]))
+        file = self.file()
+        if body:
+            file.write_at(first * self._entry.size, [body])
+        self._on_disk = self.count
+
+    def reset(self) -> None:
+        """Begin again with no entries and an empty file."""
+        self.keys = array("q")
+        self.values = array("i")
+        self.count = self._on_disk = 0
+        self.file().truncate(0)
+
+    def close(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.release()
+
+    def _read(self, at: int, count: int) -> tuple[int, ...]:
+        found: tuple[int, ...] = self._entry.unpack(self._block(at, count))
+        return found
+
+    def _block(self, at: int, count: int) -> bytes:
+        size = self._entry.size
+        return self.file().read_at(at * size, count * size)
+
+
+def offset_index(disk: Disk, path: str) -> SparseIndex:
+    """Last offset of a batch (relative to the segment's base) to the batch's position."""
+    return SparseIndex(disk, path, OFFSET_ENTRY)
+
+
+def time_index(disk: Disk, path: str) -> SparseIndex:
+    """Largest timestamp so far to the last offset (relative) of the batch that has it."""
+    return SparseIndex(disk, path, TIME_ENTRY)

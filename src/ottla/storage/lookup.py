@@ -1,0 +1,71 @@
+"""Finding records by time: what ListOffsets asks. Comes from log.py; opens batches, so it is not for the hot path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.records.batch import Batch
+from ottla.records.faults import CorruptRecords
+from ottla.records.reader import Record, read_records
+from ottla.storage.scan import LOG_APPEND_TIME, Header, scan_headers
+from ottla.storage.segment import Segment
+from ottla.storage.values import TimestampOffset
+
+if TYPE_CHECKING:
+    from ottla.storage.log import Log
+
+
+def offset_for_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
+    """The first record, in offset order, whose timestamp is at or after `timestamp`."""
+    for segment in log.segments:
+        if segment.size == 0 or (segment.max_timestamp >= 0 and segment.max_timestamp < timestamp):
+            continue
+        found = _first_at_or_after(log, segment, timestamp)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_at_or_after(log: Log, segment: Segment, timestamp: int) -> TimestampOffset | None:
+    # All batches up to the entry's have timestamps of at most the entry's.
+    entry = segment.times.floor(timestamp - 1)
+    position = 0
+    if entry is not None:
+        found = segment.find(segment.base_offset + entry[1])
+        position = found.position if found is not None else 0
+    for header in scan_headers(segment.file, position, segment.size):
+        if header.max_timestamp < timestamp or header.next_offset <= log.log_start_offset:
+            continue
+        for record in _records(segment, header):
+            if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
+                return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+    return None
+
+
+def max_timestamp_offset(log: Log) -> TimestampOffset | None:
+    """The first record that has the largest timestamp of the whole log."""
+    best: Segment | None = None
+    for segment in log.segments:
+        if segment.size and segment.max_timestamp >= 0 and (best is None or segment.max_timestamp > best.max_timestamp):
+            best = segment
+    if best is None:
+        return None
+    found = best.find(best.max_timestamp_offset)
+    if found is None:
+        return None
+    for header in scan_headers(best.file, found.position, found.position + found.size):
+        for record in _records(best, header):
+            if record.timestamp >= header.max_timestamp:
+                return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+        return TimestampOffset(header.max_timestamp, header.last_offset, header.leader_epoch)
+    return None
+
+
+def _records(segment: Segment, header: Header) -> list[Record]:
+    """The records of one batch; where the broker stamped it, its first stands for all."""
+    if header.attributes & LOG_APPEND_TIME and header.records_count:
+        return [Record(header.base_offset, header.max_timestamp, None, None)]
+    try:
+        return read_records(Batch(segment.file.read_at(header.position, header.size)))
+    except CorruptRecords:
+        return []  # records that a producer wrote badly, and that an earlier broker let in: nothing to find there

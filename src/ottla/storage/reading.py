@@ -1,0 +1,63 @@
+"""Reads that are not of the hot tail. Comes from log.py's read."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.seams import FileSlice
+from ottla.storage.segment import Found, Segment
+from ottla.storage.values import AbortedTransaction, LogRead
+
+if TYPE_CHECKING:
+    from ottla.storage.log import Log
+
+
+def nothing(log: Log, offset: int) -> LogRead | ErrorCode:
+    """There is nothing below the limit at `offset`, or the log does not reach there."""
+    if log.damaged_at is not None and offset >= log.damaged_at:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if offset > log.end_offset or offset < log.log_start_offset:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    return LogRead([], -1, 0, None)
+
+
+def read_cold(
+    log: Log, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool, with_aborted: bool
+) -> LogRead:
+    """From any segment, through the sparse index. A batch that is not the first may be cut by `max_bytes`."""
+    located = locate(log, offset)
+    if located is None or located[1].next_offset > limit_offset:
+        return LogRead([], -1, 0, [] if with_aborted else None)
+    segment, found = located
+    stop = segment.limit_position(limit_offset)
+    length = min(stop - found.position, max_bytes)
+    if length < found.size:
+        if not at_least_one:
+            return LogRead([], -1, 0, [] if with_aborted else None)
+        length = found.size
+    aborted = aborted_between(log, segment, offset, limit_offset) if with_aborted else None
+    return LogRead([FileSlice(segment.file, found.position, length)], found.base_offset, length, aborted)
+
+
+def locate(log: Log, offset: int) -> tuple[Segment, Found] | None:
+    """The first batch whose last offset is at or above `offset`, and its segment."""
+    for at in range(max(0, bisect_right(log.bases, offset) - 1), len(log.segments)):
+        segment = log.segments[at]
+        found = segment.find(offset)
+        if found is not None:
+            return segment, found
+    return None
+
+
+def aborted_between(log: Log, first: Segment, offset: int, upper_offset: int) -> list[AbortedTransaction]:
+    """Aborted transactions with a record in [offset, upper_offset): their markers may lie in later segments."""
+    found: list[AbortedTransaction] = []
+    for segment in log.segments[log.segments.index(first) :]:
+        for entry in segment.aborted.entries:
+            if entry.last_offset >= offset and entry.first_offset < upper_offset:
+                found.append(AbortedTransaction(entry.producer_id, entry.first_offset))
+            if entry.last_stable_offset >= upper_offset:
+                return found
+    return found

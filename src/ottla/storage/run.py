@@ -1,0 +1,106 @@
+"""A leader's batches on a follower: checked, then appended as they are (rules A11, E10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.seams import Buffer
+from ottla.records.batch import Batch
+from ottla.records.checksum import crc32c
+from ottla.records.control import read_marker
+from ottla.records.faults import CorruptRecords
+from ottla.storage import rolling
+from ottla.storage.scan import CRC_START, HEADER_BYTES, MAGIC, Header, parse_header
+from ottla.storage.segment import MAX_RELATIVE_OFFSET
+from ottla.storage.values import Appended
+
+if TYPE_CHECKING:
+    from ottla.storage.log import Log
+
+
+def append_run(log: Log, run: Buffer, *, wall_ms: int) -> Appended | ErrorCode:
+    """All of it is checked before any of it is written."""
+    if log.refusing:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    whole = memoryview(run)
+    headers = check_run(log, whole)
+    if isinstance(headers, ErrorCode):
+        return headers
+    if not headers:
+        return Appended(log.end_offset, log.end_offset, log.log_start_offset)
+    first = headers[0].base_offset
+    at = 0
+    try:
+        while at < len(headers):
+            at = _append_group(log, whole, headers, at, wall_ms)
+    except OSError as fault:
+        return log.refuse(fault)
+    return Appended(first, log.end_offset, log.log_start_offset)
+
+
+def check_run(log: Log, whole: memoryview) -> list[Header] | ErrorCode:
+    """The headers of the whole batches in a run, or what is wrong with it. A peer's bytes never reach an assert."""
+    headers: list[Header] = []
+    position, expected, epoch = 0, log.end_offset, log.epochs.latest
+    while position + HEADER_BYTES <= len(whole):
+        header = parse_header(whole, position, position)
+        if header.size < HEADER_BYTES or header.magic != MAGIC or header.last_offset_delta < 0:
+            return ErrorCode.CORRUPT_MESSAGE
+        if position + header.size > len(whole):
+            break
+        if header.base_offset < expected:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if header.leader_epoch < epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if crc32c(whole[position + CRC_START : position + header.size]) != header.crc:
+            return ErrorCode.CORRUPT_MESSAGE
+        headers.append(header)
+        epoch, expected = header.leader_epoch, header.next_offset
+        position += header.size
+    return headers
+
+
+def _append_group(log: Log, whole: memoryview, headers: list[Header], at: int, wall_ms: int) -> int:
+    """One write: batches up to the next roll or the next new epoch. Where the rest begins."""
+    head = headers[at]
+    rolling.roll_if_due(log, head.size, head.base_offset, head.next_offset, head.max_timestamp, wall_ms)
+    if head.leader_epoch > log.epochs.latest:
+        log.epochs.assign(head.leader_epoch, head.base_offset)
+    active = log.active
+    stop, size = at + 1, head.size
+    while stop < len(headers):
+        header = headers[stop]
+        if (
+            header.leader_epoch != head.leader_epoch
+            or active.size + size + header.size > log.segment_bytes
+            or (log.roll_timestamp >= 0 and header.max_timestamp > log.roll_timestamp)
+            or active.index.count + (stop - at) >= active.max_entries
+            or header.next_offset - active.base_offset > MAX_RELATIVE_OFFSET
+        ):
+            break
+        size += header.size
+        stop += 1
+    group = headers[at:stop]
+    active.append_run([whole[head.position : head.position + size]], group)
+    log.end_offset = active.next_offset
+    if log.write_caching:
+        log.synced_offset = log.end_offset
+    for header in group:
+        if header.producer_id >= 0:
+            note_producer(log, header, whole[header.position : header.position + header.size])
+    return stop
+
+
+def note_producer(log: Log, header: Header, view: memoryview) -> None:
+    """Producer state follows from the batches, on followers and in recovery too (rule B7)."""
+    marker = None
+    if header.is_control:
+        try:
+            marker = read_marker(Batch(view))
+        except CorruptRecords:
+            return  # its CRC holds, so the leader wrote it so: a control record we do not know
+    entry = log.producers.note_header(header, marker)
+    if entry is not None:
+        segment = log.segments[max(0, log.segment_at(header.base_offset))]
+        segment.aborted.add(entry)

@@ -1,0 +1,106 @@
+"""Stepping through the batches of a segment by their headers, without opening them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ottla.kernel.seams import OpenFile
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_BYTES = 61
+OVERHEAD_BYTES = 12
+"""Base offset and batch length, which the length does not count."""
+CRC_START = 21
+MAGIC = 2
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+CHUNK_BYTES = 64 * 1024
+
+
+class Header(NamedTuple):
+    """A batch's header as it stands in a file, and where."""
+
+    position: int
+    size: int
+    """Bytes on disk, overhead included."""
+    base_offset: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+
+def parse_header(view: bytes | memoryview, at: int, position: int) -> Header:
+    """The header at `at` of a buffer; `position` is where that lies in the file."""
+    base, length, *rest = HEADER.unpack_from(view, at)
+    return Header(position, length + OVERHEAD_BYTES, base, *rest)
+
+
+def scan_headers(file: OpenFile, position: int, end: int, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Header]:
+    """Headers of whole batches from `position`, which is a boundary, up to `end`; stops at the first that is none."""
+    chunk = b""
+    start = position
+    while position + HEADER_BYTES <= end:
+        at = position - start
+        if at + HEADER_BYTES > len(chunk):
+            start, at = position, 0
+            chunk = file.read_at(position, min(chunk_bytes, end - position))
+            if len(chunk) < HEADER_BYTES:
+                return
+        header = parse_header(chunk, at, position)
+        if header.size < HEADER_BYTES or header.magic != MAGIC or position + header.size > end:
+            return
+        yield header
+        position += header.size
+
+
+def scan_batches(
+    file: OpenFile, position: int, end: int, *, chunk_bytes: int = 16 * CHUNK_BYTES
+) -> Iterator[tuple[Header, memoryview]]:
+    """Headers and bytes of whole batches from `position`; stops at the first that is none. CRCs are not checked."""
+    chunk = memoryview(b"")
+    start = position
+    while position + HEADER_BYTES <= end:
+        at = position - start
+        if at + HEADER_BYTES > len(chunk):
+            start, at = position, 0
+            chunk = memoryview(file.read_at(position, min(chunk_bytes, end - position)))
+            if len(chunk) < HEADER_BYTES:
+                return
+        header = parse_header(chunk, at, position)
+        if header.size < HEADER_BYTES or header.magic != MAGIC or position + header.size > end:
+            return
+        if at + header.size > len(chunk):
+            start, at = position, 0
+            chunk = memoryview(file.read_at(position, min(max(chunk_bytes, header.size), end - position)))
+            if len(chunk) < header.size:
+                return
+        yield header, chunk[at : at + header.size]
+        position += header.size

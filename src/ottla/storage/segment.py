@@ -1,0 +1,307 @@
+"""One segment: a file of batches with its indexes. Comes from log.py; owns its file; next door is disk.py.
+
+Only the last segment of a log is written. Of the batches written or scanned last it remembers the boundaries, so that
+a read of the hot tail starts and ends on a batch without looking into the file.
+"""
+
+from __future__ import annotations
+
+import errno
+import posixpath
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ottla.kernel.seams import Buffer, Disk, OpenFile
+from ottla.storage.aborted import AbortedIndex
+from ottla.storage.index import SparseIndex, offset_index, time_index
+from ottla.storage.scan import Header, scan_headers
+
+LOG, INDEX, TIME_INDEX, ABORTED_INDEX = ".log", ".index", ".timeindex", ".txnindex"
+DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
+SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED_INDEX)
+MAX_RELATIVE_OFFSET = 2**31 - 1
+_RECENT = 4096
+"""Boundaries remembered; up to twice as many before the older half is dropped."""
+_LOOK_BYTES = 8192
+
+
+def segment_path(directory: str, base_offset: int, suffix: str) -> str:
+    return posixpath.join(directory, f"{base_offset:020d}{suffix}")
+
+
+def base_offset_of(name: str, suffix: str = LOG) -> int | None:
+    """The base offset in a file's name; None for other names."""
+    digits = name.removesuffix(suffix)
+    return int(digits) if name.endswith(suffix) and len(digits) == 20 and digits.isdecimal() else None
+
+
+class Found(NamedTuple):
+    """A batch in a segment."""
+
+    position: int
+    size: int
+    base_offset: int
+    next_offset: int
+
+
+class Segment:
+    """Batches from `base_offset` on."""
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "aborted",
+        "base_offset",
+        "bases",
+        "created_ms",
+        "directory",
+        "ends",
+        "first_timestamp",
+        "index",
+        "index_full",
+        "index_interval",
+        "max_entries",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_offset",
+        "positions",
+        "since_entry",
+        "size",
+        "times",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, *, created_ms: int) -> None:
+        self._disk = disk
+        self._file: OpenFile | None = None
+        self.directory = directory
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.size = 0
+        self.next_offset = base_offset
+        """The offset after the last batch; for a sealed segment at least the next one's base."""
+        self.max_timestamp = -1
+        self.max_timestamp_offset = -1
+        """Last offset of the batch that has the largest timestamp."""
+        self.first_timestamp = -1
+        self.index: SparseIndex = offset_index(disk, self.path(INDEX))
+        self.times: SparseIndex = time_index(disk, self.path(TIME_INDEX))
+        self.aborted = AbortedIndex(disk, self.path(ABORTED_INDEX))
+        self.index_interval = 4096
+        self.max_entries = 10 * 1024 * 1024 // 12
+        self.index_full = False
+        self.since_entry = 0
+        self.ends: list[int] = []
+        """Of the recent batches: the offset after each, where each begins in the file, and its base offset."""
+        self.positions: list[int] = []
+        self.bases: list[int] = []
+
+    def path(self, suffix: str) -> str:
+        return segment_path(self.directory, self.base_offset, suffix)
+
+    @property
+    def file(self) -> OpenFile:
+        """Opened at first use; all writes and syncs go through this one (rule B1)."""
+        if self._file is None:
+            self._file = self._disk.open(self.path(LOG))
+        return self._file
+
+    def create_file(self) -> OpenFile:
+        self._file = self._disk.open(self.path(LOG), create=True)
+        return self._file
+
+    # -- writing ---
+
+    def append(
+        self, parts: Sequence[Buffer], size: int, base_offset: int, next_offset: int, max_timestamp: int
+    ) -> None:
+        """Write one batch. A write that fails is cut back in the same call (rule B3) and raised."""
+        position = self.size
+        try:
+            self._file.write_at(position, parts)  # type: ignore[union-attr]
+        except OSError:
+            self._cut_back(position)
+            raise
+        self.noted(position, size, base_offset, next_offset, max_timestamp)
+
+    def append_run(self, parts: Sequence[Buffer], headers: Sequence[Header]) -> None:
+        """Write contiguous batches at once; their headers are as in the leader's file."""
+        start = self.size
+        try:
+            self.file.write_at(start, parts)
+        except OSError:
+            self._cut_back(start)
+            raise
+        for header in headers:
+            self.noted(self.size, header.size, header.base_offset, header.next_offset, header.max_timestamp)
+
+    def _cut_back(self, position: int) -> None:
+        try:
+            self.file.truncate(position)
+        except OSError as worse:
+            raise OSError(errno.EIO, f"cannot cut back a failed write: {worse}", self.path(LOG)) from worse
+
+    def noted(self, position: int, size: int, base_offset: int, next_offset: int, max_timestamp: int) -> None:
+        """A batch stands at `position`, written just now or found there."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = next_offset - 1
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if self.since_entry > self.index_interval:
+            self._add_entries(next_offset - 1, position)
+        self.since_entry += size
+        ends = self.ends
+        ends.append(next_offset)
+        self.positions.append(position)
+        self.bases.append(base_offset)
+        if len(ends) >= 2 * _RECENT:
+            del ends[:_RECENT], self.positions[:_RECENT], self.bases[:_RECENT]
+        self.size = position + size
+        self.next_offset = next_offset
+
+    def _add_entries(self, last_offset: int, position: int) -> None:
+        self.index.add(last_offset - self.base_offset, position)
+        self._add_time()
+        self.since_entry = 0
+        self.index_full = self.index.count >= self.max_entries
+
+    def _add_time(self) -> None:
+        last = self.times.last()
+        if self.max_timestamp >= 0 and (last is None or self.max_timestamp > last[0]):
+            self.times.add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+
+    def write_indexes(self) -> list[OpenFile]:
+        """Put the indexes' entries into their files; the files are what a sync has to cover."""
+        self._add_time()
+        self.index.write_out()
+        self.times.write_out()
+        files = [self.index.file(), self.times.file()]
+        aborted = self.aborted.write_out()
+        return files if aborted is None else [*files, aborted]
+
+    def seal(self) -> None:
+        """Nothing is written here any more; `write_indexes` came before."""
+        self.index.sealed()
+        self.times.sealed()
+
+    def forget_recent(self) -> None:
+        self.ends, self.positions, self.bases = [], [], []
+
+    # -- opening ---
+
+    def open_sealed(self, next_offset: int) -> bool:
+        """Stand on what is on disk, unread; False where an index is missing or torn and has to be rebuilt."""
+        self.size = self._disk.file_size(self.path(LOG))
+        self.next_offset = next_offset
+        sane = self.index.open_sealed() and self.times.open_sealed()
+        if not sane:
+            return False
+        entry = self.times.last()
+        if entry is not None:
+            self.max_timestamp, self.max_timestamp_offset = entry[0], entry[1] + self.base_offset
+        elif self.size:
+            return False  # a segment that holds batches has a time entry, unless none has a timestamp
+        self.index.close()
+        self.times.close()
+        return True
+
+    def has_indexes(self) -> bool:
+        return self._disk.exists(self.path(INDEX)) and self._disk.exists(self.path(TIME_INDEX))
+
+    def restart_from(self, entries: int) -> int:
+        """Keep the first `entries` of the offset index and what goes with them; where to go on scanning."""
+        assert self.index.keys is not None
+        self.index.keep(entries)
+        last = self.index.last()
+        if last is None:
+            self.times.keep(0)
+        else:
+            assert self.times.keys is not None
+            kept = sum(1 for value in self.times.values if value <= last[0])
+            self.times.keep(kept)
+        self.forget_recent()
+        self.since_entry = 0
+        self.index_full = False
+        self.max_timestamp = self.max_timestamp_offset = -1
+        time_entry = self.times.last()
+        if time_entry is not None:
+            self.max_timestamp, self.max_timestamp_offset = time_entry[0], time_entry[1] + self.base_offset
+        self.size = last[1] if last is not None else 0
+        self.next_offset = self.base_offset
+        if last is not None and self.first_timestamp < 0:
+            for header in scan_headers(self.file, 0, self.size, chunk_bytes=64):
+                self.first_timestamp = header.max_timestamp
+                break
+        return self.size
+
+    def note_header(self, header: Header) -> None:
+        """A batch met while scanning from `restart_from` on. The one the last entry points at gets no second entry."""
+        self.noted(header.position, header.size, header.base_offset, header.next_offset, header.max_timestamp)
+
+    # -- reading ---
+
+    def find(self, offset: int) -> Found | None:
+        """The first batch whose last offset is at or above `offset`; None where this segment has none."""
+        ends = self.ends
+        if ends and offset >= self.bases[0]:
+            at = bisect_right(ends, offset)
+            if at == len(ends):
+                return None
+            position = self.positions[at]
+            after = self.positions[at + 1] if at + 1 < len(ends) else self.size
+            return Found(position, after - position, self.bases[at], ends[at])
+        entry = self.index.floor(offset - self.base_offset)
+        position = entry[1] if entry is not None else 0
+        for header in scan_headers(self.file, position, self.size, chunk_bytes=_LOOK_BYTES):
+            if header.next_offset > offset:
+                return Found(header.position, header.size, header.base_offset, header.next_offset)
+        return None
+
+    def limit_position(self, limit_offset: int) -> int:
+        """Where the batches that lie wholly below `limit_offset` end in the file."""
+        if limit_offset >= self.next_offset:
+            return self.size
+        found = self.find(limit_offset)
+        return self.size if found is None else found.position
+
+    def headers_from(self, position: int) -> list[Header]:
+        return list(scan_headers(self.file, position, self.size))
+
+    # -- shrinking and leaving ---
+
+    def truncate(self, offset: int) -> None:
+        """Drop the batches that reach to `offset` or above. This segment is the last and is written from now on."""
+        if self.index.keys is None:
+            self.index.load()
+            self.times.load()
+        assert self.index.keys is not None
+        cut = self.limit_position(offset)
+        at = bisect_right(self.index.keys, offset - 1 - self.base_offset)
+        start = self.restart_from(at)
+        self.file.truncate(cut)
+        for header in scan_headers(self.file, start, cut):
+            self.note_header(header)
+        self.size = cut
+        if cut == 0:
+            self.first_timestamp = -1
+        self.aborted.cut_end(offset)
+
+    def modified_ms(self) -> int:
+        return self._disk.modified_ms(self.path(LOG))
+
+    def close(self) -> None:
+        """Let go of all files; slices that are still being sent keep theirs."""
+        self.index.close()
+        self.times.close()
+        self.aborted.close()
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.release()
+
+    def rename_files(self, old_suffix: str, new_suffix: str) -> None:
+        """Give all files of the segment another last suffix ('' for none)."""
+        for kind in SUFFIXES:
+            old = self.path(kind) + old_suffix
+            if self._disk.exists(old):
+                self._disk.rename(old, self.path(kind) + new_suffix)

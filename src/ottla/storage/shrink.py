@@ -1,0 +1,206 @@
+"""How a log gets shorter: retention and DeleteRecords at its start, truncation at its end. Comes from log.py."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.kernel.errors import ErrorCode
+from ottla.storage import recovery, rolling
+from ottla.storage.segment import DELETED, SUFFIXES, Segment
+from ottla.storage.snapshot import snapshot_offsets, snapshot_path
+
+if TYPE_CHECKING:
+    from ottla.storage.log import Log
+
+
+class Doomed(NamedTuple):
+    """A segment that was taken out of its log; readers may still be sending from it."""
+
+    segment: Segment
+    since_ms: int
+    renamed: bool
+
+
+class RetentionPause:
+    """A forward jump of the wall clock larger than a tenth of the retention pauses deletion by time (rule B9).
+
+    Wall and monotonic clock are compared from call to call. The pause lasts as long as the jump was, one retention
+    at most; a jump back ends it.
+    """
+
+    __slots__ = ("_mono_ms", "_until_mono_ms", "_wall_ms")
+
+    def __init__(self) -> None:
+        self._wall_ms = self._mono_ms = -1
+        self._until_mono_ms = -1
+
+    def allows(self, wall_ms: int, mono_ms: int, retention_ms: int) -> bool:
+        if self._mono_ms >= 0:
+            jump = (wall_ms - self._wall_ms) - (mono_ms - self._mono_ms)
+            if jump > retention_ms // 10:
+                self._until_mono_ms = mono_ms + min(jump, retention_ms)
+            elif jump < -(retention_ms // 10):
+                self._until_mono_ms = -1
+        self._wall_ms, self._mono_ms = wall_ms, mono_ms
+        return mono_ms >= self._until_mono_ms
+
+
+def delete_records_before(log: Log, offset: int) -> int | ErrorCode:
+    if offset == -1:
+        offset = log.high_watermark
+    if offset < 0 or offset > log.high_watermark:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    if offset > log.log_start_offset:
+        _raise_start(log, offset)
+    return log.log_start_offset
+
+
+def apply_retention(log: Log, wall_ms: int, mono_ms: int) -> int:
+    allowed = log.pause.allows(wall_ms, mono_ms, max(log.config.retention_ms, 0))
+    count = _below_start(log)
+    if log.config.deleted:
+        if log.config.retention_ms >= 0 and allowed:
+            count = max(count, _too_old(log, wall_ms - log.config.retention_ms))
+        if log.config.retention_bytes >= 0:
+            count = max(count, _too_much(log, log.config.retention_bytes))
+    if count == 0:
+        return 0
+    if count == len(log.segments):
+        try:
+            rolling.roll(log, log.end_offset, wall_ms)
+        except OSError as fault:
+            log.refuse(fault)
+            return 0
+    gone = log.segments[:count]
+    log.set_segments(log.segments[count:])
+    _raise_start(log, max(log.log_start_offset, log.bases[0]))
+    log.doomed += [Doomed(segment, wall_ms, renamed=False) for segment in gone]
+    return count
+
+
+def _below_start(log: Log) -> int:
+    count = 0
+    while count + 1 < len(log.segments) and log.bases[count + 1] <= log.log_start_offset:
+        count += 1
+    return count
+
+
+def _too_old(log: Log, before_ms: int) -> int:
+    """Leading segments whose newest record is older, all of them committed. The last one may be among them."""
+    count = 0
+    for segment in log.segments:
+        newest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.modified_ms()
+        if segment.size == 0 or newest >= before_ms or segment.next_offset > log.high_watermark:
+            break
+        count += 1
+    return count
+
+
+def _too_much(log: Log, retention_bytes: int) -> int:
+    """Leading segments without which the log still holds `retention_bytes`."""
+    over = log.size_bytes - retention_bytes
+    count = 0
+    for segment in log.segments[:-1]:
+        if over < segment.size or segment.next_offset > log.high_watermark:
+            break
+        over -= segment.size
+        count += 1
+    return count
+
+
+def _raise_start(log: Log, offset: int) -> None:
+    log.log_start_offset = offset
+    log.high_watermark = max(log.high_watermark, offset)
+    try:
+        log.epochs.cut_start(offset)
+    except OSError as fault:
+        log.refuse(fault)  # a full disk: the epochs' checkpoint keeps entries below the start, which harms nobody
+
+
+def purge(log: Log, wall_ms: int) -> None:
+    """Files of segments taken out are renamed to `.deleted`, and deleted once `file.delete.delay.ms` has passed."""
+    if not log.doomed:
+        return
+    waiting: list[Doomed] = []
+    for doomed in log.doomed:
+        if not 0 <= wall_ms - doomed.since_ms < log.config.file_delete_delay_ms:
+            remove_files(log, [doomed.segment])
+        else:
+            if not doomed.renamed:
+                doomed.segment.rename_files("", DELETED)
+            waiting.append(doomed._replace(renamed=True))
+    log.doomed = waiting
+    offsets = snapshot_offsets(log.disk, log.directory)
+    for offset in offsets[:-1]:
+        if offset < log.bases[0]:
+            log.disk.remove(snapshot_path(log.directory, offset))
+    log.disk.sync_directory(log.directory)
+
+
+def remove_files(log: Log, segments: list[Segment]) -> None:
+    """For good. Slices that are still being sent hold their files, which the system keeps until then."""
+    for segment in segments:
+        segment.close()
+        for suffix in SUFFIXES:
+            log.disk.remove(segment.path(suffix))
+            log.disk.remove(segment.path(suffix) + DELETED)
+
+
+def truncate_to(log: Log, offset: int) -> None:
+    """Segments go from the last to the first, so that a crash half-way leaves a log without a hole."""
+    if offset >= log.end_offset:
+        return
+    if offset <= log.bases[0]:
+        truncate_fully_to(log, offset, wall_ms=log.active.created_ms)
+        return
+    try:
+        keep = bisect_left(log.bases, offset)
+        gone, kept = log.segments[keep:], log.segments[:keep]
+        for segment in reversed(gone):
+            remove_files(log, [segment])
+            log.disk.sync_directory(log.directory)
+        kept[-1].truncate(offset)
+        end_offset = kept[-1].next_offset if kept[-1].size else kept[-1].base_offset
+        log.configure_segment(kept[-1])
+        log.set_segments(kept)
+        _after_cut(log, end_offset)
+    except OSError:
+        log.refusing = True
+        raise
+
+
+def _after_cut(log: Log, end_offset: int) -> None:
+    for snapshot in snapshot_offsets(log.disk, log.directory):
+        if snapshot > end_offset:
+            log.disk.remove(snapshot_path(log.directory, snapshot))
+    log.epochs.cut_end(end_offset)
+    log.log_start_offset = min(log.log_start_offset, end_offset)
+    log.set_ends(end_offset)
+    recovery.load_producers(log, at_most=end_offset)
+
+
+def truncate_fully_to(log: Log, offset: int, wall_ms: int) -> None:
+    try:
+        for segment in reversed(log.segments):
+            remove_files(log, [segment])
+        log.disk.sync_directory(log.directory)
+        segment = rolling.new_segment(log, offset, wall_ms)
+        segment.create_file()
+        segment.index.reset()
+        segment.times.reset()
+        log.damaged_at = None
+        log.set_segments([segment])
+        log.log_start_offset = offset
+        log.end_offset = offset
+        for snapshot in snapshot_offsets(log.disk, log.directory):
+            log.disk.remove(snapshot_path(log.directory, snapshot))
+        log.epochs.replace([])
+        log.high_watermark = offset
+        log.recovery_point = offset
+        log.syncing.restarted(offset)
+        log.synced_offset = offset
+        log.producers.clear()
+    except OSError:
+        log.refusing = True
+        raise

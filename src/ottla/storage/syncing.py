@@ -1,0 +1,185 @@
+"""What of a log is not on disk yet, and how it gets there (rule B1). Comes from log.py; the syncer does the waiting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.kernel.seams import OpenFile, SyncWork
+from ottla.storage.segment import Segment
+from ottla.storage.snapshot import snapshot_offsets, snapshot_path, write_snapshot
+
+if TYPE_CHECKING:
+    from ottla.storage.log import Log
+
+CHECKPOINT_BYTES = 8 << 20
+"""A sync takes the indexes along, and so moves the recovery point, once this much came since the last that did."""
+SNAPSHOT_BYTES = 64 << 20
+"""A producer snapshot inside a segment after this much, so that recovery need not replay all of a large one."""
+_NOT_UNDER_WAY = -1
+
+
+class Syncing:
+    """The dirty state of one log. One sync at a time; what comes meanwhile shares the next."""
+
+    __slots__ = (
+        "_candidate",
+        "_checkpoint_at",
+        "_dirty",
+        "_dirty_data",
+        "_dirty_directory",
+        "_flushed_ms",
+        "_snapshot_at",
+        "_under_way",
+        "held_to",
+    )
+
+    def __init__(self) -> None:
+        self.held_to = 0
+        """The offset up to which the disk has everything, whatever write.caching says."""
+        self._dirty: list[OpenFile] = []
+        """Files besides the active segment's that the next sync must cover; held."""
+        self._dirty_data = False
+        """The active segment was cut: it is dirty even where its end has been synced before."""
+        self._dirty_directory = False
+        self._under_way = _NOT_UNDER_WAY
+        """The end of the sync under way, lowered by a truncation meanwhile."""
+        self._candidate = -1
+        """The recovery point that the sync under way allows."""
+        self._checkpoint_at = 0
+        self._snapshot_at = 0
+        self._flushed_ms = -1
+
+    def opened(self, log: Log, *, synced_to: int) -> None:
+        """The log stands as recovery left it, on disk up to `synced_to`."""
+        self.held_to = synced_to
+        self._checkpoint_at = self._snapshot_at = log.active.size
+
+    def rolled(self, old: Segment, sealed_files: list[OpenFile], snapshot: OpenFile) -> None:
+        for file in sealed_files:
+            file.hold()
+        self._dirty += [*sealed_files, snapshot]
+        self._dirty_directory = True
+        old.index.close()
+        old.times.close()
+        self._checkpoint_at = self._snapshot_at = 0
+
+    def cut(self, end_offset: int) -> None:
+        """The log was truncated: what a sync under way covers above that is no longer there."""
+        self.held_to = min(self.held_to, end_offset)
+        self._under_way = min(self._under_way, end_offset)
+        self._candidate = min(self._candidate, end_offset)
+        self._dirty_data = self._dirty_directory = True
+        self._checkpoint_at = self._snapshot_at = 0
+
+    def restarted(self, offset: int) -> None:
+        """The log is empty and starts at `offset`."""
+        for file in self._dirty:
+            file.release()
+        self._dirty = []
+        self.cut(offset)
+        self.held_to = offset
+        self._under_way = _NOT_UNDER_WAY
+
+    # -- the three of kernel.seams.Syncable ---
+
+    def begin(self, log: Log) -> SyncWork | None:
+        end = log.end_offset
+        if log.refusing or (self.held_to == end and not (self._dirty or self._dirty_data or self._dirty_directory)):
+            return None
+        active = log.active
+        files = self._dirty
+        self._dirty = []
+        self._candidate = active.base_offset  # all before it is on disk already or part of this work
+        if active.size - self._checkpoint_at >= CHECKPOINT_BYTES:
+            files += self._checkpoint(log)
+        active.file.hold()
+        files.append(active.file)
+        directories = (log.directory,) if self._dirty_directory else ()
+        self._dirty_directory = self._dirty_data = False
+        self._under_way = end
+        return SyncWork(end, tuple(files), directories)
+
+    def _checkpoint(self, log: Log) -> list[OpenFile]:
+        """Write the indexes, now and then a producer snapshot too; a full disk only puts this off."""
+        active = log.active
+        files: list[OpenFile] = []
+        try:
+            if active.size - self._snapshot_at >= SNAPSHOT_BYTES:
+                files.append(write_snapshot(log.disk, log.directory, log.end_offset, log.producers))
+                self._snapshot_at = active.size
+                self._dirty_directory = True
+            if self._checkpoint_at == 0:
+                self._dirty_directory = True  # the index files are new
+            for file in active.write_indexes():
+                file.hold()
+                files.append(file)
+        except OSError as fault:
+            log.refuse(fault)
+            return files
+        self._checkpoint_at = active.size
+        self._candidate = log.end_offset
+        return files
+
+    def end(self, log: Log, work: SyncWork, error: OSError | None) -> None:
+        for file in work.files:
+            file.release()
+        under_way, self._under_way = self._under_way, _NOT_UNDER_WAY
+        if error is not None:
+            log.refusing = True
+            return
+        if self._candidate > log.recovery_point:
+            log.recovery_point = self._candidate
+            self._drop_snapshots(log)
+        if under_way > self.held_to:
+            self.held_to = under_way
+            if not log.write_caching:
+                log.synced_offset = under_way
+                log.on_synced(under_way)
+
+    def _drop_snapshots(self, log: Log) -> None:
+        """Inside the active segment the newest snapshot below the recovery point is enough."""
+        inside = [offset for offset in snapshot_offsets(log.disk, log.directory) if offset > log.active.base_offset]
+        for offset in [offset for offset in inside if offset <= log.recovery_point][:-1]:
+            log.disk.remove(snapshot_path(log.directory, offset))
+
+    # -- the rest ---
+
+    def flush_due(self, log: Log, wall_ms: int) -> bool:
+        if self.held_to >= log.end_offset:
+            self._flushed_ms = -1
+            return False
+        if log.end_offset - self.held_to >= log.config.flush_messages:
+            return True
+        if self._flushed_ms < 0 or self._flushed_ms > wall_ms:
+            self._flushed_ms = wall_ms
+        return wall_ms - self._flushed_ms >= log.config.flush_ms
+
+    def sync_now(self, log: Log) -> None:
+        self._checkpoint_at = -CHECKPOINT_BYTES
+        work = self.begin(log)
+        if work is None:
+            return
+        try:
+            for file in work.files:
+                file.sync()
+            for directory in work.directories:
+                log.disk.sync_directory(directory)
+        except OSError as fault:
+            self.end(log, work, fault)
+            raise
+        self.end(log, work, None)
+
+    def close(self, log: Log, *, clean: bool) -> None:
+        try:
+            if clean and not log.refusing:
+                self._dirty.append(write_snapshot(log.disk, log.directory, log.end_offset, log.producers))
+                self._dirty_directory = True
+                self.sync_now(log)
+        finally:
+            for file in self._dirty:
+                file.release()
+            self._dirty = []
+            for segment in log.segments:
+                segment.close()
+            for doomed in log.doomed:
+                doomed.segment.close()
