@@ -273,9 +273,7 @@ def test_a_fetch_answer_has_the_bytes_of_the_declared_codec(version, data):
     endpoints = []
     if version >= 16:
         endpoints = draw(st.lists(st.tuples(INT32, NAMES, INT32, st.none() | NAMES), max_size=2))
-    answer = FetchAnswer(
-        9, version, throttle_ms=throttle, error=error, session_id=session_id, topics=len(topics)
-    )
+    answer = FetchAnswer(9, version, throttle_ms=throttle, error=error, session_id=session_id, topics=len(topics))
     for name, topic_id, partitions in topics:
         answer.topic(name, topic_id, partitions)
     ours = joined(answer.finish(endpoints))
@@ -285,9 +283,7 @@ def test_a_fetch_answer_has_the_bytes_of_the_declared_codec(version, data):
         error_code=error,
         session_id=session_id,
         responses=[
-            FetchableTopicResponse(
-                topic=name, topic_id=topic_id, partitions=[_declared(each) for each in partitions]
-            )
+            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[_declared(each) for each in partitions])
             for name, topic_id, partitions in topics
         ],
         node_endpoints=[

@@ -1,0 +1,165 @@
+"""The groups that this broker coordinates: a runner for each partition of `__consumer_offsets` that it leads.
+
+Handlers of the group APIs come here; next door is shard_runner.py. Here too is the one clock of all shards, which
+forgives members what they could not help: time in which this process stood still (rule A5).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.partition import Partition, Surroundings
+from ottla.broker.shard_runner import Decide, Phase, ShardRunner
+from ottla.broker.waiting import Deadline
+from ottla.groups.entries import partition_for
+from ottla.groups.shard import GroupShard
+from ottla.groups.values import Caller, GroupSettings
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.seams import Entropy
+from ottla.kernel.story import Slot
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+    from ottla.config.broker import BrokerConfig
+
+OFFSETS_TOPIC = "__consumer_offsets"
+PROBE_MS = 500
+"""How often, at least, it is seen whether time passes as it should."""
+LATE_MS = 50
+"""A ring later than this says that the process stood still."""
+
+
+class GroupCoordinator:
+    """Every shard of this broker. `partitions` says how many partitions the offsets topic has, 0 while there is none."""
+
+    def __init__(
+        self, around: Surroundings, entropy: Entropy, config: BrokerConfig, partitions: Callable[[], int]
+    ) -> None:
+        self._around = around
+        self._entropy = entropy
+        self._partitions = partitions
+        self._settings = settings_of(config)
+        self._commit_timeout_ms = config.offsets_commit_timeout_ms
+        self._runners: dict[int, ShardRunner] = {}
+        self._timer: Deadline | None = None
+        self._ticking = False
+
+    # Roles
+
+    def lead(self, partition: Partition) -> None:
+        """This broker leads a partition of the offsets topic in a new epoch: load it afresh."""
+        self.resign(partition.index)
+        self._runners[partition.index] = ShardRunner(
+            partition,
+            GroupShard(self._settings, self._new_suffix),
+            self._around,
+            commit_timeout_ms=self._commit_timeout_ms,
+            on_deadline=self._arm,
+        )
+
+    def resign(self, index: int) -> None:
+        """This broker leads the partition no more."""
+        runner = self._runners.pop(index, None)
+        if runner is not None:
+            runner.end()
+
+    def close(self) -> None:
+        for index in list(self._runners):
+            self.resign(index)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Options that may change while the broker runs apply to shards loaded from now on, and to waits."""
+        self._settings = settings_of(config)
+        self._commit_timeout_ms = config.offsets_commit_timeout_ms
+
+    def topics_deleted(self, topics: dict[str, bytes]) -> None:
+        """Topics are gone, by name and id: so are the offsets committed for them."""
+        for runner in list(self._runners.values()):
+            runner.tell(lambda shard: shard.topics_deleted(topics))
+
+    # Asking
+
+    def partition_for(self, group_id: str) -> int | None:
+        """The partition of the offsets topic that a group lives in; None while there is no such topic."""
+        partitions = self._partitions()
+        return partition_for(group_id, partitions) if partitions else None
+
+    def ask(self, group_id: str, decide: Decide) -> Slot[Any]:
+        """The answer of a group's shard once it may leave, or an ErrorCode that refuses the whole request."""
+        index = self.partition_for(group_id)
+        runner = None if index is None else self._runners.get(index)
+        if runner is None:
+            slot: Slot[Any] = Slot()
+            slot.fill(ErrorCode.NOT_COORDINATOR)
+            return slot
+        return runner.ask(decide)
+
+    def ask_all(self, decide: Decide) -> list[Slot[Any]]:
+        """The answers of all shards here, in the order of their partitions."""
+        return [self._runners[index].ask(decide) for index in sorted(self._runners)]
+
+    @property
+    def loading(self) -> bool:
+        """Whether some shard does not serve yet."""
+        return any(runner.phase is Phase.LOADING for runner in self._runners.values())
+
+    def shards(self) -> list[GroupShard]:
+        """The shards that serve, for metrics: to be read only."""
+        return [runner.shard for runner in self._runners.values() if runner.phase is Phase.SERVING]
+
+    def _new_suffix(self) -> str:
+        return str(uuid.UUID(bytes=self._entropy.bytes(16), version=4))
+
+    # Time
+
+    def _arm(self) -> None:
+        """See that the timer rings for the earliest deadline, and now and then anyway."""
+        if self._ticking:
+            return
+        wanted = [at for runner in self._runners.values() if (at := runner.shard.next_deadline_ms) is not None]
+        if not wanted:
+            return
+        at_ms = min(min(wanted), self._around.clock.mono_ms() + PROBE_MS)
+        if self._timer is not None:
+            if self._timer.at_ms <= at_ms:
+                return
+            self._timer.cancel()
+        self._timer = self._around.deadlines.at(at_ms, self._ring)
+
+    def _ring(self) -> None:
+        """Before anybody is counted out, the sockets are drained: a turn of the loop goes by first."""
+        assert self._timer is not None
+        late_ms = self._around.clock.mono_ms() - self._timer.at_ms
+        self._timer = None
+        if late_ms > LATE_MS:
+            for runner in self._runners.values():
+                runner.shard.postpone(late_ms)
+        if not self._ticking:
+            self._ticking = True
+            self._around.clock.call_soon(lambda: self._around.clock.call_soon(self._tick))
+
+    def _tick(self) -> None:
+        done = all([runner.tick() for runner in list(self._runners.values())])
+        if done:
+            self._ticking = False
+            self._arm()
+        else:
+            self._around.clock.call_soon(self._tick)
+
+
+def settings_of(config: BrokerConfig) -> GroupSettings:
+    return GroupSettings(
+        min_session_timeout_ms=config.group_min_session_timeout_ms,
+        max_session_timeout_ms=config.group_max_session_timeout_ms,
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+    )
+
+
+def caller_of(call: Call) -> Caller:
+    return Caller(call.client_id, call.client_host, call.api_version)

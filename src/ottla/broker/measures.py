@@ -1,0 +1,187 @@
+"""What /metrics says: gathered from the broker's integers when somebody asks, by the names Kafka's dashboards use.
+
+server/http.py comes here; names are those of the JMX exporter's Kafka rules and of kafka_exporter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla import __version__
+from ottla.metrics.metric import Metric, Sample, Traffic
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.broker.partition import Partition
+
+_TOPIC = ("topic",)
+_PARTITION = ("topic", "partition")
+_GROUP_PARTITION = ("consumergroup", "topic", "partition")
+
+
+def _traffic(name: str, text: str) -> tuple[Metric, Metric]:
+    """A family per topic, and the same over all topics under the name without labels."""
+    full = f"kafka_server_brokertopicmetrics_{name}_total"
+    return Metric(full, "counter", text, _TOPIC), Metric(f"ottla_{name}_total", "counter", text)
+
+
+INFO = Metric("ottla_build_info", "gauge", "1, labelled with the version.", ("version",))
+TRAFFIC = {
+    "messages_in": _traffic("messagesin", "Records appended."),
+    "bytes_in": _traffic("bytesin", "Bytes of record batches appended."),
+    "bytes_out": _traffic("bytesout", "Bytes of record batches read."),
+    "produces": _traffic("totalproducerequests", "Partitions written to by Produce requests."),
+    "fetches": _traffic("totalfetchrequests", "Partitions answered in Fetch responses."),
+    "failed_produces": _traffic("failedproducerequests", "Partitions refused in Produce requests."),
+    "failed_fetches": _traffic("failedfetchrequests", "Partitions refused in Fetch requests."),
+}
+LEADERS = Metric("kafka_server_replicamanager_leadercount", "gauge", "Partitions this broker leads.")
+PARTITIONS = Metric("kafka_server_replicamanager_partitioncount", "gauge", "Replicas on this broker.")
+UNDER_REPLICATED = Metric(
+    "kafka_server_replicamanager_underreplicatedpartitions", "gauge", "Partitions led here with replicas out of sync."
+)
+OFFLINE = Metric(
+    "kafka_controller_kafkacontroller_offlinepartitionscount", "gauge", "Partitions of the cluster without a leader."
+)
+CONTROLLERS = Metric(
+    "kafka_controller_kafkacontroller_activecontrollercount", "gauge", "1 on the broker that is the caretaker."
+)
+UNDER_MIN = Metric("kafka_cluster_partition_underminisr", "gauge", "1 with fewer in sync than the minimum.", _PARTITION)
+AT_MIN = Metric("kafka_cluster_partition_atminisr", "gauge", "1 with just the minimum in sync.", _PARTITION)
+REPLICAS = Metric("kafka_cluster_partition_replicascount", "gauge", "Replicas of the partition.", _PARTITION)
+LOG_SIZE = Metric("kafka_log_log_size", "gauge", "Bytes of the partition's log.", _PARTITION)
+CONNECTIONS = Metric("kafka_server_socket_server_metrics_connection_count", "gauge", "Connections open.")
+ACCEPTED = Metric("ottla_connections_accepted_total", "counter", "Connections accepted.")
+SYNCS = Metric("ottla_syncs_total", "counter", "Grouped syncs to disk.")
+REQUESTS = Metric("ottla_requests_total", "counter", "Requests by API.", ("api",))
+BUGS = Metric("ottla_handler_failures_total", "counter", "Requests that failed by the broker's own fault.")
+MALFORMED = Metric("ottla_malformed_requests_total", "counter", "Connections closed for what was no request.")
+SESSIONS = Metric("kafka_server_fetchsessioncache_numincrementalfetchsessions", "gauge", "Fetch sessions kept.")
+SESSION_PARTITIONS = Metric(
+    "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "gauge", "Partitions in fetch sessions."
+)
+METADATA_VERSION = Metric("ottla_metadata_version", "gauge", "The last entry of the metadata log applied.")
+EXPORTER_BROKERS = Metric("kafka_brokers", "gauge", "Brokers that live.")
+TOPIC_PARTITIONS = Metric("kafka_topic_partitions", "gauge", "Partitions of the topic.", _TOPIC)
+CURRENT_OFFSET = Metric("kafka_topic_partition_current_offset", "gauge", "High watermark.", _PARTITION)
+OLDEST_OFFSET = Metric("kafka_topic_partition_oldest_offset", "gauge", "Log start offset.", _PARTITION)
+PARTITION_LEADER = Metric("kafka_topic_partition_leader", "gauge", "The leader's broker id.", _PARTITION)
+PARTITION_REPLICAS = Metric("kafka_topic_partition_replicas", "gauge", "Replicas.", _PARTITION)
+PARTITION_IN_SYNC = Metric("kafka_topic_partition_in_sync_replica", "gauge", "Replicas in sync.", _PARTITION)
+PARTITION_PREFERRED = Metric(
+    "kafka_topic_partition_leader_is_preferred", "gauge", "1 where the first replica leads.", _PARTITION
+)
+PARTITION_UNDER = Metric(
+    "kafka_topic_partition_under_replicated_partition", "gauge", "1 with replicas out of sync.", _PARTITION
+)
+GROUP_OFFSET = Metric("kafka_consumergroup_current_offset", "gauge", "Committed offset.", _GROUP_PARTITION)
+GROUP_LAG = Metric("kafka_consumergroup_lag", "gauge", "Records behind the high watermark.", _GROUP_PARTITION)
+GROUP_OFFSET_SUM = Metric(
+    "kafka_consumergroup_current_offset_sum", "gauge", "Committed offsets, summed.", ("consumergroup", "topic")
+)
+GROUP_LAG_SUM = Metric("kafka_consumergroup_lag_sum", "gauge", "Lag, summed.", ("consumergroup", "topic"))
+GROUP_MEMBERS = Metric("kafka_consumergroup_members", "gauge", "Members.", ("consumergroup",))
+
+
+def families() -> list[Metric]:
+    """Every metric there is, for the reference."""
+    found: list[Metric] = []
+    for value in globals().values():
+        if isinstance(value, Metric):
+            found.append(value)
+    for per_topic, total in TRAFFIC.values():
+        found += [per_topic, total]
+    return sorted(found, key=lambda metric: metric.name)
+
+
+def gather(node: Node) -> Iterator[Sample]:
+    """Everything, as of now."""
+    yield Sample(INFO, (__version__,), 1)
+    yield from _broker(node)
+    yield from _traffic_samples(node.traffic)
+    yield from _cluster(node)
+    for partition in node.replicas.all():
+        yield from _log(partition)
+    yield from _groups(node)
+
+
+def _broker(node: Node) -> Iterator[Sample]:
+    led = [partition for partition in node.replicas.all() if partition.leader is not None]
+    yield Sample(LEADERS, (), len(led))
+    yield Sample(PARTITIONS, (), len(node.replicas))
+    yield Sample(UNDER_REPLICATED, (), sum(_is_under_replicated(partition) for partition in led))
+    yield Sample(SYNCS, (), node.syncs())
+    yield Sample(CONNECTIONS, (), node.connections())
+    yield Sample(ACCEPTED, (), node.accepted())
+    yield Sample(BUGS, (), node.dispatch.bugs)
+    yield Sample(MALFORMED, (), node.dispatch.malformed)
+    yield Sample(SESSIONS, (), len(node.fetch_sessions))
+    yield Sample(SESSION_PARTITIONS, (), node.fetch_sessions.partitions_cached())
+    for api, count in node.dispatch.counts():
+        yield Sample(REQUESTS, (api,), count)
+
+
+def _traffic_samples(traffic: dict[str, Traffic]) -> Iterator[Sample]:
+    for name, (per_topic, total) in TRAFFIC.items():
+        everything = 0
+        for topic, counted in sorted(traffic.items()):
+            value = getattr(counted, name)
+            everything += value
+            yield Sample(per_topic, (topic,), value)
+        yield Sample(total, (), everything)
+
+
+def _cluster(node: Node) -> Iterator[Sample]:
+    metadata = node.metadata
+    yield Sample(METADATA_VERSION, (), metadata.version)
+    yield Sample(EXPORTER_BROKERS, (), len(metadata.live_brokers()))
+    yield Sample(CONTROLLERS, (), metadata.caretaker() == node.broker)
+    topics = metadata.visible_topics()
+    yield Sample(OFFLINE, (), sum(not part.has_leader for topic in topics for part in topic.partitions))
+    for topic in topics:
+        yield Sample(TOPIC_PARTITIONS, (topic.name,), len(topic.partitions))
+        for part in topic.partitions:
+            labels = (topic.name, str(part.partition))
+            yield Sample(PARTITION_LEADER, labels, part.leader)
+            yield Sample(PARTITION_REPLICAS, labels, len(part.replicas))
+            yield Sample(PARTITION_IN_SYNC, labels, len(part.in_sync))
+            yield Sample(PARTITION_PREFERRED, labels, bool(part.replicas) and part.leader == part.replicas[0])
+            yield Sample(PARTITION_UNDER, labels, len(part.in_sync) < len(part.replicas))
+
+
+def _log(partition: Partition) -> Iterator[Sample]:
+    labels = (partition.topic, str(partition.index))
+    yield Sample(LOG_SIZE, labels, partition.log.size_bytes)
+    leader = partition.leader
+    if leader is None:
+        return
+    yield Sample(CURRENT_OFFSET, labels, partition.log.high_watermark)
+    yield Sample(OLDEST_OFFSET, labels, partition.log.log_start_offset)
+    in_sync = len(leader.committed_in_sync)
+    yield Sample(UNDER_MIN, labels, in_sync < leader.required_in_sync)
+    yield Sample(AT_MIN, labels, in_sync == leader.required_in_sync)
+    yield Sample(REPLICAS, labels, len(leader.replicas))
+
+
+def _is_under_replicated(partition: Partition) -> bool:
+    leader = partition.leader
+    return leader is not None and len(leader.committed_in_sync) < len(leader.replicas)
+
+
+def _groups(node: Node) -> Iterator[Sample]:
+    """Lag needs no sidecar: committed offsets and high watermarks are both here."""
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    for group, topic, index, offset in node.committed_offsets():
+        labels = (group, topic, str(index))
+        yield Sample(GROUP_OFFSET, labels, offset)
+        partition = node.partition(topic, bytes(16), index)
+        lag = max(0, partition.log.high_watermark - offset) if hasattr(partition, "log") else 0
+        yield Sample(GROUP_LAG, labels, lag)
+        offsets, lags = sums.get((group, topic), (0, 0))
+        sums[(group, topic)] = (offsets + offset, lags + lag)
+    for (group, topic), (offsets, lags) in sorted(sums.items()):
+        yield Sample(GROUP_OFFSET_SUM, (group, topic), offsets)
+        yield Sample(GROUP_LAG_SUM, (group, topic), lags)
+    for group, members in node.group_members():
+        yield Sample(GROUP_MEMBERS, (group,), members)

@@ -1,0 +1,279 @@
+"""Runs one shard of a coordinator: decide, append, apply, and hold what leaves until it is committed.
+
+group_coordinator.py comes here with requests and with the time; the machine is groups/shard.py, the log is that of one
+partition of `__consumer_offsets`. A runner lives for one leadership; after it, a new one replays the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from itertools import islice
+from typing import Any, NamedTuple
+
+from ottla.broker.partition import Partition, Surroundings
+from ottla.broker.waiting import Deadline
+from ottla.groups.entries import decode_entry, encode_entry
+from ottla.groups.shard import GroupShard
+from ottla.groups.values import Decision, Entry, Moment, Reply, Ticket, coordinator_error
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.story import Slot
+from ottla.records.batch import Batch, iterate_batches
+from ottla.records.builder import build_batch
+from ottla.records.control import Marker, read_marker
+from ottla.records.faults import CorruptRecords
+from ottla.records.reader import Record, read_records
+from ottla.schema.codec import MalformedMessage
+from ottla.storage.values import Origin
+
+Decide = Callable[[GroupShard, Ticket, Moment], Decision]
+
+SLICE_MS = 5
+"""How long loading and ticking may hold the loop at a time (rule D1)."""
+_READ_BYTES = 256 * 1024
+_RECORDS_PER_STEP = 50
+_ENTRIES_PER_BATCH = 1000
+
+log = logging.getLogger("ottla.groups")
+
+
+class Phase(Enum):
+    """What a runner is doing."""
+
+    LOADING = "loading"
+    """Reading the log, or waiting for its end to be committed."""
+    SERVING = "serving"
+    GONE = "gone"
+
+
+class _Held(NamedTuple):
+    through: int
+    deadline_ms: int
+    replies: list[Reply]
+
+
+class ShardRunner:
+    """One shard while this broker leads its partition in one epoch.
+
+    `on_deadline` is called whenever the shard's next deadline may have moved.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        shard: GroupShard,
+        around: Surroundings,
+        *,
+        commit_timeout_ms: int,
+        on_deadline: Callable[[], None],
+    ) -> None:
+        self.phase = Phase.LOADING
+        self.shard = shard
+        self._partition = partition
+        self._around = around
+        self._commit_timeout_ms = commit_timeout_ms
+        self._on_deadline = on_deadline
+        self._through = 0
+        """The offset after all that this shard knows of: nothing leaves before it is committed."""
+        self._held: deque[_Held] = deque()
+        self._check: Deadline | None = None
+        self._replay = self._read_log()
+        partition.when_committed(self._committed)
+        around.clock.call_soon(self._load)
+
+    # Asking
+
+    def ask(self, decide: Decide) -> Slot[Any]:
+        """The place of an answer, filled when it may leave; with an ErrorCode where the shard does not serve."""
+        slot: Slot[Any] = Slot()
+        if self.phase is Phase.GONE or not self._around.may_lead():
+            slot.fill(ErrorCode.NOT_COORDINATOR)
+        elif self.phase is Phase.LOADING:
+            slot.fill(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        else:
+            self._carry_out(decide(self.shard, slot, self._now()))
+            self._on_deadline()
+        return slot
+
+    def tick(self) -> bool:
+        """Carry out what deadlines that have passed mean; False where the slice was too short for all of them."""
+        if self.phase is not Phase.SERVING:
+            return True
+        end_ms = self._around.clock.mono_ms() + SLICE_MS
+        while True:
+            decision = self.shard.tick(self._now())
+            if decision is None:
+                return True
+            self._carry_out(decision)
+            if self._around.clock.mono_ms() >= end_ms:
+                return False
+
+    def tell(self, decide: Callable[[GroupShard], Decision]) -> None:
+        """Let the shard decide about something that nobody waits for."""
+        if self.phase is Phase.SERVING:
+            self._carry_out(decide(self.shard))
+
+    def end(self) -> None:
+        """Leadership is lost: the shard is thrown away, and all who wait in it go to look for another coordinator."""
+        if self.phase is Phase.GONE:
+            return
+        self.phase = Phase.GONE
+        self._partition.forget_listener(self._committed)
+        if self._check is not None:
+            self._check.cancel()
+        held, self._held = self._held, deque()
+        tickets = [reply.ticket for each in held for reply in each.replies] + self.shard.parked()
+        for ticket in tickets:
+            ticket.fill(ErrorCode.NOT_COORDINATOR)
+
+    def _now(self) -> Moment:
+        clock = self._around.clock
+        return Moment(clock.mono_ms(), clock.wall_ms())
+
+    # Carrying out
+
+    def _carry_out(self, decision: Decision) -> None:
+        error = self._write(decision.entries)
+        if error:
+            decision = self.shard.refused(decision, error, self._now())
+            self._write(decision.entries)
+        if decision.replies:
+            self._hold(decision.replies)
+
+    def _write(self, entries: Sequence[Entry]) -> ErrorCode:
+        """Append and apply at once. What nobody asked for may be more than one batch takes."""
+        for start in range(0, len(entries), _ENTRIES_PER_BATCH):
+            error = self._write_batch(entries[start : start + _ENTRIES_PER_BATCH])
+            if error:
+                return error
+        return ErrorCode.NONE
+
+    def _write_batch(self, entries: Sequence[Entry]) -> ErrorCode:
+        partition = self._partition
+        leader = partition.leader
+        if leader is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not leader.enough_in_sync:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        wall_ms = self._around.clock.wall_ms()
+        records = [Record(0, wall_ms, *encode_entry(entry)) for entry in entries]
+        batch = Batch(build_batch(records))
+        if batch.size > partition.config.max_message_bytes:
+            return ErrorCode.MESSAGE_TOO_LARGE
+        appended = partition.append(batch, Origin.COORDINATOR, wall_ms)
+        if isinstance(appended, ErrorCode):
+            return appended
+        self._through = appended.next_offset
+        for place, entry in enumerate(entries):
+            self.shard.apply(entry, appended.base_offset + place)
+        return ErrorCode.NONE
+
+    # Holding
+
+    def _hold(self, replies: list[Reply]) -> None:
+        if not self._held and self._partition.log.high_watermark >= self._through:
+            self._release(replies)
+            return
+        deadline_ms = self._around.clock.mono_ms() + self._commit_timeout_ms
+        self._held.append(_Held(self._through, deadline_ms, replies))
+        if self._check is None:
+            self._check = self._around.deadlines.at(deadline_ms, self._overdue)
+
+    def _release(self, replies: list[Reply]) -> None:
+        """The lease is looked at when an answer leaves (rule A12)."""
+        may_answer = self._around.may_lead()
+        for ticket, answer in replies:
+            ticket.fill(answer if may_answer else ErrorCode.NOT_COORDINATOR)
+
+    def _committed(self, high_watermark: int) -> None:
+        held = self._held
+        while held and held[0].through <= high_watermark:
+            self._release(held.popleft().replies)
+        if not held and self._check is not None:
+            self._check.cancel()
+            self._check = None
+        if self.phase is Phase.LOADING and self._replay_ended:
+            self._serve_if_committed()
+
+    def _overdue(self) -> None:
+        """What was not committed in time may still be; whoever asked is told that it is not known."""
+        self._check = None
+        now_ms = self._around.clock.mono_ms()
+        error = coordinator_error(ErrorCode.REQUEST_TIMED_OUT)
+        while self._held and self._held[0].deadline_ms <= now_ms:
+            for ticket, _ in self._held.popleft().replies:
+                ticket.fill(error)
+        if self._held and self._check is None:
+            self._check = self._around.deadlines.at(self._held[0].deadline_ms, self._overdue)
+
+    # Loading
+
+    _replay_ended = False
+
+    def _load(self) -> None:
+        """One slice of the replay, and then the next, up to the log's end; it serves once that is committed."""
+        if self.phase is not Phase.LOADING:
+            return
+        clock = self._around.clock
+        end_ms = clock.mono_ms() + SLICE_MS
+        try:
+            while clock.mono_ms() < end_ms:
+                if next(self._replay, None) is None:
+                    self._replay_ended = True
+                    self._serve_if_committed()
+                    return
+        except OSError as error:
+            self._around.disk_failed(error)
+            return
+        clock.call_soon(self._load)
+
+    def _serve_if_committed(self) -> None:
+        if self._partition.log.high_watermark < self._through:
+            return
+        self.phase = Phase.SERVING
+        self._carry_out(self.shard.loaded(self._now()))
+        self._on_deadline()
+
+    def _read_log(self) -> Iterator[int]:
+        """Replays the log; yields after each few records, so that the caller may pause."""
+        partition_log = self._partition.log
+        offset = partition_log.log_start_offset
+        while offset < partition_log.end_offset:
+            read = partition_log.read(offset, _READ_BYTES, limit_offset=partition_log.end_offset)
+            if isinstance(read, ErrorCode):
+                offset = max(offset, partition_log.log_start_offset)
+                continue
+            before = offset
+            for batch in iterate_batches(read.data()):
+                if batch.next_offset > offset:
+                    yield from self._replay_batch(batch)
+                    offset = batch.next_offset
+            if offset == before:
+                break
+        self._through = partition_log.end_offset
+
+    def _replay_batch(self, batch: Batch) -> Iterator[int]:
+        producer = batch.producer_id if batch.is_transactional else -1
+        if batch.is_control:
+            marker = read_marker(batch)
+            if marker is not None:
+                self.shard.apply_marker(batch.producer_id, committed=marker.marker is Marker.COMMIT)
+            yield batch.next_offset
+            return
+        records = iter(read_records(batch))
+        while some := list(islice(records, _RECORDS_PER_STEP)):
+            for record in some:
+                self._replay_record(record, producer)
+            yield batch.next_offset
+
+    def _replay_record(self, record: Record, producer: int) -> None:
+        """A record that is none of ours, written by hand perhaps, does not keep a broker from serving the others."""
+        try:
+            entry = decode_entry(record.key or b"", record.value)
+        except (MalformedMessage, CorruptRecords, UnicodeDecodeError) as fault:
+            log.warning("%s: skipped the record at %d: %s", self._partition.topic, record.offset, fault)
+            return
+        if entry is not None:
+            self.shard.apply(entry, record.offset, producer)

@@ -1,0 +1,172 @@
+"""`ottla start`: reads what it is told, brings a broker up, says so in one line, and waits to be stopped."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla import __version__
+
+if TYPE_CHECKING:
+    from ottla.config.resolve import StaticConfig
+    from ottla.server.broker_server import BrokerServer
+
+DEFAULT_HTTP_PORT = 9308
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Run a broker until SIGTERM or SIGINT; the exit status."""
+    options = _parser().parse_args(arguments)
+    if not __debug__:
+        print("ottla: refuses to run under python -O: its own checks would be gone", file=sys.stderr)
+        return 2
+    _start_logging(options.log_level, options.log_format)
+    try:
+        static = _static_config(options)
+    except (OSError, ValueError) as fault:
+        print(f"ottla: {fault}", file=sys.stderr)
+        return 2
+    for warning in static.warnings:
+        print(f"ottla: warning: {warning}", file=sys.stderr)
+    return _run(options, static)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ottla start",
+        description="Start a broker. With nothing else: 127.0.0.1:9092, data in ./ottla-data.",
+        epilog="Command line goes over environment (KAFKA_*), environment over --config.",
+    )
+    parser.add_argument("--data", metavar="DIR", help="where data lives (default ./ottla-data)")
+    parser.add_argument("--memory", action="store_true", help="keep everything in memory; nothing survives")
+    parser.add_argument("--port", type=int, metavar="N", help="listen on 127.0.0.1:N; 0 takes a free port and keeps it")
+    parser.add_argument("--listen", metavar="HOST:PORT", help="listen there instead of on loopback")
+    parser.add_argument(
+        "--http-port", type=int, default=DEFAULT_HTTP_PORT, metavar="N",
+        help=f"/metrics on 127.0.0.1:N (default {DEFAULT_HTTP_PORT}; 0: off)",
+    )  # fmt: skip
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a broker option")
+    parser.add_argument("--config", metavar="FILE", help="a server.properties")
+    parser.add_argument("--log-level", choices=_LEVELS, default="warning", help="how much to log (default warning)")
+    parser.add_argument("--log-format", choices=("text", "json"), default="text", help="how to log, on stderr")
+    return parser
+
+
+def _static_config(options: argparse.Namespace) -> StaticConfig:
+    from ottla.config.resolve import read_static
+
+    said: dict[str, str] = {}
+    for assignment in options.set:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise ValueError(f"--set wants KEY=VALUE, not {assignment!r}")
+        said[key.strip()] = value
+    if options.port is not None and options.listen is not None:
+        raise ValueError("give --port or --listen, not both")
+    if options.port is not None:
+        if not 0 <= options.port < 65536:
+            raise ValueError(f"--port {options.port} is no port: 0 to 65535 are")
+        said["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
+    if options.listen is not None:
+        said["listeners"] = f"PLAINTEXT://{options.listen}"
+    if options.data is not None:
+        if options.memory:
+            raise ValueError("give --data or --memory, not both")
+        said["log.dirs"] = options.data
+    return read_static(file=options.config, environment=os.environ, command_line=said)
+
+
+def _run(options: argparse.Namespace, static: StaticConfig) -> int:
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    from ottla.server.broker_server import BrokerServer, CannotStart
+
+    server = BrokerServer(loop, static.texts, memory=options.memory, http_port=options.http_port)
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    server.on_fatal = stopping.set
+    try:
+        loop.run_until_complete(server.start())
+        for line in server.warnings:
+            print(f"ottla: warning: {line}", file=sys.stderr)
+        host, port = server.client_address
+        print(f"ottla {__version__} ready: {host}:{port}", flush=True)
+        _print_greeting(server)
+        gc.collect()
+        gc.freeze()
+        loop.run_until_complete(stopping.wait())
+    except CannotStart as fault:
+        print(f"ottla: cannot start: {fault}", file=sys.stderr)
+        return 1
+    finally:
+        loop.run_until_complete(server.stop())
+        loop.close()
+    if server.fatal is not None:
+        print(f"ottla: stopped: {server.fatal}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _print_greeting(server: BrokerServer) -> None:
+    host, port = server.client_address
+    address = f"{host}:{port}"
+    lines = [
+        f"  data      {server.data_description}",
+        f"  metrics   {server.metrics_description}",
+        f"  try       ottla produce -b {address} -t hello      (type lines, end with Ctrl-D)",
+        f"            ottla consume -b {address} -t hello --from-beginning",
+        f"            kcat -b {address} -L",
+        f'  python    confluent_kafka.Producer({{"bootstrap.servers": "{address}"}})',
+        f'  spark     spark.read.format("ottla").option("kafka.bootstrap.servers", "{address}")',
+    ]
+    print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name}
+        entry["message"] = record.getMessage()
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry)
+
+
+class _TextLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        text = f"{_time(record)} {record.levelname:<7} {record.name} {record.getMessage()!s}"
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        return text
+
+
+def _time(record: logging.LogRecord) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+
+
+def _start_logging(level: str, shape: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines() if shape == "json" else _TextLines())
+    root = logging.getLogger("ottla")
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    root.propagate = False

@@ -1,0 +1,105 @@
+"""Frames come out whole, however the bytes came in, and never cost more memory than arrived."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.wire.frame import FramePool, FrameReader, FrameTooLarge
+
+
+def a_reader(*, shared: int = 1024, budget: int = 8 << 20, largest: int = 4 << 20):
+    pool = FramePool(budget)
+    return FrameReader(memoryview(bytearray(shared)), pool, largest), pool
+
+
+def framed(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4, "big") + payload
+
+
+def feed(reader: FrameReader, stream: bytes, piece: int) -> list[bytes]:
+    """Receive `stream` at most `piece` bytes at a time, as a socket would give them; the frames seen."""
+    frames = []
+    while stream:
+        target = reader.target()
+        assert target is not None
+        count = min(len(target), piece, len(stream))
+        target[:count] = stream[:count]
+        stream = stream[count:]
+        reader.received(count)
+        while (frame := reader.next()) is not None:
+            frames.append(bytes(frame))
+        assert reader.park()
+    return frames
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    payloads=st.lists(st.binary(max_size=3000) | st.integers(60_000, 300_000).map(bytes), max_size=6),
+    piece=st.integers(1, 200_000),
+)
+def test_frames_come_out_as_they_went_in(payloads, piece):
+    reader, pool = a_reader(shared=256 << 10)
+    if sum(map(len, payloads)) / piece > 5000:
+        piece = 997
+    assert feed(reader, b"".join(map(framed, payloads)), piece) == payloads
+    reader.close()
+    assert pool.lent_bytes == 0
+
+
+def test_a_frame_too_large_is_refused_before_it_gets_memory():
+    reader, pool = a_reader(largest=1000)
+    target = reader.target()
+    target[:8] = (1001).to_bytes(4, "big") + b"GET "
+    reader.received(8)
+    with pytest.raises(FrameTooLarge):
+        reader.next()
+    assert pool.lent_bytes == 0
+
+
+def test_a_negative_length_is_refused():
+    reader, _ = a_reader()
+    reader.target()[:4] = b"\xff\xff\xff\xff"
+    reader.received(4)
+    with pytest.raises(FrameTooLarge):
+        reader.next()
+
+
+def test_a_length_field_alone_gets_no_more_than_the_smallest_buffer():
+    reader, pool = a_reader(largest=100 << 20, budget=256 << 20)
+    reader.target()[:4] = (90 << 20).to_bytes(4, "big")
+    reader.received(4)
+    assert reader.next() is None
+    assert reader.park()
+    assert pool.lent_bytes <= 128 << 10
+
+
+def test_a_spent_pool_holds_the_connection_back_and_loses_nothing():
+    reader, pool = a_reader(budget=128 << 10, shared=4096)
+    taken = pool.take(128 << 10)
+    payload = bytes(range(256)) * 400
+    stream = framed(payload)
+    target = reader.target()
+    target[:4096] = stream[:4096]
+    reader.received(4096)
+    assert reader.next() is None
+    assert not reader.park()
+    assert reader.target() is None
+    pool.give(taken)
+    assert feed(reader, stream[4096:], 10_000) == [payload]
+
+
+def test_whole_frames_are_kept_while_another_request_waits():
+    reader, _ = a_reader()
+    stream = framed(b"one") + framed(b"two") + framed(b"three")[:5]
+    reader.target()[: len(stream)] = stream
+    reader.received(len(stream))
+    assert bytes(reader.next()) == b"one"
+    assert reader.park()
+    assert reader.parked_whole_frames
+    reader._shared[:] = b"\xdd" * len(reader._shared)
+    assert bytes(reader.next()) == b"two"
+    assert reader.next() is None
+    assert reader.park()
+    assert feed(reader, framed(b"three")[5:], 100) == [b"three"]
