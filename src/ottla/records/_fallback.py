@@ -17,7 +17,7 @@ _INT32_BITS = 2**32 - 1
 _KEYLESS, _UNTIMELY = 1, 2
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """Record `index` does not parse."""
 
     def __init__(self, fault: Fault, index: int = 0) -> None:
@@ -49,14 +49,14 @@ def _varint(view: Buffer, position: int, end: int, bits: int, cut_off: Fault) ->
     longest = 28 if bits == 32 else 63
     while True:
         if position >= end:
-            raise _Refused(cut_off)
+            raise Refused(cut_off)
         byte = view[position]
         position += 1
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
             break
         if shift == longest:
-            raise _Refused(Fault.VARINT_TOO_LONG)
+            raise Refused(Fault.VARINT_TOO_LONG)
         shift += 7
     raw &= _INT32_BITS if bits == 32 else _INT64_BITS
     return (raw >> 1) ^ -(raw & 1), position
@@ -68,7 +68,7 @@ def _sized(view: Buffer, position: int, end: int) -> tuple[int, int, int]:
     if size < 0:
         return position, -1, position
     if size > end - position:
-        raise _Refused(Fault.FIELD_SIZE)
+        raise Refused(Fault.FIELD_SIZE)
     return position, size, position + size
 
 
@@ -76,28 +76,28 @@ def _record(view: Buffer, position: int, end: int) -> tuple[Fields, int]:
     """One record from its length on: (fields, position after)."""
     size, position = _varint(view, position, end, 32, Fault.TRUNCATED)
     if size < 0:
-        raise _Refused(Fault.RECORD_SIZE)
+        raise Refused(Fault.RECORD_SIZE)
     if size > end - position:
-        raise _Refused(Fault.TRUNCATED)
+        raise Refused(Fault.TRUNCATED)
     end = position + size
     if size < 1:
-        raise _Refused(Fault.FIELD_SIZE)
+        raise Refused(Fault.FIELD_SIZE)
     timestamp_delta, position = _varint(view, position + 1, end, 64, Fault.FIELD_SIZE)
     offset_delta, position = _varint(view, position, end, 32, Fault.FIELD_SIZE)
     key_start, key_size, position = _sized(view, position, end)
     value_start, value_size, position = _sized(view, position, end)
     count, position = _varint(view, position, end, 32, Fault.FIELD_SIZE)
     if not 0 <= count <= end - position:
-        raise _Refused(Fault.HEADER_COUNT)
+        raise Refused(Fault.HEADER_COUNT)
     headers = []
     for _ in range(count):
         name_start, name_size, position = _sized(view, position, end)
         if name_size < 0:
-            raise _Refused(Fault.HEADER_KEY)
+            raise Refused(Fault.HEADER_KEY)
         content_start, content_size, position = _sized(view, position, end)
         headers.append((name_start, name_size, content_start, content_size))
     if position != end:
-        raise _Refused(Fault.RECORD_SIZE)
+        raise Refused(Fault.RECORD_SIZE)
     return Fields(timestamp_delta, offset_delta, key_start, key_size, value_start, value_size, headers), position
 
 
@@ -105,17 +105,17 @@ def each_record(payload: Buffer, count: int) -> Iterator[Fields]:
     """All records of a payload, which they must fill exactly; raises at the first fault."""
     end = len(payload)
     if not 0 <= count <= end // SMALLEST_RECORD:
-        raise _Refused(Fault.RECORD_COUNT)
+        raise Refused(Fault.RECORD_COUNT)
     position = 0
     for index in range(count):
         try:
             fields, position = _record(payload, position, end)
-        except _Refused as refused:
+        except Refused as refused:
             refused.index = index
             raise
         yield fields
     if position != end:
-        raise _Refused(Fault.TRAILING_BYTES, count)
+        raise Refused(Fault.TRAILING_BYTES, count)
 
 
 def scan(payload: Buffer, count: int, base_timestamp: int) -> tuple[int, int, int, int, int, int]:
@@ -124,19 +124,19 @@ def scan(payload: Buffer, count: int, base_timestamp: int) -> tuple[int, int, in
     try:
         for index, fields in enumerate(each_record(payload, count)):
             if fields.offset_delta != index:
-                raise _Refused(Fault.OFFSET_DELTA, index)
+                raise Refused(Fault.OFFSET_DELTA, index)
             timestamp = wrap_int64(base_timestamp + fields.timestamp_delta)
             if timestamp > largest:
                 largest, largest_delta = timestamp, index
             if timestamp != -1 and timestamp < least:
                 least = timestamp
             keyless += fields.key_size < 0
-    except _Refused as refused:
+    except Refused as refused:
         return refused.fault, refused.index, INT64_MAX, -1, -1, 0
     return 0, 0, least, largest, largest_delta, keyless
 
 
-def offenders(  # noqa: PLR0917 (positional, as the compiled twin is called)
+def offenders(
     payload: Buffer, count: int, base_timestamp: int, need_keys: bool, earliest: int, latest: int, most: int
 ) -> list[tuple[int, int]]:
     """Up to `most` (index, 1 keyless or 2 untimely) of a payload that parses; a null key goes before a bad time."""
@@ -150,12 +150,12 @@ def offenders(  # noqa: PLR0917 (positional, as the compiled twin is called)
                 found.append((index, _KEYLESS))
             elif timestamp != -1 and not earliest <= timestamp <= latest:
                 found.append((index, _UNTIMELY))
-    except _Refused:
+    except Refused:
         pass
     return found
 
 
-def read(  # noqa: PLR0917 (positional, as the compiled twin is called)
+def read(
     make: type[T],
     payload: Buffer,
     count: int,
@@ -182,12 +182,12 @@ def read(  # noqa: PLR0917 (positional, as the compiled twin is called)
             records.append(
                 tuple.__new__(make, (wrap_int64(base_offset + fields.offset_delta), timestamp, key, value, headers))
             )
-    except _Refused as refused:
+    except Refused as refused:
         return [], refused.fault, refused.index
     return records, 0, 0
 
 
-def _write_varint(out: bytearray, number: int) -> None:
+def write_varint(out: bytearray, number: int) -> None:
     raw = (number << 1) ^ (number >> 63)
     while raw > 0x7F:
         out.append(raw & 0x7F | 0x80)
@@ -195,15 +195,15 @@ def _write_varint(out: bytearray, number: int) -> None:
     out.append(raw)
 
 
-def _write_sized(out: bytearray, content: Buffer | None) -> None:
+def write_sized(out: bytearray, content: Buffer | None) -> None:
     if content is None:
         out.append(1)
     else:
-        _write_varint(out, len(content))
+        write_varint(out, len(content))
         out += content
 
 
-def append_record(  # noqa: PLR0917 (positional, as the compiled twin is called)
+def append_record(
     out: bytearray,
     offset_delta: int,
     timestamp_delta: int,
@@ -212,14 +212,16 @@ def append_record(  # noqa: PLR0917 (positional, as the compiled twin is called)
     headers: Sequence[tuple[str | Buffer, Buffer | None]],
 ) -> None:
     """Write one record at the end of `out`."""
+    if not -(2**31) <= offset_delta < 2**31 or not -(2**63) <= timestamp_delta < 2**63:
+        raise OverflowError("an offset delta takes 32 bits, a timestamp delta 64")
     body = bytearray(1)
-    _write_varint(body, timestamp_delta)
-    _write_varint(body, offset_delta)
-    _write_sized(body, key)
-    _write_sized(body, value)
-    _write_varint(body, len(headers))
+    write_varint(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    write_sized(body, key)
+    write_sized(body, value)
+    write_varint(body, len(headers))
     for name, content in headers:
-        _write_sized(body, name.encode() if isinstance(name, str) else name)
-        _write_sized(body, content)
-    _write_varint(out, len(body))
+        write_sized(body, name.encode() if isinstance(name, str) else name)
+        write_sized(body, content)
+    write_varint(out, len(body))
     out += body

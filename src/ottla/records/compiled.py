@@ -12,10 +12,24 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ottla.kernel.seams import Buffer
-from ottla.records import _fallback
+from ottla.records import _fallback, _fallback_columns
 
 if TYPE_CHECKING:
     from ottla.records.batch import Batch
+
+__all__ = [
+    "KEYLESS",
+    "MOST_OFFENDERS",
+    "UNTIMELY",
+    "append_record",
+    "compiled_crc32c",
+    "decode",
+    "encode",
+    "offenders",
+    "read",
+    "scan",
+    "which",
+]
 
 KEYLESS, UNTIMELY = 1, 2
 MOST_OFFENDERS = 1000
@@ -32,12 +46,14 @@ if not _forced:
 
 if TYPE_CHECKING:
     # Both parts have these signatures.
-    from ottla.records._fallback import append_record as append_record
+    from ottla.records._fallback import append_record, read, scan
     from ottla.records._fallback import offenders as _offenders
-    from ottla.records._fallback import read as read
-    from ottla.records._fallback import scan as scan
+    from ottla.records._fallback_columns import decode, encode
 else:
     _part = _fallback if _native is None else _native
+    _columns = _fallback_columns if _native is None else _native
+    decode = _columns.decode
+    encode = _columns.encode
     append_record = _part.append_record
     read = _part.read
     scan = _part.scan
