@@ -1,0 +1,46 @@
+"""Connections to the cluster, kept per process: Spark forks its workers, and reuses them for many tasks (rule G5)."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+
+from ottla.client.blocking import Cluster
+from ottla.client.model import ClientSettings
+from ottla.spark.kafka_settings import KafkaSettings
+
+IDLE_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class _Kept:
+    cluster: Cluster
+    used: float
+
+
+_kept: dict[tuple[int, str, str, int], _Kept] = {}
+_guard = threading.Lock()
+
+
+def client_settings(kafka: KafkaSettings) -> ClientSettings:
+    return ClientSettings(client_id=kafka.client_id, request_timeout_ms=kafka.request_timeout_ms)
+
+
+def cluster(kafka: KafkaSettings) -> Cluster:
+    """This process's cluster for these settings; others that were idle for a minute are closed."""
+    now = time.monotonic()
+    mine = (os.getpid(), kafka.bootstrap_servers, kafka.client_id, kafka.request_timeout_ms)
+    with _guard:
+        for key, kept in list(_kept.items()):
+            if key[0] != mine[0]:
+                del _kept[key]
+            elif key != mine and now - kept.used > IDLE_SECONDS:
+                kept.cluster.close()
+                del _kept[key]
+        found = _kept.get(mine)
+        if found is None:
+            found = _kept[mine] = _Kept(Cluster(kafka.bootstrap_servers, settings=client_settings(kafka)), now)
+        found.used = now
+        return found.cluster

@@ -1,0 +1,61 @@
+"""Counts that must add up, as a person reads them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ottla.spark.lake.plans import Commit, LakeFile, RangeCount, totals
+
+_HEAD = ("topic", "partition", "offsets", "records", "in files", "dead", "aborted", "markers", "absent", "in lake")
+
+
+def audit_lines(counts: Iterable[RangeCount], committed: Commit) -> list[str]:
+    """A row per partition of this run and a verdict.
+
+    Every offset is a record, a transaction marker, or absent (compacted away); every record is in a file, among the
+    dead letters, or aborted. Records are counted from batch headers, rows from the finished files.
+    """
+    whole = totals(counts)
+    rows: list[Sequence[str]] = [_HEAD]
+    for partition, count in sorted(whole.items()):
+        numbers = (
+            count.records,
+            count.rows,
+            count.dead,
+            count.aborted,
+            count.markers,
+            count.absent,
+            committed.rows.get(partition, 0),
+        )
+        offsets = f"{count.span.start}-{count.span.end}"
+        rows.append((partition.topic, str(partition.partition), offsets, *(f"{number:,}" for number in numbers)))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return [*lines, verdict(list(whole.values()))]
+
+
+def verdict(counts: Sequence[RangeCount]) -> str:
+    """One sentence, beginning with `audit:`."""
+    records = sum(count.records for count in counts)
+    files = sum(count.rows for count in counts)
+    dead = sum(count.dead for count in counts)
+    aborted = sum(count.aborted for count in counts)
+    wrong = [str(count.span.topic_partition) for count in counts if not count.adds_up]
+    sum_text = f"{records:,} records = {files:,} in files + {dead:,} dead letters + {aborted:,} aborted"
+    return f"audit: {sum_text}: " + (f"DOES NOT ADD UP in {', '.join(wrong)}" if wrong else "adds up")
+
+
+def progress_line(number: int, files: Sequence[LakeFile], seconds: float, behind: int) -> str:
+    rows = sum(file.rows for file in files)
+    size = sum(file.bytes for file in files)
+    speed = rows / seconds if seconds > 0 else 0.0
+    return (
+        f"round {number}: {rows:,} records into {len(files):,} files ({size / (1 << 20):,.1f} MiB) in {seconds:.1f} s, "
+        f"{speed:,.0f}/s; {behind:,} behind"
+    )

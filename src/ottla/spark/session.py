@@ -1,0 +1,45 @@
+"""A Spark session that starts and runs well on one machine; everything can be overridden."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    # Without native Hadoop every checkpoint file forks chmod, four times a batch: 130 ms against 40 ms.
+    "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.log.level": "WARN",
+}
+
+
+def session(application: str = "ottla", master: str | None = None, **settings: str) -> SparkSession:
+    """The running session, or a new one with settings for one machine.
+
+    Workers run the Python that this process runs: without PYSPARK_PYTHON Spark takes the first python3 on the path.
+    `settings` go last; write dots as double underscores (`spark__sql__ansi__enabled="false"`) or pass a dict.
+    """
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    given = {name.replace("__", "."): value for name, value in settings.items()}
+    chosen = master or os.environ.get("SPARK_MASTER") or f"local[{os.cpu_count() or 2}]"
+    builder = SparkSession.builder.appName(application).master(chosen)
+    for name, value in {**SETTINGS, **given}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

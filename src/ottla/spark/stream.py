@@ -1,0 +1,182 @@
+"""Micro-batches: one long-lived object on the driver says what each batch reads; executors read it by reader.py.
+
+Spark asks in this order: `latestOffset(start, limit)`, `reportLatestOffset`, `commit(end of the batch before)`,
+`partitions(start, end)`. When `latestOffset` is called, all up to its `start` has been processed: that is what the
+consumer group shows, because the last batch's `commit` and `stop` are never called under Trigger.AvailableNow.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.spark.connections import cluster
+from ottla.spark.options import SourceOptions
+from ottla.spark.plan import (
+    DataLoss,
+    Offsets,
+    SourceOffset,
+    added_partitions,
+    between,
+    nested,
+    share_limit,
+    should_wait,
+    split,
+)
+from ottla.spark.publish import Publisher
+from ottla.spark.reader import RangePartition, read_partition
+from ottla.spark.survey import Survey
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger("ottla.spark")
+
+
+class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches on the driver; the copy that executors get only reads."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self._survey: Survey | None = None
+        self._publisher: Publisher | None = None
+        self._target: SourceOffset | None = None
+        self._reported: Offsets = {}
+        self._last_trigger = 0.0
+
+    def __reduce__(self) -> tuple[type[OttlaStreamReader], tuple[SourceOptions]]:
+        return OttlaStreamReader, (self.options,)
+
+    @property
+    def survey(self) -> Survey:
+        if self._survey is None:
+            self._survey = Survey.of(cluster(self.options.kafka), self.options)
+        return self._survey
+
+    def initialOffset(self) -> dict[str, object]:
+        assigned = self.survey.assigned()
+        offsets = self.survey.limit(self.options.starting, assigned, option="startingOffsets", starting=True)
+        _, epochs = self.survey.latest(assigned, {})
+        return SourceOffset(offsets, _ids(assigned), epochs, uuid.uuid4().hex).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """One limit is all that a Python source may name; the other stays in mind here."""
+        if self.options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self.options.max_offsets_per_trigger)
+        if self.options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self.options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._latest(SourceOffset({}))
+
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
+        begin = SourceOffset.from_json(start)
+        latest = self._latest(begin) if self._target is None else self._capped_target(begin)
+        self._reported = latest.offsets
+        end = self._limited(begin, latest, limit)
+        self._publish(begin, wait=end.offsets == begin.offsets)
+        return end.to_json() if end.offsets != begin.offsets or not begin.query else start
+
+    def reportLatestOffset(self) -> dict[str, object] | None:
+        return nested(self._reported) if self._reported else None
+
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[InputPartition]:
+        begin, until = SourceOffset.from_json(start), SourceOffset.from_json(end)
+        added = added_partitions(begin, until)
+        plan = between(begin, until, self.survey.earliest(added) if added else {})
+        self._report(plan.losses)
+        ranges = split(
+            plan.ranges,
+            min_partitions=self.options.min_partitions,
+            max_records=self.options.max_records_per_partition,
+        )
+        return [RangePartition(span) for span in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        return read_partition(partition.span, self.options)
+
+    def commit(self, end: dict[str, object]) -> None:
+        self._publish(SourceOffset.from_json(end), wait=False)
+
+    def stop(self) -> None:
+        if self._survey is not None:
+            self._survey.cluster.close()
+
+    def _latest(self, begin: SourceOffset) -> SourceOffset:
+        """Where the partitions end now. One that has not moved keeps its epoch: offsets are compared as text."""
+        assigned = self.survey.assigned(missing_is_fine=bool(begin.offsets))
+        offsets, epochs = self.survey.latest(assigned, begin.offsets)
+        if losses := self.survey.truncated(begin, epochs):
+            self._report([f"Partition {each} was truncated to offset {end}." for each, end in losses.items()])
+        for partition, offset in offsets.items():
+            if begin.offsets.get(partition) == offset and partition in begin.epochs:
+                epochs[partition] = begin.epochs[partition]
+        return SourceOffset(offsets, _ids(assigned), epochs, begin.query or uuid.uuid4().hex)
+
+    def _capped_target(self, begin: SourceOffset) -> SourceOffset:
+        """The end noted when AvailableNow began; a checkpoint may be past it already in some partitions."""
+        target = self._target
+        assert target is not None
+        offsets = {
+            partition: max(offset, begin.offsets.get(partition, 0))
+            if begin.topic_ids.get(partition.topic) == target.topic_ids.get(partition.topic)
+            else offset
+            for partition, offset in target.offsets.items()
+        }
+        return SourceOffset(offsets, target.topic_ids, target.epochs, begin.query or target.query)
+
+    def _limited(self, begin: SourceOffset, latest: SourceOffset, limit: ReadLimit) -> SourceOffset:
+        if isinstance(limit, ReadAllAvailable):
+            return latest
+        added = added_partitions(begin, latest)
+        start = {**begin.offsets, **(self.survey.earliest(added) if added else {})}
+        start = {partition: start[partition] for partition in latest.offsets}
+        least = limit.min_rows if isinstance(limit, ReadMinRows) else self.options.min_offsets_per_trigger
+        now = time.monotonic()
+        # Under AvailableNow nobody waits for more to come: what is less than the minimum is read all the same.
+        if least is not None and self._target is None:
+            waited_ms = int((now - self._last_trigger) * 1000) if self._last_trigger else self._delay_ms
+            if should_wait(least, start, latest.offsets, waited_ms=waited_ms, max_delay_ms=self._delay_ms):
+                return begin
+        self._last_trigger = now
+        if not isinstance(limit, ReadMaxRows):
+            return latest
+        shared = share_limit(limit.max_rows, start, latest.offsets)
+        return SourceOffset(shared, latest.topic_ids, latest.epochs, latest.query)
+
+    @property
+    def _delay_ms(self) -> int:
+        return self.options.max_trigger_delay_ms
+
+    def _publish(self, offset: SourceOffset, *, wait: bool) -> None:
+        if not self.options.publish_offsets or not offset.query:
+            return
+        if self._publisher is None:
+            group = self.options.kafka.group_id or f"{self.options.group_id_prefix}-{offset.query}"
+            self._publisher = Publisher(self.options.kafka, group)
+        self._publisher.publish(offset, wait=wait)
+
+    def _report(self, losses: list[str]) -> None:
+        if losses and self.options.fail_on_data_loss:
+            raise DataLoss(" ".join(losses))
+        for loss in losses:
+            log.warning("%s Some data may have been lost; failOnDataLoss is false, so the query goes on.", loss)
+
+
+def _ids(assigned: dict[TopicPartition, TopicId]) -> dict[str, TopicId]:
+    return {partition.topic: topic_id for partition, topic_id in assigned.items()}

@@ -1,0 +1,150 @@
+"""What a plan needs to know of the cluster: which partitions there are, where they begin and end.
+
+Comes from reader.py, stream.py and lake/load.py; the answers go into plan.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from time import sleep
+from typing import TypeVar
+
+from ottla.client.blocking import Cluster
+from ottla.client.errors import ClientError, refused
+from ottla.client.model import EARLIEST, LATEST, IsolationLevel, TopicView
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from ottla.spark.options import Selection, SourceOptions
+from ottla.spark.plan import Limit, Offsets, SourceOffset, questions, resolved
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """`fetchOffset.numRetries` and `fetchOffset.retryIntervalMs`."""
+
+    attempts: int = 3
+    interval_ms: int = 10
+
+
+class Survey:
+    """Asks for one selection of partitions, at one isolation level."""
+
+    def __init__(self, cluster: Cluster, selection: Selection, *, read_committed: bool, retries: Retries) -> None:
+        self.cluster = cluster
+        self.selection = selection
+        self.isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
+        self.retries = retries
+
+    @classmethod
+    def of(cls, cluster: Cluster, options: SourceOptions) -> Survey:
+        retries = Retries(options.offset_retries, options.offset_retry_interval_ms)
+        return cls(cluster, options.selection, read_committed=options.kafka.read_committed, retries=retries)
+
+    def assigned(self, *, missing_is_fine: bool = False) -> dict[TopicPartition, TopicId]:
+        """The partitions chosen and the ids of their topics, asked for afresh."""
+        return self._again(lambda: self._assigned(missing_is_fine=missing_is_fine))
+
+    def limit(
+        self, limit: Limit, assigned: Mapping[TopicPartition, TopicId], *, option: str, starting: bool
+    ) -> Offsets:
+        """The offsets that a limit means for the assigned partitions."""
+        asked = questions(limit, assigned, option=option)
+        answers = self._again(lambda: self._offsets(asked))
+        offsets = resolved(limit, assigned, {each: offset for each, (offset, _) in answers.items()}, starting=starting)
+        late = [partition for partition, offset in offsets.items() if offset < 0]
+        return {**offsets, **self.edges(late, LATEST)}
+
+    def edges(self, partitions: Collection[TopicPartition], edge: int) -> Offsets:
+        """The earliest or latest offset of partitions."""
+        answers = self._again(lambda: self._offsets(dict.fromkeys(partitions, edge)))
+        return {partition: offset for partition, (offset, _) in answers.items()}
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
+        return self.edges(partitions, EARLIEST)
+
+    def latest(self, assigned: Mapping[TopicPartition, TopicId], known: Offsets) -> tuple[Offsets, Offsets]:
+        """The latest offsets and their leader epochs; asked again while one is below what was known before."""
+        for attempt in range(self.retries.attempts + 1):
+            answers = self._again(lambda: self._offsets(dict.fromkeys(assigned, LATEST)))
+            if all(offset >= known.get(partition, 0) for partition, (offset, _) in answers.items()):
+                break
+            if attempt < self.retries.attempts:
+                self.cluster.refresh(sorted({topic for topic, _ in assigned}))
+                sleep(self.retries.interval_ms / 1000)
+        offsets = {partition: offset for partition, (offset, _) in answers.items()}
+        return offsets, {partition: epoch for partition, (_, epoch) in answers.items()}
+
+    def truncated(self, start: SourceOffset, epochs: Offsets) -> dict[TopicPartition, int]:
+        """Partitions whose log no longer holds what was read in an earlier epoch, and where it parted from that.
+
+        Only partitions that changed leaders since `start` are asked about (KIP-320).
+        """
+        found = {}
+        for partition, offset in sorted(start.offsets.items()):
+            epoch = start.epochs.get(partition, -1)
+            if epoch < 0 or epochs.get(partition, -1) <= epoch:
+                continue
+            end = self._end_of_epoch(partition, epoch)
+            if 0 <= end < offset:
+                found[partition] = end
+        return found
+
+    def _assigned(self, *, missing_is_fine: bool) -> dict[TopicPartition, TopicId]:
+        selection, cluster = self.selection, self.cluster
+        names = sorted({each.topic for each in selection.partitions} or selection.topics)
+        if selection.pattern:
+            views = cluster.topics()
+            names = sorted(name for name, view in views.items() if selection.chosen(name, internal=view.is_internal))
+        else:
+            cluster.refresh(names)
+            views = dict(cluster.plan.metadata.topics)
+        assigned: dict[TopicPartition, TopicId] = {}
+        for name in names:
+            view = views.get(name)
+            if view is None or not view.partitions:
+                if not missing_is_fine and not selection.pattern:
+                    view = cluster.topic(name)
+                else:
+                    continue
+            assigned.update(self._of_topic(view))
+        wanted = selection.partitions
+        gone = [each for each in wanted if each not in assigned]
+        if gone and not missing_is_fine:
+            raise refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"assigned partition {gone[0]}")
+        return {each: assigned[each] for each in wanted if each in assigned} if wanted else assigned
+
+    def _of_topic(self, view: TopicView) -> dict[TopicPartition, TopicId]:
+        return {TopicPartition(view.name, index): TopicId(view.topic_id) for index in view.partitions}
+
+    def _offsets(self, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+        if not asked:
+            return {}
+        found = self.cluster.list_offsets(list(asked), asked, self.isolation)
+        return {partition: (answer.offset, answer.leader_epoch) for partition, answer in found.items()}
+
+    def _end_of_epoch(self, partition: TopicPartition, epoch: int) -> int:
+        part = OffsetForLeaderPartition(partition=partition.partition, current_leader_epoch=-1, leader_epoch=epoch)
+        topic = OffsetForLeaderTopic(topic=partition.topic, partitions=[part])
+        request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
+        answer = self.cluster.request_to_leader(partition.topic, partition.partition, request)
+        result = answer.topics[0].partitions[0]
+        return int(result.end_offset) if not result.error_code else -1
+
+    def _again(self, ask: Callable[[], T]) -> T:
+        """Ask as often as `fetchOffset.numRetries` says."""
+        for _ in range(self.retries.attempts):
+            try:
+                return ask()
+            except (ApiError, ClientError) as fault:
+                if not (fault.retriable if isinstance(fault, ClientError) else fault.code.retriable):
+                    raise
+                sleep(self.retries.interval_ms / 1000)
+        return ask()

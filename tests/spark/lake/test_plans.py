@@ -1,0 +1,121 @@
+import json
+
+import pytest
+
+from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.spark.lake.audit import audit_lines
+from ottla.spark.lake.plans import (
+    Commit,
+    LakeFile,
+    LakeRefused,
+    LoadPlan,
+    Publication,
+    RangeCount,
+    file_name,
+    hour_path,
+    next_plan,
+)
+from ottla.spark.plan import OffsetRange, SourceOffset
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+ID, OTHER = TopicId(b"0123456789abcdef"), TopicId(b"fedcba9876543210")
+WITHIN = {"tasks": 1, "most": 1000, "longest": 1000, "accept_loss": False}
+
+
+def latest(offsets, topic_id=ID):
+    return SourceOffset(offsets, {"a": topic_id}, dict.fromkeys(offsets, 3))
+
+
+def spans(plan):
+    return [(span.topic_partition, span.start, span.end) for span in plan.ranges]
+
+
+def test_files_lie_by_the_hour_of_their_records_in_utc():
+    assert hour_path("t", 0) == "topic=t/date=1970-01-01/hour=00"
+    assert hour_path("t", -1) == "topic=t/date=1969-12-31/hour=23"
+    assert hour_path("t", 10**15) == "topic=t/date=9999-12-31/hour=23"
+    assert file_name("t", 3, 10, 99) == "t-3-10-99.parquet"
+
+
+def test_a_plan_goes_on_where_the_lake_stands_and_new_partitions_begin_at_the_beginning():
+    committed = Commit(4, {A0: 10}, {"a": ID})
+    plan = next_plan(committed, latest({A0: 15, A1: 7}), {A0: 2, A1: 3}, **WITHIN)
+    assert plan.number == 5
+    assert spans(plan) == [(A0, 10, 15), (A1, 3, 7)]
+    assert plan.ranges[0].topic_id == ID and plan.ranges[0].leader_epoch == 3
+
+
+def test_nothing_new_is_an_empty_plan():
+    assert next_plan(Commit(0, {A0: 5}, {"a": ID}), latest({A0: 5}), {A0: 0}, **WITHIN).ranges == ()
+
+
+def test_a_round_is_bounded_and_its_ranges_are_shared_out():
+    plan = next_plan(Commit(), latest({A0: 900, A1: 100}), {A0: 0, A1: 0}, **{**WITHIN, "most": 100})
+    assert spans(plan) == [(A0, 0, 90), (A1, 0, 10)]
+    plan = next_plan(Commit(), latest({A0: 900}), {A0: 0}, **{**WITHIN, "longest": 300})
+    assert spans(plan) == [(A0, 0, 300), (A0, 300, 600), (A0, 600, 900)]
+
+
+def test_rounds_end_although_little_waits_beside_much():
+    committed = Commit()
+    ends = {A0: 1_000_000, A1: 3}
+    for _ in range(50):
+        plan = next_plan(committed, latest(ends), {A0: 0, A1: 0}, **{**WITHIN, "most": 100_000, "longest": 10**9})
+        if not plan.ranges:
+            break
+        counts = tuple(RangeCount(span, span.size, span.size) for span in plan.ranges)
+        committed = committed.after(Publication(plan, (), (), counts))
+    assert committed.offsets == ends
+
+
+def test_a_topic_created_again_is_refused():
+    with pytest.raises(LakeRefused, match="topic a was deleted and created again"):
+        next_plan(Commit(0, {A0: 5}, {"a": ID}), latest({A0: 9}, OTHER), {A0: 0}, **WITHIN)
+
+
+def test_a_log_that_became_shorter_is_refused():
+    with pytest.raises(LakeRefused, match="a-0 ends at 4 but was loaded up to 5"):
+        next_plan(Commit(0, {A0: 5}, {"a": ID}), latest({A0: 4}), {A0: 0}, **WITHIN)
+
+
+def test_what_retention_took_is_an_error_or_on_demand_a_note():
+    arguments = (Commit(0, {A0: 5}, {"a": ID}), latest({A0: 20}), {A0: 12})
+    with pytest.raises(LakeRefused, match=r"a-0 7\); --accept-loss"):
+        next_plan(*arguments, **WITHIN)
+    plan = next_plan(*arguments, **{**WITHIN, "accept_loss": True})
+    assert spans(plan) == [(A0, 12, 20)] and plan.lost == {A0: 7}
+
+
+def a_publication():
+    plan = LoadPlan(
+        7, (OffsetRange("a", 0, 0, 10, ID, 2), OffsetRange("a", 1, 3, 8, ID, 0)), {"a": "c2NoZW1h"}, {A0: 2}
+    )
+    counts = (RangeCount(plan.ranges[0], 9, 7, 1, 1, 1), RangeCount(plan.ranges[1], 5, 5))
+    return Publication(plan, (LakeFile("x", "y", 12, 99, 0, 9),), ("d",), counts)
+
+
+def test_all_that_is_written_down_is_read_again_as_it_was():
+    publication = a_publication()
+    assert Publication.from_json(json.loads(json.dumps(publication.to_json()))) == publication
+    assert LoadPlan.from_json(json.loads(json.dumps(publication.plan.to_json()))) == publication.plan
+    commit = Commit().after(publication)
+    assert Commit.from_json(json.loads(json.dumps(commit.to_json()))) == commit
+    assert commit.offsets == {A0: 10, A1: 8} and commit.rows == {A0: 7, A1: 5}
+
+
+def test_a_state_of_another_format_is_refused():
+    with pytest.raises(LakeRefused, match="format 99"):
+        Commit.from_json({"format": 99})
+
+
+def test_the_audit_adds_up_or_says_where_it_does_not():
+    publication = a_publication()
+    lines = audit_lines(publication.counts, Commit().after(publication))
+    assert lines[-1] == "audit: 14 records = 12 in files + 1 dead letters + 1 aborted: adds up"
+    short = RangeCount(publication.plan.ranges[0], 9, 6, 1, 1, 1)
+    assert "DOES NOT ADD UP in a-0" in audit_lines([short], Commit())[-1]
+
+
+def test_more_records_than_offsets_do_not_add_up():
+    assert not RangeCount(OffsetRange("a", 0, 0, 5), 6, 6).adds_up
+    assert RangeCount(OffsetRange("a", 0, 0, 5), 3, 3).absent == 2
