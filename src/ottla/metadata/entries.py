@@ -52,6 +52,8 @@ class BrokerRegistered:
     rack: str | None = field(String, nullable_since=0, default=None)
     listeners: list[ListenerEntry] = field(Array(ListenerEntry))
     damaged: list[DamagedTopic] = field(Array(DamagedTopic))
+    short: list[DamagedTopic] = field(Array(DamagedTopic))
+    """Replicas that may have lost their tail, as after a power cut under `write.caching`."""
     metadata_version: int = field(Int16, default=1)
     """The highest metadata.version this broker knows."""
     epoch: int = field(Int64, default=UNREGISTERED)
@@ -136,8 +138,6 @@ class PartitionEntry:
     """The last leader, where neither an in-sync nor an eligible replica is left."""
     adding: list[int] = field(Array(Int32), tag=0)
     removing: list[int] = field(Array(Int32), tag=1)
-    recovering: bool = field(Bool, tag=2)
-    """The leader was elected uncleanly and has yet to say that it recovered."""
 
 
 @message(versions=(0, 0), flexible_since=0)

@@ -62,7 +62,6 @@ class PartitionState(NamedTuple):
     last_known: tuple[BrokerId, ...] = ()
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
-    recovering: bool = False
 
     @property
     def has_leader(self) -> bool:
@@ -358,7 +357,6 @@ def partition_of(entry: log.PartitionEntry) -> PartitionState:
         _ids(entry.last_known),
         _ids(entry.adding),
         _ids(entry.removing),
-        entry.recovering,
     )
 
 
@@ -376,7 +374,6 @@ def entry_of(partition: PartitionState) -> log.PartitionEntry:
         last_known=list(partition.last_known),
         adding=list(partition.adding),
         removing=list(partition.removing),
-        recovering=partition.recovering,
     )
 
 

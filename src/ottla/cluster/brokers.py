@@ -1,0 +1,185 @@
+"""Brokers come, go and come back: registration, fencing, draining, and the blocks of producer ids they are given.
+
+Each of these touches the partitions of the broker in the same append, so that no state in between is ever seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.cluster.commands import (
+    AllocateProducerIds,
+    DrainBroker,
+    FenceBroker,
+    RegisterBroker,
+    UnfenceBroker,
+    UnregisterBroker,
+    Writer,
+)
+from ottla.cluster.partitions import (
+    IsActive,
+    changed_entries,
+    later,
+    min_in_sync,
+    with_in_sync,
+    with_leader_elected,
+    without_broker,
+    without_damaged,
+)
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import NO_LEADER, BrokerId
+from ottla.metadata import entries as log
+from ottla.metadata.state import METADATA_VERSION, Metadata, PartitionState, Topic
+
+FIRST_METADATA_VERSION = 1
+LATEST_METADATA_VERSION = 1
+"""The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
+_LAST_PRODUCER_ID = (1 << 63) - 1
+
+
+def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiError:
+    """The registration, and the end of every leadership of the broker's last incarnation (rule A8)."""
+    entries: list[log.Body] = []
+    if not state.cluster_id:
+        new = command.new_cluster
+        entries.append(log.ClusterCreated(cluster_id=new.cluster_id, secret=new.secret))
+        entries.append(log.FeatureLevelSet(name=METADATA_VERSION, level=LATEST_METADATA_VERSION))
+    elif state.metadata_version() > LATEST_METADATA_VERSION:
+        return ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"The cluster is at {METADATA_VERSION} {state.metadata_version()}; this release knows "
+            f"{LATEST_METADATA_VERSION} at most.",
+        )
+    entries.append(
+        log.BrokerRegistered(
+            broker_id=command.broker_id,
+            incarnation=command.incarnation,
+            host=command.host,
+            rack=command.rack,
+            listeners=[
+                log.ListenerEntry(name=name, host=host, port=port, security_protocol=protocol)
+                for name, host, port, protocol in command.listeners
+            ],
+            damaged=[log.DamagedTopic(topic_id=topic, partitions=list(some)) for topic, some in command.damaged],
+            short=[log.DamagedTopic(topic_id=topic, partitions=list(some)) for topic, some in command.short],
+            metadata_version=LATEST_METADATA_VERSION,
+        )
+    )
+    return entries + changed_entries(_partitions_at_registration(command, state))
+
+
+def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Iterator[PartitionState]:
+    damaged = {(topic_id, index) for topic_id, some in command.damaged for index in some}
+    short = {(topic_id, index) for topic_id, some in command.short for index in some}
+    is_active = _with(state, command.broker_id, active=True)
+    for topic, before in _partitions_of(state, command.broker_id):
+        after = before
+        key = (topic.topic_id, before.partition)
+        led = before.leader == command.broker_id
+        if key in damaged:
+            after = without_damaged(after, command.broker_id)
+        elif key in short:
+            after = _without_short(after, command.broker_id, min_in_sync(state, topic))
+        if led or not after.has_leader:
+            after = with_leader_elected(after._replace(leader=NO_LEADER), state, topic, is_active=is_active)
+        if after != before or led:
+            yield later(before, after, ends_leadership=led)
+
+
+def _without_short(partition: PartitionState, broker_id: BrokerId, required: int) -> PartitionState:
+    """Out of the set while others hold what it may have lost; the last one is the best there is."""
+    eligible = tuple(other for other in partition.eligible if other != broker_id)
+    if broker_id not in partition.in_sync:
+        return partition._replace(eligible=eligible)
+    rest = tuple(other for other in partition.in_sync if other != broker_id)
+    if not rest and not eligible:
+        return partition
+    left = with_in_sync(partition._replace(eligible=eligible), rest, required)
+    return left._replace(eligible=tuple(other for other in left.eligible if other != broker_id))
+
+
+def fence(command: FenceBroker, state: Metadata) -> list[log.Body] | ApiError:
+    """The end of an incarnation; nothing to do where it has ended already."""
+    broker = state.brokers.get(command.broker_id)
+    if broker is None or broker.epoch != command.epoch:
+        return ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {command.broker_id} has another epoch.")
+    if broker.fenced:
+        return []
+    entry = log.BrokerFenced(broker_id=command.broker_id, epoch=command.epoch, stopped=command.stopped)
+    return [entry, *changed_entries(_partitions_without(state, command.broker_id))]
+
+
+def unfence(command: UnfenceBroker, state: Metadata) -> list[log.Body] | ApiError:
+    """Back to life in the same epoch; partitions that wait for it get a leader."""
+    broker = state.brokers.get(command.broker_id)
+    if broker is None or broker.epoch != command.epoch:
+        return ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {command.broker_id} has another epoch.")
+    if not broker.fenced:
+        return []
+    is_active = _with(state, command.broker_id, active=not broker.draining)
+    changed = []
+    for topic, before in _partitions_of(state, command.broker_id):
+        if not before.has_leader:
+            after = with_leader_elected(before, state, topic, is_active=is_active)
+            if after != before:
+                changed.append(later(before, after))
+    return [log.BrokerUnfenced(broker_id=command.broker_id, epoch=command.epoch), *changed_entries(changed)]
+
+
+def drain(command: DrainBroker, state: Metadata) -> list[log.Body] | ApiError:
+    """Before a stop: what others can lead, they lead from now on; what only this broker can, it leads to the end."""
+    broker = state.brokers.get(command.broker_id)
+    if broker is None or broker.epoch != command.epoch:
+        return ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {command.broker_id} has another epoch.")
+    if broker.draining:
+        return []
+    is_active = _with(state, command.broker_id, active=False)
+    changed = []
+    for topic, before in _partitions_of(state, command.broker_id):
+        others = [other for other in before.in_sync if other != command.broker_id and is_active(other)]
+        if others:
+            after = without_broker(before, state, topic, command.broker_id, is_active)
+            if after != before:
+                changed.append(later(before, after))
+    return [log.BrokerDraining(broker_id=command.broker_id, epoch=command.epoch), *changed_entries(changed)]
+
+
+def unregister(command: UnregisterBroker, state: Metadata) -> list[log.Body] | ApiError:
+    broker = state.brokers.get(command.broker_id)
+    if broker is None:
+        return ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {command.broker_id} is not registered.")
+    entries: list[log.Body] = []
+    if not broker.fenced:
+        entries.append(log.BrokerFenced(broker_id=command.broker_id, epoch=broker.epoch, stopped=False))
+        entries += changed_entries(_partitions_without(state, command.broker_id))
+    return [*entries, log.BrokerUnregistered(broker_id=command.broker_id)]
+
+
+def allocate_producer_ids(command: AllocateProducerIds, state: Metadata, by: Writer) -> list[log.Body] | ApiError:
+    """The next block, for good: what a broker does not use of it is never used."""
+    if state.next_producer_id > _LAST_PRODUCER_ID - command.size:
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "There are no producer ids left.")
+    return [log.ProducerIdsAllocated(broker_id=by.broker_id, first=state.next_producer_id, count=command.size)]
+
+
+def _partitions_without(state: Metadata, broker_id: BrokerId) -> list[PartitionState]:
+    is_active = _with(state, broker_id, active=False)
+    changed = []
+    for topic, before in _partitions_of(state, broker_id):
+        after = without_broker(before, state, topic, broker_id, is_active)
+        if after != before:
+            changed.append(later(before, after))
+    return changed
+
+
+def _partitions_of(state: Metadata, broker_id: BrokerId) -> Iterator[tuple[Topic, PartitionState]]:
+    for topic_id in sorted(state.topics):
+        topic = state.topics[topic_id]
+        for partition in topic.partitions:
+            if broker_id in partition.replicas:
+                yield topic, partition
+
+
+def _with(state: Metadata, broker_id: BrokerId, *, active: bool) -> IsActive:
+    """Who is active once one broker has changed."""
+    return lambda other: active if other == broker_id else state.is_active(other)

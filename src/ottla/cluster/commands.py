@@ -1,0 +1,237 @@
+"""What may be asked of the cluster: commands carry an intent and what it was based on, never its result (rule C3).
+
+Handlers and machines make them, `broker/metadata_follow.py` submits them, `decide.py` answers with entries.
+`footprint` names what a command reads and writes: commands that do not meet may share one append.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from ottla.metadata.state import Listener
+
+Assignment = tuple[tuple[BrokerId, ...], ...]
+"""The replicas of each partition, in order; the first is preferred as leader."""
+Footprint = tuple[str | bytes | int, ...]
+EVERYTHING: Footprint = ("everything",)
+
+
+class Writer(NamedTuple):
+    """Who asks: a command of a broker that is not registered in this epoch, or fenced, is refused."""
+
+    broker_id: BrokerId
+    epoch: BrokerEpoch
+
+
+class CreateTopic(NamedTuple):
+    """With `assignment`, or with numbers of partitions and replicas.
+
+    `as_far_as_possible` takes fewer replicas where there are fewer brokers: so internal topics start on one broker.
+    """
+
+    name: str
+    topic_id: TopicId
+    partitions: int = -1
+    replication_factor: int = -1
+    assignment: Assignment | None = None
+    configs: tuple[tuple[str, str], ...] = ()
+    as_far_as_possible: bool = False
+
+    @property
+    def footprint(self) -> Footprint:
+        # names that collide ('.' and '_') must meet
+        return ("topic", self.name.replace(".", "_"))
+
+
+class DeleteTopic(NamedTuple):
+    name: str
+    topic_id: TopicId
+
+    @property
+    def footprint(self) -> Footprint:
+        return ("topic", self.name.replace(".", "_"))
+
+
+class CreatePartitions(NamedTuple):
+    """Raise a topic's number of partitions to `total`; `assignment` is for the new ones."""
+
+    name: str
+    total: int
+    assignment: Assignment | None = None
+
+    @property
+    def footprint(self) -> Footprint:
+        return ("topic", self.name.replace(".", "_"))
+
+
+class ReplicaEpoch(NamedTuple):
+    """A replica a leader wants in sync, and the incarnation of which it knows that it holds the records."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+class ChangeInSync(NamedTuple):
+    """A leader's proposal of another in-sync set, based on the epochs it acts in (rule A4)."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    in_sync: tuple[ReplicaEpoch, ...]
+
+    @property
+    def footprint(self) -> Footprint:
+        return ("partition", self.topic_id, self.partition)
+
+
+class ElectLeader(NamedTuple):
+    """Give a partition back to its preferred leader, or, `unclean`, give it any leader that lives."""
+
+    topic: str
+    partition: int
+    unclean: bool
+
+    @property
+    def footprint(self) -> Footprint:
+        return ("partition of", self.topic, self.partition)
+
+
+class NewCluster(NamedTuple):
+    """What the first broker of an empty log calls the cluster."""
+
+    cluster_id: str
+    secret: bytes
+
+
+class RegisterBroker(NamedTuple):
+    """A broker has recovered its logs and wants to act; ends whatever its last incarnation led (rule A8)."""
+
+    broker_id: BrokerId
+    incarnation: bytes
+    host: str
+    rack: str | None
+    listeners: tuple[Listener, ...]
+    new_cluster: NewCluster
+    damaged: tuple[tuple[TopicId, tuple[int, ...]], ...] = ()
+    """Replicas that may neither lead nor count (rule A7)."""
+    short: tuple[tuple[TopicId, tuple[int, ...]], ...] = ()
+    """Replicas that may have lost their tail: they do not count while another in-sync replica is there."""
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
+class FenceBroker(NamedTuple):
+    """The broker of this epoch must not act any more. `stopped`: it said so itself."""
+
+    broker_id: BrokerId
+    epoch: BrokerEpoch
+    stopped: bool = False
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
+class UnfenceBroker(NamedTuple):
+    """A broker that was fenced lives after all."""
+
+    broker_id: BrokerId
+    epoch: BrokerEpoch
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
+class DrainBroker(NamedTuple):
+    """A broker is about to stop: its leaderships go elsewhere, as far as there is an elsewhere."""
+
+    broker_id: BrokerId
+    epoch: BrokerEpoch
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
+class UnregisterBroker(NamedTuple):
+    """Forget a fenced broker."""
+
+    broker_id: BrokerId
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
+class ConfigOperation(Enum):
+    """Numbers are those of IncrementalAlterConfigs."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigEdit(NamedTuple):
+    """One edit of one option; `inherited` is what APPEND and SUBTRACT start from where nothing is set."""
+
+    name: str
+    operation: ConfigOperation
+    value: str = ""
+    inherited: str = ""
+
+
+class EditConfigs(NamedTuple):
+    """Edit options of a topic, a broker ("" for all), or a group; checked already by the handler."""
+
+    resource_type: int
+    resource_name: str
+    edits: tuple[ConfigEdit, ...]
+    replace: bool = False
+    """What is not edited is taken away (AlterConfigs)."""
+
+    @property
+    def footprint(self) -> Footprint:
+        return ("configs", self.resource_type, self.resource_name)
+
+
+class AllocateProducerIds(NamedTuple):
+    """A block of producer ids for the asking broker."""
+
+    size: int = 1000
+
+    @property
+    def footprint(self) -> Footprint:
+        return ("producer ids",)
+
+
+Command = (
+    CreateTopic
+    | DeleteTopic
+    | CreatePartitions
+    | ChangeInSync
+    | ElectLeader
+    | RegisterBroker
+    | FenceBroker
+    | UnfenceBroker
+    | DrainBroker
+    | UnregisterBroker
+    | EditConfigs
+    | AllocateProducerIds
+)
+
+
+def may_share_append(one: Command, other: Command) -> bool:
+    """Whether neither sees or changes what the other changes, so that both may be decided on one state."""
+    if EVERYTHING in (one.footprint, other.footprint):
+        return False
+    kinds = {type(one), type(other)}
+    if kinds <= {ChangeInSync, AllocateProducerIds, EditConfigs} or kinds <= {CreateTopic}:
+        return one.footprint != other.footprint
+    return False

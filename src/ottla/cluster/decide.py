@@ -1,0 +1,63 @@
+"""From a command and the state to entries, or to the error that the asker gets. Pure: the same on every broker.
+
+`broker/metadata_follow.py` comes here with what handlers and machines submit, and appends the entries; on a conflict
+it catches up and asks again.
+"""
+
+from __future__ import annotations
+
+from ottla.cluster import brokers, configs, partitions, topics
+from ottla.cluster.commands import (
+    AllocateProducerIds,
+    ChangeInSync,
+    Command,
+    CreatePartitions,
+    CreateTopic,
+    DeleteTopic,
+    DrainBroker,
+    EditConfigs,
+    ElectLeader,
+    FenceBroker,
+    RegisterBroker,
+    UnfenceBroker,
+    UnregisterBroker,
+    Writer,
+)
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.metadata.entries import Body
+from ottla.metadata.state import Metadata
+
+
+def decide(command: Command, state: Metadata, by: Writer) -> list[Body] | ApiError:
+    """What to append for a command, all of it or nothing; an empty list where all is so already."""
+    if isinstance(command, RegisterBroker):
+        return brokers.register(command, state)
+    if isinstance(command, UnfenceBroker):
+        return brokers.unfence(command, state)
+    registered = state.brokers.get(by.broker_id)
+    if registered is None or registered.epoch != by.epoch or registered.fenced:
+        return ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {by.broker_id} of epoch {by.epoch} may not act.")
+    return _decide_for_registered(command, state, by)
+
+
+def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> list[Body] | ApiError:
+    if isinstance(command, CreateTopic):
+        return topics.create(command, state)
+    if isinstance(command, DeleteTopic):
+        return topics.delete(command, state)
+    if isinstance(command, CreatePartitions):
+        return topics.create_partitions(command, state)
+    if isinstance(command, ChangeInSync):
+        return partitions.change_in_sync(command, state, by)
+    if isinstance(command, ElectLeader):
+        return partitions.elect(command, state)
+    if isinstance(command, EditConfigs):
+        return configs.edit(command, state)
+    if isinstance(command, AllocateProducerIds):
+        return brokers.allocate_producer_ids(command, state, by)
+    if isinstance(command, FenceBroker):
+        return brokers.fence(command, state)
+    if isinstance(command, DrainBroker):
+        return brokers.drain(command, state)
+    assert isinstance(command, UnregisterBroker)
+    return brokers.unregister(command, state)

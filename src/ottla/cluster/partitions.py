@@ -1,0 +1,158 @@
+"""Leaders and in-sync sets: who may lead a partition, and which replicas are known to hold what was committed.
+
+`brokers.py` comes here when brokers come and go, `decide.py` with the proposals of leaders and the wishes of
+administrators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from ottla.cluster.commands import ChangeInSync, ElectLeader, Writer
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
+from ottla.metadata.entries import Body, PartitionsChanged
+from ottla.metadata.snapshot import split_partitions
+from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, Metadata, PartitionState, Topic
+
+IsActive = Callable[[BrokerId], bool]
+
+
+def change_in_sync(command: ChangeInSync, state: Metadata, by: Writer) -> list[Body] | ApiError:
+    """A leader's proposal; the codes are those by which Kafka's AlterPartition refuses one."""
+    topic = state.topics.get(command.topic_id)
+    before = state.partition(command.topic_id, command.partition)
+    if topic is None or before is None:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if command.leader_epoch != before.leader_epoch or before.leader != by.broker_id:
+        return ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+    if command.partition_epoch != before.partition_epoch:
+        return ApiError(ErrorCode.INVALID_UPDATE_VERSION)
+    wanted = {replica.broker_id for replica in command.in_sync}
+    if by.broker_id not in wanted or not wanted <= set(before.replicas):
+        return ApiError(ErrorCode.INVALID_REQUEST, "An in-sync set holds the leader, and replicas only.")
+    for replica in command.in_sync:
+        broker = state.brokers.get(replica.broker_id)
+        joins = replica.broker_id not in before.in_sync
+        if broker is None or (joins and not broker.active) or broker.epoch != replica.broker_epoch:
+            return ApiError(ErrorCode.INELIGIBLE_REPLICA, f"Broker {replica.broker_id} may not join in this epoch.")
+    in_sync = tuple(broker_id for broker_id in before.replicas if broker_id in wanted)
+    if in_sync == before.in_sync:
+        return []
+    after = with_in_sync(before, in_sync, min_in_sync(state, topic))
+    return changed_entries([later(before, after)])
+
+
+def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
+    """What an administrator asks for: the preferred leader back, or any leader at the price of records."""
+    topic = state.topic(command.topic)
+    before = state.partition(topic.topic_id, command.partition) if topic is not None else None
+    if topic is None or before is None:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such partition.")
+    if command.unclean:
+        if before.has_leader:
+            return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The partition has a leader.")
+        after = with_leader_elected(before, state, topic, unclean=True)
+        if not after.has_leader:
+            return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive.")
+        return changed_entries([later(before, after)])
+    preferred = before.replicas[0]
+    if before.leader == preferred:
+        return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The preferred replica leads already.")
+    if not state.is_active(preferred) or preferred not in before.in_sync:
+        return ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred replica is not alive and in sync.")
+    return changed_entries([later(before, before._replace(leader=preferred))])
+
+
+def without_broker(
+    partition: PartitionState, state: Metadata, topic: Topic, broker_id: BrokerId, is_active: IsActive
+) -> PartitionState:
+    """The partition after a broker has gone: out of the in-sync set, unless it is the last, and leading no more.
+
+    The last of the set stays in it without leading: it is the one that holds all that was committed.
+    """
+    after = partition
+    if broker_id in partition.in_sync and len(partition.in_sync) > 1:
+        rest = tuple(other for other in partition.in_sync if other != broker_id)
+        after = with_in_sync(partition, rest, min_in_sync(state, topic))
+    if partition.leader == broker_id or not partition.has_leader:
+        after = with_leader_elected(after._replace(leader=NO_LEADER), state, topic, is_active=is_active)
+    return after
+
+
+def with_leader_elected(
+    partition: PartitionState,
+    state: Metadata,
+    topic: Topic,
+    *,
+    is_active: IsActive | None = None,
+    unclean: bool = False,
+) -> PartitionState:
+    """With a leader, if there may be one: in sync first, then eligible, then, if that is allowed, any (rule A6)."""
+    alive = is_active or state.is_active
+    in_order = [broker_id for broker_id in partition.replicas if alive(broker_id)]
+    for broker_id in in_order:
+        if broker_id in partition.in_sync:
+            return partition._replace(leader=broker_id)
+    for broker_id in in_order:
+        if broker_id in partition.eligible:
+            alone = with_in_sync(partition, (broker_id,), min_in_sync(state, topic))
+            return alone._replace(leader=broker_id, last_known=())
+    if in_order and (unclean or unclean_allowed(state, topic)):
+        return partition._replace(leader=in_order[0], in_sync=(in_order[0],), eligible=(), last_known=())
+    return partition._replace(leader=NO_LEADER)
+
+
+def with_in_sync(partition: PartitionState, in_sync: tuple[BrokerId, ...], required: int) -> PartitionState:
+    """With another in-sync set; who leaves it while it is smaller than `required` stays eligible (KIP-966).
+
+    Nothing was committed since, as the high watermark rests below the required size (rule A3): so they hold it all.
+    """
+    if len(in_sync) >= min(required, len(partition.replicas)):
+        return partition._replace(in_sync=in_sync, eligible=())
+    keep = set(partition.in_sync) | set(partition.eligible)
+    eligible = tuple(other for other in partition.replicas if other in keep and other not in in_sync)
+    return partition._replace(in_sync=in_sync, eligible=eligible)
+
+
+def without_damaged(partition: PartitionState, broker_id: BrokerId) -> PartitionState:
+    """The partition when a broker says that its replica is damaged: it counts and leads no more (rule A7)."""
+    return partition._replace(
+        leader=NO_LEADER if partition.leader == broker_id else partition.leader,
+        in_sync=_less(partition.in_sync, broker_id),
+        eligible=_less(partition.eligible, broker_id),
+        last_known=(broker_id,) if partition.in_sync == (broker_id,) and not partition.eligible else (),
+    )
+
+
+def later(before: PartitionState, after: PartitionState, *, ends_leadership: bool = False) -> PartitionState:
+    """`after` in the next partition epoch; in the next leader epoch where the leadership is another one."""
+    another = ends_leadership or before.leader != after.leader
+    return after._replace(
+        partition_epoch=PartitionEpoch(before.partition_epoch + 1),
+        leader_epoch=LeaderEpoch(before.leader_epoch + 1) if another else before.leader_epoch,
+    )
+
+
+def changed_entries(partitions: Iterable[PartitionState]) -> list[Body]:
+    return [PartitionsChanged(partitions=run) for run in split_partitions(list(partitions))]
+
+
+def min_in_sync(state: Metadata, topic: Topic) -> int:
+    """`min.insync.replicas` as far as the log knows it: of the topic, else of all brokers, else 1."""
+    text = topic.configs.get("min.insync.replicas")
+    if text is None:
+        text = state.config(BROKER_RESOURCE, ALL_BROKERS).get("min.insync.replicas", "1")
+    return int(text)
+
+
+def unclean_allowed(state: Metadata, topic: Topic) -> bool:
+    name = "unclean.leader.election.enable"
+    text = topic.configs.get(name)
+    if text is None:
+        text = state.config(BROKER_RESOURCE, ALL_BROKERS).get(name, "false")
+    return text.strip().lower() == "true"
+
+
+def _less(brokers: Collection[BrokerId], gone: BrokerId) -> tuple[BrokerId, ...]:
+    return tuple(broker_id for broker_id in brokers if broker_id != gone)

@@ -1,0 +1,76 @@
+"""Where the replicas of new partitions go: spread over machines, then racks, then by load.
+
+`topics.py` comes here. The same state gives the same answer; where brokers are alike, the topic's id decides who
+begins, so that small topics do not pile up on the first broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.kernel.ids import BrokerId, TopicId
+from ottla.metadata.state import BrokerState, Metadata
+
+
+def place(
+    state: Metadata, topic_id: TopicId, *, partitions: int, replicas: int, first_partition: int = 0
+) -> list[tuple[BrokerId, ...]]:
+    """The replicas of each partition, the preferred leader first; there must be at least `replicas` active brokers.
+
+    No machine gets two replicas of a partition while another has none (architecture, decision 6).
+    """
+    brokers = state.active_brokers()
+    assert len(brokers) >= replicas > 0
+    if len(brokers) == 1:
+        return [(brokers[0].broker_id,)] * partitions
+    start = int.from_bytes(topic_id[:4], "big")
+    leaders, held = _load(state, brokers)
+    placed = []
+    for partition in range(first_partition, first_partition + partitions):
+        rotated = {broker.broker_id: (index - start - partition) % len(brokers) for index, broker in enumerate(brokers)}
+        chosen: list[BrokerState] = []
+        while len(chosen) < replicas:
+            load = held if chosen else leaders
+            chosen.append(_next(brokers, chosen, load, held, rotated))
+        leaders[chosen[0].broker_id] += 1
+        for broker in chosen:
+            held[broker.broker_id] += 1
+        placed.append(tuple(broker.broker_id for broker in chosen))
+    return placed
+
+
+def _next(
+    brokers: Sequence[BrokerState],
+    chosen: Sequence[BrokerState],
+    load: dict[BrokerId, int],
+    held: dict[BrokerId, int],
+    rotated: dict[BrokerId, int],
+) -> BrokerState:
+    """The best broker for one more replica."""
+    hosts = [broker.host for broker in chosen]
+    racks = [broker.rack for broker in chosen if broker.rack is not None]
+    free = [broker for broker in brokers if broker not in chosen]
+    return min(
+        free,
+        key=lambda broker: (
+            hosts.count(broker.host),
+            racks.count(broker.rack) if broker.rack is not None else 0,
+            load[broker.broker_id],
+            held[broker.broker_id],
+            rotated[broker.broker_id],
+        ),
+    )
+
+
+def _load(state: Metadata, brokers: Sequence[BrokerState]) -> tuple[dict[BrokerId, int], dict[BrokerId, int]]:
+    """How many partitions each broker is preferred to lead, and how many replicas it has."""
+    leaders = {broker.broker_id: 0 for broker in brokers}
+    held = dict(leaders)
+    for topic in state.topics.values():
+        for partition in topic.partitions:
+            if partition.replicas[0] in leaders:
+                leaders[partition.replicas[0]] += 1
+            for broker_id in partition.replicas:
+                if broker_id in held:
+                    held[broker_id] += 1
+    return leaders, held
