@@ -1,0 +1,384 @@
+"""A log directory: its lock, its identity, its checkpoints, and the logs open in it. Comes from broker/node.py.
+
+The names and formats are Apache Kafka's. A directory fails as a whole (rule B3): after an I/O error or a failed sync
+nothing in it is written any more; a full disk only refuses batches.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection
+from typing import NamedTuple, Protocol
+
+from ottla.config.topic import TopicConfig
+from ottla.kernel.ids import TopicPartition
+from ottla.kernel.seams import Disk
+from ottla.storage import checkpoint
+from ottla.storage.checkpoint import BadCheckpoint
+from ottla.storage.log import Log
+
+LOCK = ".lock"
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+_OWN_NAMES = frozenset(
+    {
+        LOCK,
+        "lost+found",
+        "bootstrap.checkpoint",
+        checkpoint.META_PROPERTIES,
+        checkpoint.CLEAN_SHUTDOWN,
+        checkpoint.RECOVERY_POINT,
+        checkpoint.LOG_START,
+        checkpoint.REPLICATION,
+        checkpoint.CLEANER,
+    }
+)
+_NAME_MAX = 255
+
+
+class DirectoryRefused(Exception):
+    """The directory cannot be used; the sentence says why and what to do."""
+
+
+class HeldLock(Protocol):
+    def release(self) -> None: ...
+
+
+class FoundPartition(NamedTuple):
+    """A partition's directory, as found at the opening."""
+
+    topic: str
+    partition: int
+    topic_id: bytes | None
+    """None where `partition.metadata` is missing: a crash at its birth, or a log from before topic ids."""
+    path: str
+
+
+class LogDirectory:
+    """One `log.dirs` entry."""
+
+    def __init__(self, disk: Disk, path: str, lock: HeldLock | None) -> None:
+        """Made by `open`."""
+        self.disk = disk
+        self.path = path
+        self.directory_id = ""
+        self.clean = False
+        """Whether the last close was a clean one."""
+        self.failed: str | None = None
+        """Why the directory is offline, once it is."""
+        self.logs: dict[TopicPartition, Log] = {}
+        self.found: list[FoundPartition] = []
+        """Partitions that were there at the opening; each is for `open_log` or `discard`."""
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """As checkpointed when last open; `checkpoint_high_watermarks` writes those of the open logs."""
+        self._lock = lock
+        self._doomed: list[str] = []
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        self._cleaned: dict[TopicPartition, int] = {}
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: str,
+        *,
+        cluster_id: str,
+        node_id: int,
+        new_directory_id: str,
+        also_ours: Collection[str] = (),
+        lock: Callable[[str], HeldLock | None] | None = None,
+    ) -> LogDirectory:
+        """Lock it, check whose it is, read what it remembers; DirectoryRefused where it is not ours to use.
+
+        `also_ours`: names beside Kafka's own that a new directory may hold already (the metadata store's).
+        `lock` is `LocalDisk.lock`; a simulated disk needs none. `new_directory_id` is taken where the directory is new.
+        """
+        _refuse_foreign(disk, path, also_ours)
+        disk.make_directory(path)
+        held = None
+        if lock is not None:
+            held = lock(posixpath.join(path, LOCK))
+            if held is None:
+                raise DirectoryRefused(
+                    f"{path} is in use: another process (a second ottla, or Apache Kafka) holds its {LOCK} file."
+                )
+        directory = cls(disk, path, held)
+        try:
+            directory._identify(cluster_id, node_id, new_directory_id)
+            directory._remember()
+        except BaseException:
+            if held is not None:
+                held.release()
+            raise
+        return directory
+
+    # -- opening ---
+
+    def _identify(self, cluster_id: str, node_id: int, new_directory_id: str) -> None:
+        where = posixpath.join(self.path, checkpoint.META_PROPERTIES)
+        if not self.disk.exists(where):
+            self.directory_id = new_directory_id
+            values = {
+                "version": "1",
+                "cluster.id": cluster_id,
+                "node.id": str(node_id),
+                "directory.id": new_directory_id,
+            }
+            checkpoint.replace_file(self.disk, where, checkpoint.format_properties(values))
+            self.disk.sync_directory(posixpath.dirname(self.path))
+            return
+        values = checkpoint.parse_properties(self.disk.read(where).decode("utf-8", "replace"))
+        if values.get("version") not in ("0", "1"):
+            raise DirectoryRefused(
+                f"{where} has version {values.get('version')!r}; this program knows versions 0 and 1."
+            )
+        if values.get("cluster.id") != cluster_id:
+            raise DirectoryRefused(
+                f"{self.path} belongs to the cluster {values.get('cluster.id')!r}, and this broker to {cluster_id!r}. "
+                "Give it another directory, or start the broker with that cluster's metadata."
+            )
+        owner = values.get("node.id", values.get("broker.id"))
+        if owner != str(node_id):
+            raise DirectoryRefused(
+                f"{self.path} belongs to the broker with node.id {owner}, and this one has {node_id}."
+            )
+        self.directory_id = values.get("directory.id", "")
+
+    def _remember(self) -> None:
+        marker = posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN)
+        self.clean = self.disk.exists(marker)
+        for name in self.disk.list(self.path):
+            inside = posixpath.join(self.path, name)
+            if name.endswith(checkpoint.TEMPORARY) and not self.disk.is_directory(inside):
+                self.disk.remove(inside)
+        self._find_partitions()
+        self._recovery_points = self._read(checkpoint.RECOVERY_POINT)
+        self._log_starts = self._read(checkpoint.LOG_START)
+        self.high_watermarks = self._read(checkpoint.REPLICATION)
+        self._cleaned = self._read(checkpoint.CLEANER)
+        if self.clean:  # gone before anything is written: the next crash must not look clean
+            self.disk.remove(marker)
+            self.disk.sync_directory(self.path)
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        """A checkpoint without the entries of partitions that are gone: a new topic may have an old one's name."""
+        path = posixpath.join(self.path, name)
+        try:
+            offsets = checkpoint.read_offsets(self.disk, path)
+        except BadCheckpoint:
+            return {}
+        here = {TopicPartition(found.topic, found.partition) for found in self.found}
+        kept = {place: offset for place, offset in offsets.items() if place in here}
+        if len(kept) != len(offsets):
+            checkpoint.write_offsets(self.disk, path, kept)
+        return kept
+
+    def _find_partitions(self) -> None:
+        for name in self.disk.list(self.path):
+            inside = posixpath.join(self.path, name)
+            if not self.disk.is_directory(inside):
+                continue
+            if name.endswith((DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX)):
+                self._doomed.append(inside)
+                continue
+            place = parse_directory_name(name)
+            if place is None:
+                continue
+            try:
+                topic_id = checkpoint.read_partition_metadata(self.disk, inside)
+            except BadCheckpoint:
+                topic_id = None
+            self.found.append(FoundPartition(place.topic, place.partition, topic_id, inside))
+
+    # -- logs ---
+
+    def open_log(
+        self,
+        found: FoundPartition,
+        *,
+        config: TopicConfig,
+        wall_ms: int,
+        producer_expiration_ms: int,
+        on_synced: Callable[[int], None],
+    ) -> Log:
+        """Open, and after a crash recover, a partition that was found."""
+        place = TopicPartition(found.topic, found.partition)
+        log = Log.open(
+            self.disk,
+            found.path,
+            topic=found.topic,
+            partition=found.partition,
+            topic_id=found.topic_id or bytes(16),
+            config=config,
+            clean=self.clean,
+            recovery_point=self._recovery_points.get(place, 0),
+            log_start_offset=self._log_starts.get(place, 0),
+            wall_ms=wall_ms,
+            producer_expiration_ms=producer_expiration_ms,
+            on_synced=on_synced,
+        )
+        self.logs[place] = log
+        return log
+
+    def create_log(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        *,
+        config: TopicConfig,
+        wall_ms: int,
+        producer_expiration_ms: int,
+        on_synced: Callable[[int], None],
+    ) -> Log:
+        """A new log. What lies under its name but belongs to another topic id is to be `discard`ed first."""
+        place = TopicPartition(topic, partition)
+        self._forget(place)
+        log = Log.create(
+            self.disk,
+            posixpath.join(self.path, f"{topic}-{partition}"),
+            topic=topic,
+            partition=partition,
+            topic_id=topic_id,
+            config=config,
+            wall_ms=wall_ms,
+            producer_expiration_ms=producer_expiration_ms,
+            on_synced=on_synced,
+        )
+        self.logs[place] = log
+        return log
+
+    def delete_log(self, topic: str, partition: int) -> None:
+        """Close a log and rename its directory to `*-delete` (rule B4); `remove_one` does the rest later."""
+        place = TopicPartition(topic, partition)
+        log = self.logs.pop(place)
+        log.close(clean=False)
+        self._doom(log.directory, place, log.topic_id)
+
+    def discard(self, found: FoundPartition) -> None:
+        """A stray: no topic has this id any more, or it is placed elsewhere."""
+        self._doom(found.path, TopicPartition(found.topic, found.partition), found.topic_id or bytes(16))
+
+    def _doom(self, path: str, place: TopicPartition, topic_id: bytes) -> None:
+        number = int.from_bytes(topic_id, "big")
+        while True:
+            suffix = f".{number:032x}{DELETE_SUFFIX}"
+            renamed = posixpath.join(self.path, str(place)[: _NAME_MAX - len(suffix)] + suffix)
+            if not self.disk.exists(renamed):
+                break
+            number = (number + 1) % (1 << 128)
+        self.disk.rename(path, renamed)
+        self.disk.sync_directory(self.path)
+        self._doomed.append(renamed)
+        self._forget(place)
+
+    def _forget(self, place: TopicPartition) -> None:
+        """Drop the entries of a partition that is gone from every checkpoint, on disk too."""
+        for name, offsets in self._checkpoints():
+            if offsets.pop(place, None) is not None:
+                checkpoint.write_offsets(self.disk, posixpath.join(self.path, name), offsets)
+
+    def _checkpoints(self) -> list[tuple[str, dict[TopicPartition, int]]]:
+        return [
+            (checkpoint.RECOVERY_POINT, self._recovery_points),
+            (checkpoint.LOG_START, self._log_starts),
+            (checkpoint.REPLICATION, self.high_watermarks),
+            (checkpoint.CLEANER, self._cleaned),
+        ]
+
+    def remove_one(self) -> bool:
+        """Delete one `*-delete` or stray directory; whether there are more. A step for the background."""
+        if self._doomed:
+            self.disk.remove_tree(self._doomed.pop(0))
+        return bool(self._doomed)
+
+    # -- checkpoints ---
+
+    def checkpoint_recovery_points(self) -> None:
+        """So that a crash costs the check of what came since, not of all."""
+        self._checkpoint(checkpoint.RECOVERY_POINT, self._recovery_points, lambda log: log.recovery_point)
+
+    def checkpoint_log_starts(self) -> None:
+        """After DeleteRecords and retention, before their files go."""
+        self._checkpoint(checkpoint.LOG_START, self._log_starts, lambda log: log.log_start_offset)
+
+    def checkpoint_high_watermarks(self) -> None:
+        self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, lambda log: log.high_watermark)
+
+    def _checkpoint(self, name: str, offsets: dict[TopicPartition, int], of: Callable[[Log], int]) -> None:
+        now = {place: of(log) for place, log in self.logs.items()}
+        if self.failed is not None or all(offsets.get(place) == offset for place, offset in now.items()):
+            return
+        offsets.update(now)
+        checkpoint.write_offsets(self.disk, posixpath.join(self.path, name), offsets)
+
+    def cleaned_to(self, topic: str, partition: int) -> int | None:
+        """Up to where compaction has been; None where it never was."""
+        return self._cleaned.get(TopicPartition(topic, partition))
+
+    def set_cleaned_to(self, topic: str, partition: int, offset: int) -> None:
+        self._cleaned[TopicPartition(topic, partition)] = offset
+        checkpoint.write_offsets(self.disk, posixpath.join(self.path, checkpoint.CLEANER), self._cleaned)
+
+    # -- the owner's rounds ---
+
+    def apply_retention(self, wall_ms: int, *, mono_ms: int) -> int:
+        """Retention of every log, in the order that a crash cannot undo: starts, their checkpoint, then the files."""
+        gone = sum(log.apply_retention(wall_ms, mono_ms=mono_ms) for log in self.logs.values())
+        self.checkpoint_log_starts()
+        for log in self.logs.values():
+            log.purge(wall_ms)
+        return gone
+
+    def fail(self, error: OSError) -> None:
+        """Take the directory offline: nothing in it is written any more."""
+        if self.failed is None:
+            self.failed = str(error)
+        for log in self.logs.values():
+            log.refusing = True
+
+    def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
+        """Close all logs and let the lock go. Only where everything was synced is the directory marked clean."""
+        clean = clean and self.failed is None
+        try:
+            for log in self.logs.values():
+                clean = clean and not log.refusing
+                log.close(clean=clean)
+            if clean:
+                self.checkpoint_recovery_points()
+                self.checkpoint_log_starts()
+                self.checkpoint_high_watermarks()
+                body = f'{{"version":0,"brokerEpoch":"{broker_epoch}"}}'.encode()
+                checkpoint.replace_file(self.disk, posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN), body)
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """`topic-partition`, or None for other names."""
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not (number.isascii() and number.isdecimal()):
+        return None
+    return TopicPartition(topic, int(number))
+
+
+def _refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
+    """A directory that holds something, but neither our files nor a `meta.properties`, is somebody else's."""
+    if not disk.exists(path):
+        return
+    if not disk.is_directory(path):
+        raise DirectoryRefused(f"{path} is not a directory.")
+    names = disk.list(path)
+    if checkpoint.META_PROPERTIES in names:
+        return
+    foreign = [
+        name for name in names if name.removesuffix(checkpoint.TEMPORARY) not in _OWN_NAMES and name not in also_ours
+    ]
+    if foreign:
+        raise DirectoryRefused(
+            f"{path} is not empty and holds no {checkpoint.META_PROPERTIES}: {foreign[0]!r} is not ours. "
+            "Give the broker an empty directory."
+        )
