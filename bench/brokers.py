@@ -170,7 +170,7 @@ class KafkaBroker(Broker):
 
 def kafka_libs() -> Path:
     """Apache Kafka's jars, as `make bench` fetched them."""
-    for folder in (os.environ.get("OTTLA_KAFKA_LIBS"), ROOT / ".cache" / "kafka" / "libs"):
+    for folder in (os.environ.get("OTTLA_KAFKA_JARS"), ROOT / ".cache" / "kafka" / "libs"):
         if folder and (Path(folder) / "kafka_2.13-4.3.1.jar").exists():
             return Path(folder)
     raise RuntimeError("Apache Kafka's jars are not here: run `tools/setup.sh kafka`")

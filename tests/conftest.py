@@ -16,7 +16,7 @@ NO_KAFKA = "Apache Kafka's jars are not here"
 FORESEEN_SKIPS = ("needs to be root", "real input is not here", "not on this system")
 """How the reason of a skip that is allowed everywhere begins."""
 
-FORESEEN_OUTSIDE_CI = (NO_KAFKA, "no C compiler")
+FORESEEN_OUTSIDE_CI = (NO_KAFKA, "no Apache Kafka jars", "no `java` on the PATH", "no C compiler")
 """Allowed on a person's machine, where set-up went on without; on CI they are a fault."""
 
 
@@ -59,7 +59,7 @@ def unforeseen_skips(reporter: pytest.TerminalReporter) -> list[tuple[str, str]]
 
 def kafka_jars() -> Path | None:
     """The folder of Apache Kafka 4.3.1's jars, where it and a Java runtime are there."""
-    for folder in (os.environ.get("OTTLA_KAFKA_LIBS"), ROOT / ".cache" / "kafka" / "libs"):
+    for folder in (os.environ.get("OTTLA_KAFKA_JARS"), ROOT / ".cache" / "kafka" / "libs"):
         if folder and shutil.which("java") and (Path(folder) / "kafka_2.13-4.3.1.jar").exists():
             return Path(folder)
     return None

@@ -1,6 +1,6 @@
 """Fetches sets of jars with their runtime dependencies into .cache through Maven: `tools/jars.py SET...`.
 
-Which repository they come from is Maven's own affair (its settings). `OTTLA_KAFKA_LIBS` may name a folder
+Which repository they come from is Maven's own affair (its settings). `OTTLA_KAFKA_JARS` may name a folder
 that holds Apache Kafka's jars already.
 """
 
@@ -31,7 +31,7 @@ SETS = {
     "kafka": JarSet(
         ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.kafka:kafka-tools:4.3.1"),
         "kafka_2.13-4.3.1.jar",
-        "OTTLA_KAFKA_LIBS",
+        "OTTLA_KAFKA_JARS",
     ),
     # Spark brings the Scala library itself; a second one beside it would shadow it.
     "spark-kafka": JarSet(
@@ -40,7 +40,7 @@ SETS = {
             "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
         ),
         "spark-sql-kafka-0-10_2.13-4.2.0.jar",
-        "OTTLA_SPARK_KAFKA_LIBS",
+        "OTTLA_SPARK_KAFKA_JARS",
         "org.scala-lang,org.slf4j,org.apache.hadoop,com.google.code.findbugs",
     ),
 }
