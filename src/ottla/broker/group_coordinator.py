@@ -32,7 +32,7 @@ LATE_MS = 50
 
 
 class GroupCoordinator:
-    """Every shard of this broker. `partitions` says how many partitions the offsets topic has, 0 while there is none."""
+    """Every shard of this broker. `partitions` says how many the offsets topic has, 0 while there is none."""
 
     def __init__(
         self, around: Surroundings, entropy: Entropy, config: BrokerConfig, partitions: Callable[[], int]
@@ -56,7 +56,7 @@ class GroupCoordinator:
             GroupShard(self._settings, self._new_suffix),
             self._around,
             commit_timeout_ms=self._commit_timeout_ms,
-            on_deadline=self._arm,
+            on_deadline=self._wake_at,
         )
 
     def resign(self, index: int) -> None:
@@ -114,14 +114,11 @@ class GroupCoordinator:
 
     # Time
 
-    def _arm(self) -> None:
-        """See that the timer rings for the earliest deadline, and now and then anyway."""
-        if self._ticking:
+    def _wake_at(self, at_ms: int) -> None:
+        """See that the timer rings by then, and now and then anyway."""
+        if self._ticking or (self._timer is not None and self._timer.at_ms <= at_ms):
             return
-        wanted = [at for runner in self._runners.values() if (at := runner.shard.next_deadline_ms) is not None]
-        if not wanted:
-            return
-        at_ms = min(min(wanted), self._around.clock.mono_ms() + PROBE_MS)
+        at_ms = min(at_ms, self._around.clock.mono_ms() + PROBE_MS)
         if self._timer is not None:
             if self._timer.at_ms <= at_ms:
                 return
@@ -141,10 +138,14 @@ class GroupCoordinator:
             self._around.clock.call_soon(lambda: self._around.clock.call_soon(self._tick))
 
     def _tick(self) -> None:
-        done = all([runner.tick() for runner in list(self._runners.values())])
+        done = True
+        for runner in list(self._runners.values()):
+            done &= runner.tick()
         if done:
             self._ticking = False
-            self._arm()
+            wanted = [at for runner in self._runners.values() if (at := runner.shard.next_deadline_ms) is not None]
+            if wanted:
+                self._wake_at(min(wanted))
         else:
             self._around.clock.call_soon(self._tick)
 

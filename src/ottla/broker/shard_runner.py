@@ -57,7 +57,7 @@ class _Held(NamedTuple):
 class ShardRunner:
     """One shard while this broker leads its partition in one epoch.
 
-    `on_deadline` is called whenever the shard's next deadline may have moved.
+    `on_deadline` is told of the shard's next deadline whenever it may have moved.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ShardRunner:
         around: Surroundings,
         *,
         commit_timeout_ms: int,
-        on_deadline: Callable[[], None],
+        on_deadline: Callable[[int], None],
     ) -> None:
         self.phase = Phase.LOADING
         self.shard = shard
@@ -80,6 +80,7 @@ class ShardRunner:
         self._held: deque[_Held] = deque()
         self._check: Deadline | None = None
         self._replay = self._read_log()
+        self._replay_ended = False
         partition.when_committed(self._committed)
         around.clock.call_soon(self._load)
 
@@ -94,7 +95,7 @@ class ShardRunner:
             slot.fill(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         else:
             self._carry_out(decide(self.shard, slot, self._now()))
-            self._on_deadline()
+            self._say_deadline()
         return slot
 
     def tick(self) -> bool:
@@ -127,6 +128,11 @@ class ShardRunner:
         tickets = [reply.ticket for each in held for reply in each.replies] + self.shard.parked()
         for ticket in tickets:
             ticket.fill(ErrorCode.NOT_COORDINATOR)
+
+    def _say_deadline(self) -> None:
+        at_ms = self.shard.next_deadline_ms
+        if at_ms is not None:
+            self._on_deadline(at_ms)
 
     def _now(self) -> Moment:
         clock = self._around.clock
@@ -210,8 +216,6 @@ class ShardRunner:
 
     # Loading
 
-    _replay_ended = False
-
     def _load(self) -> None:
         """One slice of the replay, and then the next, up to the log's end; it serves once that is committed."""
         if self.phase is not Phase.LOADING:
@@ -234,7 +238,7 @@ class ShardRunner:
             return
         self.phase = Phase.SERVING
         self._carry_out(self.shard.loaded(self._now()))
-        self._on_deadline()
+        self._say_deadline()
 
     def _read_log(self) -> Iterator[int]:
         """Replays the log; yields after each few records, so that the caller may pause."""

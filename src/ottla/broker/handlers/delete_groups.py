@@ -1,0 +1,24 @@
+"""DeleteGroups (key 42): delete empty groups with all their offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[await _delete(call, group_id) for group_id in dict.fromkeys(request.groups_names)]
+    )
+
+
+async def _delete(call: Call, group_id: str) -> DeletableGroupResult:
+    answer: DeletableGroupResult | ErrorCode = await call.node.groups.ask(
+        group_id, lambda shard, ticket, _: shard.delete_group(group_id, ticket)
+    )
+    return DeletableGroupResult(group_id=group_id, error_code=answer) if isinstance(answer, ErrorCode) else answer

@@ -1,0 +1,33 @@
+"""DescribeGroups (key 15): state and members of groups, one after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.group_coordinator import caller_of
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_OPERATIONS_SINCE = 3
+_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+"""Read, delete and describe by their numbers in ACLs: all there is to be done to a group, and all that anybody may."""
+
+
+async def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    described = [await _describe(call, group_id) for group_id in request.groups]
+    if request.include_authorized_operations and call.api_version >= _OPERATIONS_SINCE:
+        for group in described:
+            if not group.error_code:
+                group.authorized_operations = _GROUP_OPERATIONS
+    return DescribeGroupsResponse(groups=described)
+
+
+async def _describe(call: Call, group_id: str) -> DescribedGroup:
+    caller = caller_of(call)
+    answer: DescribedGroup | ErrorCode = await call.node.groups.ask(
+        group_id, lambda shard, ticket, _: shard.describe_group(group_id, caller, ticket)
+    )
+    return DescribedGroup(group_id=group_id, error_code=answer) if isinstance(answer, ErrorCode) else answer

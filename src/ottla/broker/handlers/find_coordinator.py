@@ -1,0 +1,79 @@
+"""FindCoordinator (key 10): which broker coordinates a group. The first question creates the offsets topic.
+
+Apache Kafka answers that first question with COORDINATOR_NOT_AVAILABLE and lets the client ask again; here it waits for
+the topic. There are no transactions yet: who asks for their coordinator is told so in a way that ends its attempts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.broker.group_coordinator import OFFSETS_TOPIC
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_GROUP, _TRANSACTION = 0, 1
+_BATCHED_SINCE = 4
+_NO_TRANSACTIONS = "This broker does not coordinate transactions yet."
+
+
+class _Found(NamedTuple):
+    error: ErrorCode
+    message: str | None = None
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    if call.api_version < _BATCHED_SINCE:
+        found = await _find(call, request.key_type, request.key)
+        return FindCoordinatorResponse(
+            error_code=found.error,
+            error_message=_message(found),
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
+        )
+    response = FindCoordinatorResponse()
+    for key in request.coordinator_keys:
+        found = await _find(call, request.key_type, key)
+        response.coordinators.append(
+            Coordinator(
+                key=key,
+                node_id=found.node_id,
+                host=found.host,
+                port=found.port,
+                error_code=found.error,
+                error_message=_message(found) or "",
+            )
+        )
+    return response
+
+
+async def _find(call: Call, key_type: int, key: str) -> _Found:
+    if key_type == _TRANSACTION:
+        return _Found(ErrorCode.INVALID_REQUEST, _NO_TRANSACTIONS)
+    if key_type != _GROUP:
+        return _Found(ErrorCode.INVALID_REQUEST)
+    node = call.node
+    if node.metadata.topic(OFFSETS_TOPIC) is None:
+        await node.create_topic_as_configured(OFFSETS_TOPIC)
+    topic = node.metadata.topic(OFFSETS_TOPIC)
+    index = node.groups.partition_for(key)
+    if topic is None or index is None:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    leader = topic.partitions[index].leader
+    for node_id, host, port, _ in node.endpoints(call.connection):
+        if node_id == leader:
+            return _Found(ErrorCode.NONE, None, node_id, host, port)
+    return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _message(found: _Found) -> str | None:
+    if not found.error:
+        return None
+    return found.message or found.error.message

@@ -1,0 +1,26 @@
+"""JoinGroup (key 11): become, or stay, a member of a group; the answer waits until the members are gathered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.group_coordinator import caller_of
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_NULL_PROTOCOL_SINCE = 7
+
+
+async def handle(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
+    caller = caller_of(call)
+    answer: JoinGroupResponse | ErrorCode = await call.node.groups.ask(
+        request.group_id, lambda shard, ticket, now: shard.join_group(request, caller, ticket, now)
+    )
+    if isinstance(answer, ErrorCode):
+        answer = JoinGroupResponse(error_code=answer, member_id=request.member_id)
+    if not answer.protocol_name:
+        answer.protocol_name = None if call.api_version >= _NULL_PROTOCOL_SINCE else ""
+    return answer

@@ -1,0 +1,28 @@
+"""LeaveGroup (key 13): members leave; before version 3 it is one, and its error is the whole answer's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.group_coordinator import caller_of
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_MEMBERS_SINCE = 3
+
+
+async def handle(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    if call.api_version < _MEMBERS_SINCE:
+        request.members = [MemberIdentity(member_id=request.member_id)]
+    caller = caller_of(call)
+    answer: LeaveGroupResponse | ErrorCode = await call.node.groups.ask(
+        request.group_id, lambda shard, ticket, now: shard.leave_group(request, caller, ticket, now)
+    )
+    if isinstance(answer, ErrorCode):
+        return LeaveGroupResponse(error_code=answer)
+    if call.api_version < _MEMBERS_SINCE and answer.members:
+        return LeaveGroupResponse(error_code=answer.members[0].error_code)
+    return answer

@@ -1,0 +1,22 @@
+"""ListGroups (key 16): the groups that this broker coordinates; clients ask every broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+    response = ListGroupsResponse()
+    for slot in call.node.groups.ask_all(lambda shard, ticket, _: shard.list_groups(request, ticket)):
+        answer: list[ListedGroup] | ErrorCode = await slot
+        if not isinstance(answer, ErrorCode):
+            response.groups += answer
+        elif answer is not ErrorCode.NOT_COORDINATOR:
+            return ListGroupsResponse(error_code=answer)
+    return response

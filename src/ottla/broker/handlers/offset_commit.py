@@ -1,0 +1,87 @@
+"""OffsetCommit (key 8): store how far a group has come; of topics and partitions that there are, no others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.group_coordinator import caller_of
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+    from ottla.metadata.state import Metadata
+
+_TOPIC_IDS_SINCE = 10
+
+
+async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    """Topics are answered in the order that Kafka answers them: what cannot be committed first."""
+    response = OffsetCommitResponse()
+    metadata = call.node.metadata
+    asked, request.topics = request.topics, []
+    for topic in asked:
+        refused, error = _resolve(metadata, topic, by_id=call.api_version >= _TOPIC_IDS_SINCE)
+        if refused:
+            response.topics.append(_said(topic, refused, error))
+        if topic.partitions:
+            request.topics.append(topic)
+    if asked and not request.topics:
+        return response
+    caller = caller_of(call)
+    answer: OffsetCommitResponse | ErrorCode = await call.node.groups.ask(
+        request.group_id, lambda shard, ticket, now: shard.commit_offsets(request, caller, ticket, now)
+    )
+    if isinstance(answer, ErrorCode):
+        committed = [_said(topic, topic.partitions, answer) for topic in request.topics]
+    else:
+        committed = answer.topics
+    _merge(response.topics, committed)
+    return response
+
+
+def _resolve(
+    metadata: Metadata, topic: OffsetCommitRequestTopic, *, by_id: bool
+) -> tuple[list[OffsetCommitRequestPartition], ErrorCode]:
+    """Fill in name and id, and take out the partitions that cannot be committed; returns those, and why."""
+    known = metadata.topic_by_id(topic.topic_id) if by_id else metadata.topic(topic.name)
+    if known is None:
+        refused, topic.partitions = topic.partitions, []
+        return refused, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topic.name, topic.topic_id = known.name, known.topic_id
+    count = len(known.partitions)
+    refused = [each for each in topic.partitions if not 0 <= each.partition_index < count]
+    topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
+    return refused, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _said(
+    topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition], error: ErrorCode
+) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id or NO_TOPIC_ID,
+        partitions=[
+            OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error) for each in partitions
+        ],
+    )
+
+
+def _merge(topics: list[OffsetCommitResponseTopic], more: list[OffsetCommitResponseTopic]) -> None:
+    """One answer per topic, though some of its partitions were refused here and the others by the group."""
+    by_name = {topic.name: topic for topic in topics if topic.name}
+    for topic in more:
+        first = by_name.get(topic.name)
+        if first is None:
+            topics.append(topic)
+            by_name[topic.name] = topic
+        else:
+            first.partitions += topic.partitions

@@ -1,0 +1,122 @@
+"""OffsetFetch (key 9): where groups have come to; several groups from version 8 on, topics by id from version 10."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_GROUP_ERROR_SINCE = 2
+_BATCHED_SINCE = 8
+_TOPIC_IDS_SINCE = 10
+_NO_OFFSET = -1
+
+
+async def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    if call.api_version >= _BATCHED_SINCE:
+        return OffsetFetchResponse(
+            groups=[await _of_group(call, group, require_stable=request.require_stable) for group in request.groups]
+        )
+    topics = request.topics
+    if topics is not None:
+        topics = [*topics]
+    group = OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes) for each in topics],
+    )
+    answer = await _of_group(call, group, require_stable=request.require_stable)
+    return OffsetFetchResponse(error_code=answer.error_code, topics=[_unbatched(topic) for topic in answer.topics])
+
+
+async def _of_group(call: Call, group: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
+    unknown = _name_topics(call, group) if call.api_version >= _TOPIC_IDS_SINCE else []
+    answer: OffsetFetchResponseGroup | ErrorCode = await call.node.groups.ask(
+        group.group_id,
+        lambda shard, ticket, _: shard.fetch_offsets(group, require_stable=require_stable, ticket=ticket),
+    )
+    if isinstance(answer, ErrorCode):
+        return _refused(call, group, answer)
+    if call.api_version >= _TOPIC_IDS_SINCE and group.topics is None:
+        _find_ids(call, answer)
+    answer.topics += unknown
+    return answer
+
+
+def _name_topics(call: Call, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+    """Topics that are asked for by id get their names; those that are not there are answered here."""
+    if group.topics is None:
+        return []
+    unknown = []
+    for topic in group.topics:
+        known = call.node.metadata.topic_by_id(topic.topic_id)
+        if known is None:
+            unknown.append(_failed(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+        else:
+            topic.name = known.name
+    group.topics = [topic for topic in group.topics if topic.name]
+    return unknown
+
+
+def _find_ids(call: Call, answer: OffsetFetchResponseGroup) -> None:
+    """Topics found by name are told by id; one that is gone has none and is left out."""
+    for topic in answer.topics:
+        known = call.node.metadata.topic(topic.name)
+        topic.topic_id = NO_TOPIC_ID if known is None else known.topic_id
+    answer.topics = [topic for topic in answer.topics if topic.topic_id != NO_TOPIC_ID]
+
+
+def _refused(call: Call, group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
+    """Consumers before 3.9 take no other error than NOT_COORDINATOR here for one that passes."""
+    if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        error = ErrorCode.NOT_COORDINATOR
+    if call.api_version >= _GROUP_ERROR_SINCE:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error)
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id, topics=[_failed(topic, error) for topic in group.topics or []]
+    )
+
+
+def _failed(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=_NO_OFFSET, metadata="", error_code=error
+            )
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _unbatched(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
+    return OffsetFetchResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetFetchResponsePartition(
+                partition_index=each.partition_index,
+                committed_offset=each.committed_offset,
+                committed_leader_epoch=each.committed_leader_epoch,
+                metadata=each.metadata,
+                error_code=each.error_code,
+            )
+            for each in topic.partitions
+        ],
+    )

@@ -1,0 +1,25 @@
+"""SyncGroup (key 14): a leader brings the assignment, every member takes its part away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.group_coordinator import caller_of
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_PROTOCOL_NAMED_SINCE = 5
+
+
+async def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
+    unnamed = request.protocol_type is None or request.protocol_name is None
+    if unnamed and call.api_version >= _PROTOCOL_NAMED_SINCE:
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    caller = caller_of(call)
+    answer: SyncGroupResponse | ErrorCode = await call.node.groups.ask(
+        request.group_id, lambda shard, ticket, now: shard.sync_group(request, caller, ticket, now)
+    )
+    return SyncGroupResponse(error_code=answer) if isinstance(answer, ErrorCode) else answer
