@@ -38,7 +38,11 @@ def delays_table(delays: Delays) -> str:
     overall = delays.by_airline()
     width = max(len(short(name)) for name in delays.airlines())
     heads = [f"{first}-{last} h" for first, last in BLOCKS]
-    lines = [f"{'mean delay, minutes':{width}}  " + "".join(f"{head:>9}" for head in [*heads, "all day", "flights"])]
+    lines = [
+        f"{'mean delay, minutes':{width}}  "
+        + "".join(f"{head:>7}  " for head in [*heads, "all day"])
+        + "flights".rjust(9)
+    ]
     for name in delays.airlines():
         cells = "".join(cell(block.get(name, float("nan"))) for block in by_block) + cell(overall[name])
         lines.append(f"{short(name):{width}}  {cells}{delays.flights(name):>9,}")
@@ -51,7 +55,7 @@ def delays_table(delays: Delays) -> str:
 def cell(value: float) -> str:
     """Nine columns: the minutes, on their shade."""
     if math.isnan(value):
-        return f"{'·':>9}"
+        return f"{'·':>7}  "
     text = f"{value:7.1f}  "
     shade = SHADES[max(0, min(len(SHADES) - 1, int(value / STEP)))]
     if shade is None or not sys.stdout.isatty():

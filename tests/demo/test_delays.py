@@ -1,0 +1,67 @@
+"""Means are of departures, weighted by how many there were, and silent where there were too few."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from ottla.demo import page, picture, terminal
+from ottla.demo.delays import FEWEST, RAIN, VISIBILITY, WIND, Delays
+from ottla.demo.lake import Audit
+
+COLUMNS = ["airline", "hour", "wind", "visibility", "rain", "flights", "departed", "minutes"]
+CALM = (WIND[0], VISIBILITY[0], RAIN[0])
+STORM = (WIND[3], VISIBILITY[3], RAIN[3])
+
+
+@pytest.fixture
+def delays() -> Delays:
+    rows = [
+        ("Early Inc.", 6, *CALM, 110, 100, 0),
+        ("Early Inc.", 20, *STORM, 100, 100, 3000),
+        ("Late Co.", 6, *CALM, 200, 200, 1000),
+        ("Late Co.", 20, *CALM, 100, 100, 5000),
+        ("Late Co.", 7, *CALM, FEWEST, FEWEST - 1, 900),
+    ]
+    return Delays(pd.DataFrame(rows, columns=COLUMNS))
+
+
+def test_a_mean_counts_each_departure_once(delays: Delays) -> None:
+    assert delays.by_airline()["Early Inc."] == 15
+    assert delays.between(6, 6) == pytest.approx(1000 / 300)
+    assert delays.by_weather("wind", WIND)[WIND[3]] == 30
+
+
+def test_airlines_go_from_the_least_to_the_most_late(delays: Delays) -> None:
+    assert delays.airlines() == ["Early Inc.", "Late Co."]
+
+
+def test_too_few_departures_have_no_mean(delays: Delays) -> None:
+    assert math.isnan(delays.by_airline_and_hour().loc["Late Co.", 7])
+    assert delays.by_airline_and_hour().loc["Late Co.", 6] == 5
+
+
+def test_cancelled_flights_are_counted_but_have_no_minutes(delays: Delays) -> None:
+    assert delays.cancelled() == 11
+
+
+def test_the_finding_follows_the_figures(delays: Delays) -> None:
+    assert "6 minutes late early in the morning, 40 in the evening" in delays.finding()
+    even = delays.answer.assign(minutes=delays.answer["departed"] * 10)
+    assert "at all hours alike" in Delays(even).finding()
+
+
+def test_the_picture_the_page_and_the_table_are_drawn_from_the_same_figures(delays: Delays, tmp_path: Path) -> None:
+    png, html = tmp_path / "delays.png", tmp_path / "index.html"
+    picture.draw(delays, png)
+    page.write(delays, [Audit("flights", 5, 5, "a1", "a1")], {"produced": "7 events/s"}, png, html)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    text = html.read_text()
+    assert delays.finding() in text and "<td>40.0</td>" in text and "data:image/png;base64," in text
+    assert "http://" not in text and "https://" not in text
+    table = terminal.delays_table(delays)
+    assert [line.split()[0] for line in table.splitlines()] == ["mean", "Early", "Late", "All"]
+    assert "30.0" in table

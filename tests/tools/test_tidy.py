@@ -1,0 +1,70 @@
+"""The house rules find what breaks them, and leave alone what does not."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import tidy  # noqa: E402
+
+
+def sentences(room: str, source: str) -> list[str]:
+    return [sentence for _, sentence in tidy.check_room(room, ast.parse(source))]
+
+
+@pytest.mark.parametrize(
+    ("room", "source"),
+    [
+        ("storage/log.py", "open('x')"),
+        ("broker/node.py", "import os\nos.rename('a', 'b')"),
+        ("broker/node.py", "from os import fsync"),
+        ("wire/frame.py", "from pathlib import Path"),
+        ("broker/peers.py", "import socket"),
+        ("groups/shard.py", "async def decide(): ..."),
+        ("storage/log.py", "try:\n    f()\nexcept Exception:\n    pass"),
+        ("storage/log.py", "try:\n    f()\nexcept (OSError, BaseException):\n    pass"),
+        ("storage/log.py", "try:\n    f()\nexcept:\n    pass"),
+        ("kernel/ids.py", "print(1)"),
+        ("cluster/placement.py", "for broker in {1, 2}:\n    use(broker)"),
+        ("cluster/placement.py", "def f(live: set[int]) -> list[int]:\n    return [b for b in live]"),
+        ("cluster/placement.py", "self.live = set()\nfor broker in self.live | other:\n    use(broker)"),
+        ("cluster/placement.py", "live: frozenset[int] = frozenset()\nfirst = next(iter(live))"),
+    ],
+)
+def test_a_room_that_reaches_too_far_is_found(room: str, source: str) -> None:
+    assert sentences(room, source)
+
+
+@pytest.mark.parametrize(
+    ("room", "source"),
+    [
+        ("storage/disk.py", "import os\nos.rename(open('a').name, 'b')"),
+        ("server/listener.py", "import socket\ntry:\n    f()\nexcept Exception:\n    pass"),
+        ("broker/dispatch.py", "try:\n    f()\nexcept Exception:\n    pass"),
+        ("cli/topic.py", "print(1)"),
+        ("kernel/ids.py", "import os\nos.environ['x']"),
+        ("broker/handlers/fetch.py", "async def fetch(): await slot"),
+        ("cluster/placement.py", "def f(live: set[int]) -> list[int]:\n    return [b for b in sorted(live)]"),
+        ("cluster/placement.py", "def f(live: set[int]) -> int:\n    return sum(weight[b] for b in live)"),
+        ("cluster/placement.py", "live: dict[int, int] = {}\nfor broker in live:\n    use(broker)"),
+    ],
+)
+def test_what_a_room_may_do_is_left_alone(room: str, source: str) -> None:
+    assert sentences(room, source) == []
+
+
+def test_sizes_docstrings_and_todos_are_seen_in_a_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tidy, "ROOT", tmp_path)
+    file = tmp_path / "src" / "ottla" / "kernel" / "long.py"
+    file.parent.mkdir(parents=True)
+    body = "\n".join(f"    x = {number}" for number in range(60))
+    file.write_text(f"# TODO later\n# TODO (#7) later\ndef f():\n{body}\n" + "\n" * 450)
+    found = sorted(tidy.check(file))
+    assert [line for line, _ in found] == [1, 1, 3, 513]
+    assert "TODO" in " ".join(sentence for line, sentence in found if line == 1)
