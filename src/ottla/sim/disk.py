@@ -1,0 +1,494 @@
+"""A simulated disk: what is written is in the page cache; what is synced survives a crash; the rest may, in part.
+
+Stands in for storage/disk.py. A crash keeps, per file, any of the un-synced 512-byte sectors and size changes, and,
+per directory, any of the un-synced names; `crash` draws one legal state, `legal_states` walks through all of them.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import NamedTuple, TypeVar
+
+from ottla.kernel.seams import Buffer, OpenFile
+
+T = TypeVar("T")
+
+SECTOR_BYTES = 512
+_ALL_SUBSETS_UP_TO = 6
+"""Un-synced pieces of one file of which every subset is a state; of more: prefixes, and each one missing."""
+
+
+class PowerCut(BaseException):
+    """Raised by the operation at which `cut_after` ran out: the process is gone, what it held is lost."""
+
+
+class _Change(NamedTuple):
+    """One un-synced change of a file: bytes at a position, or (`piece` None) a size to cut or stretch to."""
+
+    position: int
+    piece: bytes | None
+
+
+class _Name(NamedTuple):
+    """One un-synced change of a directory: names that go, and a name that comes; both together or not at all."""
+
+    gone: str | None
+    name: str | None
+    node: _File | _Directory | None
+
+
+class _File:
+    __slots__ = ("body", "disk_body", "modified_ms", "pending")
+
+    def __init__(self, modified_ms: int) -> None:
+        self.body = bytearray()
+        """As processes see it."""
+        self.disk_body = bytearray()
+        """As the last sync left it."""
+        self.pending: list[_Change] = []
+        self.modified_ms = modified_ms
+
+    def note_write(self, position: int, piece: bytes) -> None:
+        _put(self.body, position, piece)
+        while piece:
+            count = SECTOR_BYTES - position % SECTOR_BYTES
+            self.pending.append(_Change(position, piece[:count]))
+            position, piece = position + count, piece[count:]
+
+    def note_size(self, size: int) -> None:
+        _resize(self.body, size)
+        self.pending.append(_Change(size, None))
+
+    def settle(self) -> None:
+        for change in self.pending:
+            _apply(self.disk_body, change)
+        self.pending = []
+
+    def after_crash(self, kept: Sequence[_Change], stretched: bool) -> bytes:
+        """With only these of its un-synced changes; `stretched`: the size came through, its sectors did not."""
+        body = bytearray(self.disk_body)
+        for change in kept:
+            _apply(body, change)
+        if stretched and len(body) < len(self.body):
+            _resize(body, len(self.body))
+        return bytes(body)
+
+    def states(self) -> list[bytes]:
+        """All contents a crash may leave (a good part of them where very much is un-synced)."""
+        found: dict[bytes, None] = {}
+        for kept in _subsets(self.pending):
+            found[self.after_crash(kept, stretched=False)] = None
+        found[self.after_crash([], stretched=True)] = None
+        return list(found)
+
+
+class _Directory:
+    __slots__ = ("disk_names", "names", "pending")
+
+    def __init__(self) -> None:
+        self.names: dict[str, _File | _Directory] = {}
+        self.disk_names: dict[str, _File | _Directory] = {}
+        self.pending: list[_Name] = []
+
+    def change(self, gone: str | None, name: str | None, node: _File | _Directory | None) -> None:
+        change = _Name(gone, name, node)
+        _rename(self.names, change)
+        self.pending.append(change)
+
+    def settle(self) -> None:
+        self.disk_names = dict(self.names)
+        self.pending = []
+
+    def after_crash(self, kept: Sequence[_Name]) -> dict[str, _File | _Directory]:
+        names = dict(self.disk_names)
+        for change in kept:
+            _rename(names, change)
+        return names
+
+
+class Fault(NamedTuple):
+    """An error to come: at the `skip`-th further operation of this kind on a path that contains `where`."""
+
+    operation: str
+    error: int
+    where: str
+    skip: int
+
+
+class SimFile:
+    """An open file of the simulated disk; dead after a crash."""
+
+    __slots__ = ("_born", "_disk", "_file", "_holders", "path")
+
+    def __init__(self, disk: SimDisk, path: str, file: _File) -> None:
+        self.path = path
+        self._disk = disk
+        self._file = file
+        self._holders = 1
+        self._born = disk.crashes
+
+    def fileno(self) -> int:
+        return -1
+
+    def write_at(self, position: int, parts: Sequence[Buffer]) -> None:
+        self._alive()
+        piece = b"".join(parts)
+        room = self._disk.room(self._file, position, len(piece))
+        short = self._disk.take_fault("short write", self.path)
+        if short is not None:
+            self._file.note_write(position, piece[: len(piece) // 2])
+            raise short
+        self._disk.operate("write", self.path)
+        if room < len(piece):
+            self._file.note_write(position, piece[:room])
+            raise OSError(errno.ENOSPC, "no space left on the simulated disk", self.path)
+        self._file.note_write(position, piece)
+        self._file.modified_ms = self._disk.wall_ms()
+
+    def read_at(self, position: int, length: int) -> bytes:
+        self._alive()
+        if (fault := self._disk.take_fault("read", self.path)) is not None:
+            raise fault
+        return bytes(memoryview(self._file.body)[position : position + length])
+
+    def size(self) -> int:
+        self._alive()
+        return len(self._file.body)
+
+    def truncate(self, size: int) -> None:
+        self._alive()
+        self._disk.operate("truncate", self.path)
+        if size != len(self._file.body):
+            self._file.note_size(size)
+
+    def sync(self) -> None:
+        """A failed sync drops the pages: the next one succeeds without them (fsyncgate)."""
+        self._alive()
+        try:
+            self._disk.operate("sync", self.path)
+        except OSError:
+            self._file.pending = []
+            raise
+        self._file.settle()
+
+    def hold(self) -> None:
+        assert self._holders > 0, f"{self.path} is closed"
+        self._holders += 1
+
+    def release(self) -> None:
+        assert self._holders > 0 or self._born != self._disk.crashes, f"{self.path} is closed"
+        self._holders -= 1
+
+    def _alive(self) -> None:
+        if self._born != self._disk.crashes:
+            raise OSError(errno.EIO, "opened before the crash", self.path)
+        assert self._holders > 0, f"{self.path} is closed"
+
+
+class SimDisk:
+    """Files, directories, faults and crashes; everything drawn comes from the caller's random numbers."""
+
+    def __init__(self, *, wall_ms: Callable[[], int] = lambda: 0, capacity_bytes: int = 1 << 62) -> None:
+        self.root = _Directory()
+        self.wall_ms = wall_ms
+        self.capacity_bytes = capacity_bytes
+        """Bytes of all files together; beyond, writes come short and raise ENOSPC. May be changed at any time."""
+        self.crashes = 0
+        self.operations = 0
+        """Writes, truncations, syncs and changes of names so far."""
+        self.cut_after: int | None = None
+        """The power goes before the operation of this number: PowerCut."""
+        self._faults: list[Fault] = []
+
+    # -- faults ---
+
+    def fail(self, operation: str, error: int, *, where: str = "", skip: int = 0) -> None:
+        """Let a coming operation fail: write, short write, read, truncate, sync, create, rename, remove, sync names."""
+        self._faults.append(Fault(operation, error, where, skip))
+
+    def take_fault(self, operation: str, path: str) -> OSError | None:
+        for at, fault in enumerate(self._faults):
+            if fault.operation == operation and fault.where in path:
+                if fault.skip:
+                    self._faults[at] = fault._replace(skip=fault.skip - 1)
+                    continue
+                del self._faults[at]
+                return OSError(fault.error, f"simulated failure of {operation}", path)
+        return None
+
+    def operate(self, operation: str, path: str) -> None:
+        """Count an operation that changes something; the power may go, or the operation fail."""
+        if self.cut_after is not None and self.operations >= self.cut_after:
+            raise PowerCut
+        self.operations += 1
+        if (fault := self.take_fault(operation, path)) is not None:
+            raise fault
+
+    def room(self, file: _File, position: int, length: int) -> int:
+        """How many of `length` bytes to be written still fit."""
+        grows = position + length - len(file.body)
+        if grows <= 0 or self.capacity_bytes >= 1 << 62:
+            return length
+        free = self.capacity_bytes - self.used_bytes()
+        return max(0, length - max(0, grows - max(free, 0)))
+
+    def used_bytes(self) -> int:
+        return sum(len(file.body) for _, file in self._walk(self.root, ""))
+
+    def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
+        """Rot at rest: in the cache and on the disk."""
+        file = self._file(path)
+        file.settle()
+        file.body[position] ^= 1 << bit
+        file.disk_body[position] ^= 1 << bit
+
+    # -- crashes ---
+
+    def crash(self, random: Random) -> None:
+        """The power goes and comes back: one legal state is drawn, all open files are dead."""
+        self._crash_directory(self.root, random)
+        self._reboot()
+
+    def lose_unsynced(self) -> None:
+        """The harshest crash: nothing that was not synced is there."""
+        self._crash_directory(self.root, None)
+        self._reboot()
+
+    def _reboot(self) -> None:
+        self.crashes += 1
+        self.cut_after = None
+        self._faults = []
+
+    def _crash_directory(self, directory: _Directory, random: Random | None) -> None:
+        kept = _draw(directory.pending, random)
+        directory.names = directory.after_crash(kept)
+        directory.settle()
+        for _, node in sorted(directory.names.items()):
+            if isinstance(node, _Directory):
+                self._crash_directory(node, random)
+            else:
+                stretched = random is not None and bool(node.pending) and random.random() < 0.1
+                node.body = bytearray(node.after_crash(_draw(node.pending, random), stretched))
+                node.disk_body = bytearray(node.body)
+                node.pending = []
+
+    def legal_states(self, limit: int = 100_000) -> Iterator[SimDisk]:
+        """A disk for every state that a crash now may leave; ValueError where they are more than `limit`."""
+        trees = list(self._trees(self.root, limit))
+        for tree in trees:
+            disk = SimDisk(wall_ms=self.wall_ms, capacity_bytes=self.capacity_bytes)
+            _plant(disk.root, tree)
+            yield disk
+
+    def _trees(self, directory: _Directory, limit: int) -> Iterator[dict[str, object]]:
+        seen: set[str] = set()
+        for kept in _subsets(directory.pending):
+            names = directory.after_crash(kept)
+            choices: list[list[object]] = []
+            count = 1
+            for _, node in sorted(names.items()):
+                options: list[object] = (
+                    list(self._trees(node, limit)) if isinstance(node, _Directory) else list(node.states())
+                )
+                choices.append(options)
+                count *= len(options)
+            if count + len(seen) > limit:
+                raise ValueError(f"more than {limit} legal states")
+            for chosen in itertools.product(*choices):
+                tree = dict(zip(sorted(names), chosen, strict=True))
+                key = repr(tree)
+                if key not in seen:
+                    seen.add(key)
+                    yield tree
+
+    # -- the Disk seam ---
+
+    def open(self, path: str, *, create: bool = False) -> OpenFile:
+        directory, name = self._parent(path)
+        node = directory.names.get(name)
+        if node is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            self.operate("create", path)
+            node = _File(self.wall_ms())
+            directory.change(None, name, node)
+        if isinstance(node, _Directory):
+            raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+        return SimFile(self, path, node)
+
+    def read(self, path: str) -> bytes:
+        if (fault := self.take_fault("read", path)) is not None:
+            raise fault
+        return bytes(self._file(path).body)
+
+    def exists(self, path: str) -> bool:
+        return self._find(path) is not None
+
+    def list(self, directory: str) -> list[str]:
+        return sorted(self._directory(directory).names)
+
+    def is_directory(self, path: str) -> bool:
+        return isinstance(self._find(path), _Directory)
+
+    def make_directory(self, path: str) -> None:
+        at = self.root
+        for name in _names(path):
+            node = at.names.get(name)
+            if node is None:
+                self.operate("create", path)
+                node = _Directory()
+                at.change(None, name, node)
+            if not isinstance(node, _Directory):
+                raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
+            at = node
+
+    def rename(self, old: str, new: str) -> None:
+        from_directory, old_name = self._parent(old)
+        to_directory, new_name = self._parent(new)
+        node = from_directory.names.get(old_name)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", old)
+        self.operate("rename", new)
+        if from_directory is to_directory:
+            from_directory.change(old_name, new_name, node)
+        else:
+            to_directory.change(None, new_name, node)
+            from_directory.change(old_name, None, None)
+
+    def remove(self, path: str) -> None:
+        if self._find(path) is not None:
+            self.operate("remove", path)
+            directory, name = self._parent(path)
+            directory.change(name, None, None)
+
+    def remove_tree(self, path: str) -> None:
+        node = self._find(path)
+        if isinstance(node, _Directory):
+            for name in sorted(node.names):
+                self.remove_tree(posixpath.join(path, name))
+        self.remove(path)
+
+    def sync_directory(self, path: str) -> None:
+        self.operate("sync names", path)
+        self._directory(path).settle()
+
+    def file_size(self, path: str) -> int:
+        return len(self._file(path).body)
+
+    def modified_ms(self, path: str) -> int:
+        return self._file(path).modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._file(path).modified_ms = modified_ms
+
+    def free_bytes(self, path: str) -> int:
+        return max(0, self.capacity_bytes - self.used_bytes())
+
+    # -- inside ---
+
+    def _find(self, path: str) -> _File | _Directory | None:
+        at: _File | _Directory | None = self.root
+        for name in _names(path):
+            if not isinstance(at, _Directory):
+                return None
+            at = at.names.get(name)
+        return at
+
+    def _parent(self, path: str) -> tuple[_Directory, str]:
+        return self._directory(posixpath.dirname(path)), posixpath.basename(path)
+
+    def _directory(self, path: str) -> _Directory:
+        node = self._find(path)
+        if not isinstance(node, _Directory):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
+        return node
+
+    def _file(self, path: str) -> _File:
+        node = self._find(path)
+        if not isinstance(node, _File):
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return node
+
+    def _walk(self, directory: _Directory, path: str) -> Iterator[tuple[str, _File]]:
+        for name, node in sorted(directory.names.items()):
+            if isinstance(node, _Directory):
+                yield from self._walk(node, f"{path}/{name}")
+            else:
+                yield f"{path}/{name}", node
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name]
+
+
+def _put(body: bytearray, position: int, piece: bytes) -> None:
+    if position > len(body):
+        body.extend(bytes(position - len(body)))
+    body[position : position + len(piece)] = piece
+
+
+def _resize(body: bytearray, size: int) -> None:
+    if size < len(body):
+        del body[size:]
+    else:
+        body.extend(bytes(size - len(body)))
+
+
+def _apply(body: bytearray, change: _Change) -> None:
+    if change.piece is None:
+        _resize(body, change.position)
+    else:
+        _put(body, change.position, change.piece)
+
+
+def _rename(names: dict[str, _File | _Directory], change: _Name) -> None:
+    if change.gone is not None:
+        names.pop(change.gone, None)
+    if change.name is not None and change.node is not None:
+        names[change.name] = change.node
+
+
+def _subsets(changes: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Every subset, in order; of a long list every prefix, and all but one of each."""
+    count = len(changes)
+    if count <= _ALL_SUBSETS_UP_TO:
+        for kept in itertools.product((False, True), repeat=count):
+            yield [change for change, keep in zip(changes, kept, strict=True) if keep]
+        return
+    for end in range(count + 1):
+        yield changes[:end]
+    for missing in range(count - 1):
+        yield [change for at, change in enumerate(changes) if at != missing]
+
+
+def _draw(changes: Sequence[T], random: Random | None) -> Sequence[T]:
+    """None, all, a prefix, or each by a coin: disks do all of these."""
+    if random is None or not changes:
+        return []
+    way = random.randrange(4)
+    if way == 0:
+        return []
+    if way == 1:
+        return changes
+    if way == 2:
+        return changes[: random.randrange(len(changes) + 1)]
+    return [change for change in changes if random.random() < 0.5]
+
+
+def _plant(directory: _Directory, tree: dict[str, object]) -> None:
+    for name, content in tree.items():
+        if isinstance(content, dict):
+            below = _Directory()
+            _plant(below, content)
+            directory.names[name] = below
+        else:
+            assert isinstance(content, bytes)
+            file = _File(0)
+            file.body = bytearray(content)
+            file.disk_body = bytearray(content)
+            directory.names[name] = file
+    directory.settle()
