@@ -59,7 +59,8 @@ class Delays:
     def between(self, first: int, last: int) -> float:
         """The mean of departures scheduled in these hours."""
         chosen = self.answer[self.answer["hour"].between(first, last)]
-        return float(chosen["minutes"].sum() / chosen["departed"].sum())
+        departed = int(chosen["departed"].sum())
+        return float(chosen["minutes"].sum()) / departed if departed else float("nan")
 
     def cancelled(self) -> int:
         """Scheduled flights that never departed."""
