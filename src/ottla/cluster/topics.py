@@ -17,15 +17,18 @@ from ottla.metadata.state import Metadata, PartitionState
 
 MAX_NAME_LENGTH = 249
 MAX_NEW_PARTITIONS = 10_000
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def create(command: CreateTopic, state: Metadata) -> list[log.Body] | ApiError:
     """The entries of a new topic; it becomes visible with the last of them (rule C4)."""
-    wrong = name_problem(command.name)
+    wrong = name_error(command.name)
     if wrong is not None:
         return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {wrong}")
-    if state.name_taken(command.name) is not None:
+    if (taken := state.name_taken(command.name)) is not None:
+        if taken.topic_id == command.topic_id:
+            return []  # our own, asked for again because an answer was lost
         return ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{command.name}' already exists.")
     if (other := _colliding(command.name, state)) is not None:
         return ApiError(
@@ -88,7 +91,7 @@ def create_partitions(command: CreatePartitions, state: Metadata) -> list[log.Bo
     return [log.PartitionsCreated(partitions=run) for run in split_partitions(partitions)]
 
 
-def name_problem(name: str) -> str | None:
+def name_error(name: str) -> str | None:
     """What is wrong with a topic's name."""
     if not name:
         return "the empty string is not allowed"

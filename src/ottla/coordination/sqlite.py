@@ -52,7 +52,7 @@ class SqliteCoordination:
         self._doorbell = Doorbell(brokers, broker_id)
         self._call_soon = call_soon_threadsafe
         self._listener: Callable[[], None] | None = None
-        self._live = frozenset({broker_id})
+        self._live = self._presence.look()
         self._work: deque[Callable[[Database], None]] = deque()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._closing = False

@@ -1,0 +1,419 @@
+"""Follows the metadata log: applies its entries to the one state, and appends what is decided here.
+
+Handlers and machines come here with commands (`submit`); `cluster/decide.py` turns them into entries, the coordination
+engine keeps those, and once all that is in the log is applied, the node is told to reconcile (rules C1 and C2).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, NamedTuple
+
+from ottla.broker.waiting import Deadlines
+from ottla.cluster.caretaker import Caretaker
+from ottla.cluster.commands import Command, NewCluster, RegisterBroker, Writer, may_share_append
+from ottla.cluster.decide import decide
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, topic_id_text
+from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry, Written
+from ottla.kernel.story import Slot, run_story
+from ottla.metadata.entries import UNREGISTERED, Body, UnknownEntry, decode_entry, encode_entry
+from ottla.metadata.snapshot import load_snapshot, take_snapshot
+from ottla.metadata.state import Changes, Listener, Metadata
+from ottla.schema.codec import MalformedMessage
+
+COMMAND_TIMEOUT_MS = 30_000
+SNAPSHOT_EVERY = 1000
+"""Entries; more where the state itself is larger, so that the work stays in proportion."""
+_RETRY_MS = 100
+_BACK_OFF_MS = 20
+_PATIENT_CONFLICTS = 3
+_APPEND_BYTES = 512 * 1024
+_APPEND_COMMANDS = 64
+_READ_LIMIT = 1000
+
+
+class Applied(NamedTuple):
+    """A command is done and its entries are applied here; they begin at `first_version`. None where all was so."""
+
+    first_version: int
+    entries: tuple[Body, ...]
+
+
+Outcome = Applied | ApiError
+
+
+class _Pending:
+    """A command on its way into the log."""
+
+    __slots__ = ("bodies", "command", "data", "deadline_ms", "slot")
+
+    def __init__(self, command: Command, deadline_ms: int) -> None:
+        self.command = command
+        self.deadline_ms = deadline_ms
+        self.slot: Slot[Outcome] = Slot()
+        self.bodies: list[Body] = []
+        self.data: list[bytes] = []
+
+
+class MetadataFollow:
+    """One broker's view of the cluster, and its only way to change it."""
+
+    def __init__(
+        self,
+        coordination: Coordination,
+        clock: Clock,
+        deadlines: Deadlines,
+        entropy: Entropy,
+        broker: BrokerId,
+        *,
+        session_timeout_ms: int,
+    ) -> None:
+        self.metadata = Metadata()
+        self.broker = broker
+        self.broker_epoch = BrokerEpoch(UNREGISTERED)
+        """Of this incarnation, once its registration is applied."""
+        self.on_reconcile: Callable[[Changes], None] = _ignore
+        """Called when all entries read are applied; looks at the state and makes the broker fit it."""
+        self.on_fatal: Callable[[str], None] = _raise
+        """Called with a sentence when this broker must stop: the log says what it does not understand."""
+        self.conflicts = 0
+        self._coordination = coordination
+        self._clock = clock
+        self._deadlines = deadlines
+        self._entropy = entropy
+        self._incarnation = entropy.bytes(16)
+        self._sequence = int.from_bytes(entropy.bytes(7), "big")
+        self._lease_ms = session_timeout_ms * 2 // 3
+        self._lease_end_ms = -1
+        self._acting = False
+        self._tick_ms = max(10, session_timeout_ms // 6)
+        self._reading = False
+        self._read_again = False
+        self._queue: deque[_Pending] = deque()
+        self._writing = False
+        self._sought: tuple[int, int] | None = None
+        self._found_version = 0
+        self._caretaker = Caretaker(broker)
+        self._handled: set[Command] = set()
+        self._snapshot_version = 0
+        self._closed = False
+
+    # Coming up and going down
+
+    async def start(self) -> None:
+        """Read the log to its end; OSError where the store cannot be reached."""
+        await self._load_snapshot()
+        await self._read_to_end()
+        self._coordination.on_change(self._changed)
+
+    async def register(
+        self,
+        *,
+        host: str,
+        rack: str | None,
+        listeners: tuple[Listener, ...],
+        damaged: tuple[tuple[TopicId, tuple[int, ...]], ...] = (),
+        short: tuple[tuple[TopicId, tuple[int, ...]], ...] = (),
+    ) -> BrokerEpoch:
+        """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7). ApiError if refused."""
+        new_cluster = NewCluster(topic_id_text(self._entropy.bytes(16)), self._entropy.bytes(32))
+        outcome = await self.submit(
+            RegisterBroker(self.broker, self._incarnation, host, rack, listeners, new_cluster, damaged, short)
+        )
+        if isinstance(outcome, ApiError):
+            raise outcome
+        self._tick()
+        return self.broker_epoch
+
+    def close(self) -> None:
+        """Submit nothing more; what waits is refused."""
+        self._closed = True
+        while self._queue:
+            self._queue.popleft().slot.fill(ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is stopping."))
+
+    # Questions
+
+    def lease_valid(self) -> bool:
+        """Whether this broker may still answer as leader or coordinator (rule A12)."""
+        return self._acting and self._clock.mono_ms() < self._lease_end_ms
+
+    def writer(self) -> Writer:
+        return Writer(self.broker, self.broker_epoch)
+
+    def rank(self) -> int:
+        """0 for the caretaker."""
+        return self._caretaker.rank(self.metadata, self._coordination.live())
+
+    # Commands
+
+    def submit(self, command: Command, timeout_ms: int = COMMAND_TIMEOUT_MS) -> Slot[Outcome]:
+        """Have a command decided and appended; the slot is filled when its entries are applied here, or with why not.
+
+        REQUEST_TIMED_OUT leaves open whether it happened.
+        """
+        pending = _Pending(command, self._clock.mono_ms() + timeout_ms)
+        if self._closed:
+            pending.slot.fill(ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is stopping."))
+            return pending.slot
+        self._queue.append(pending)
+        if not self._writing:
+            self._writing = True
+            self._drive(self._write())
+        return pending.slot
+
+    async def _write(self) -> None:
+        """One append in flight at a time, for as many commands as may share it (rule A4)."""
+        conflicts = 0
+        while self._queue:
+            if self._queue[0].deadline_ms <= self._clock.mono_ms():
+                self._queue.popleft().slot.fill(ApiError(ErrorCode.REQUEST_TIMED_OUT))
+                continue
+            try:
+                lost = await self._write_some()
+            except OSError:
+                await self._sleep(_RETRY_MS)
+                continue
+            conflicts = conflicts + 1 if lost else 0
+            self.conflicts += lost
+            if conflicts >= _PATIENT_CONFLICTS:
+                await self._sleep(_BACK_OFF_MS * (1 + self.rank()))
+        self._writing = False
+
+    async def _write_some(self) -> bool:
+        """Decide the first commands and append what they need; True where somebody else was first."""
+        version = self.metadata.version
+        batch = self._decide_some()
+        if not batch:
+            await self._end_without_entries(self._queue[0], version)
+            return False
+        data = [entry for pending in batch for entry in pending.data]
+        sent_ms = self._clock.mono_ms()
+        first_version = await self._append(data, version)
+        if not first_version:
+            return True
+        self._apply_own(first_version, [body for pending in batch for body in pending.bodies])
+        self._renew(sent_ms)
+        for pending in batch:
+            self._queue.remove(pending)
+        for pending in batch:
+            pending.slot.fill(Applied(first_version, tuple(pending.bodies)))
+            first_version += len(pending.bodies)
+        return False
+
+    def _decide_some(self) -> list[_Pending]:
+        """The first commands with their entries, encoded; none where the first of all needs no entry."""
+        batch: list[_Pending] = []
+        size = 0
+        for pending in self._queue:
+            if batch and not (size < _APPEND_BYTES and len(batch) < _APPEND_COMMANDS and _fits(pending, batch)):
+                break
+            decided = decide(pending.command, self.metadata, self.writer())
+            if isinstance(decided, ApiError) or not decided:
+                break
+            pending.bodies = decided
+            pending.data = [self._encode(body) for body in decided]
+            size += sum(map(len, pending.data))
+            batch.append(pending)
+        return batch
+
+    def _encode(self, body: Body) -> bytes:
+        self._sequence += 1
+        return encode_entry(body, broker_epoch=self.broker_epoch, sequence=self._sequence)
+
+    async def _end_without_entries(self, pending: _Pending, version: int) -> None:
+        """An error, or nothing to do: true if the log had nothing more to say, else it is decided again."""
+        await self._read_to_end()
+        if self.metadata.version != version:
+            return
+        decided = decide(pending.command, self.metadata, self.writer())
+        self._queue.remove(pending)
+        pending.slot.fill(decided if isinstance(decided, ApiError) else Applied(version + 1, ()))
+
+    async def _append(self, data: list[bytes], expected: int) -> int:
+        """The version of the first entry; 0 where another append was first. Repeats while the outcome is unknown."""
+        mark = decode_entry(data[0])
+        self._sought, self._found_version = (mark.broker_epoch, mark.sequence), 0
+        while True:
+            outcome = await self._coordination.append(data, expected)
+            if isinstance(outcome, Written):
+                return expected + 1
+            await self._read_to_end()
+            if self._found_version:  # an answer was lost, the entries are there (rule C1)
+                return self._found_version
+            if isinstance(outcome, Conflict) or self.metadata.version > expected:
+                return 0
+            await self._sleep(_RETRY_MS)
+
+    def _apply_own(self, first_version: int, bodies: list[Body]) -> None:
+        """Our entries, as far as reading has not brought them already."""
+        for version, body in enumerate(bodies, first_version):
+            if version == self.metadata.version + 1:
+                self._apply(version, body)
+        self._reconcile()
+
+    # Reading
+
+    def _changed(self) -> None:
+        """The store says that there may be something new, or somebody may have died."""
+        if not self._closed:
+            self._look_after_brokers()
+            self._read_on()
+
+    def _read_on(self) -> None:
+        if self._reading:
+            self._read_again = True
+        else:
+            self._reading = True
+            self._drive(self._read_rounds())
+
+    async def _read_rounds(self) -> None:
+        self._read_again = True
+        while self._read_again and not self._closed:
+            self._read_again = False
+            try:
+                await self._read_to_end()
+            except OSError:
+                break  # the next tick tries again
+        self._reading = False
+
+    async def _read_to_end(self) -> None:
+        """Apply all that was in the log when this was called, then reconcile (rule C2). Several may read at once."""
+        while True:
+            sent_ms = self._clock.mono_ms()
+            after = self.metadata.version
+            try:
+                entries = await self._coordination.read(after, _READ_LIMIT)
+            except LookupError:
+                await self._load_snapshot()
+                if self.metadata.version <= after:
+                    raise OSError("the metadata log was cut, and there is no snapshot of what is gone") from None
+                continue
+            for entry in entries:
+                if entry.version == self.metadata.version + 1:
+                    self._take(entry)
+            if not entries:
+                self._renew(sent_ms)
+                break
+        self._reconcile()
+
+    async def _load_snapshot(self) -> None:
+        snapshot = await self._coordination.load_snapshot()
+        if snapshot is None or snapshot.version <= self.metadata.version:
+            return
+        self.metadata = load_snapshot(snapshot)
+        self._snapshot_version = snapshot.version
+        self._note_own_state()
+        self.on_reconcile(self.metadata.take_changes()._replace(everything=True))
+
+    def _take(self, entry: LogEntry) -> None:
+        decoded = decode_entry(entry.body)
+        if self._sought == (decoded.broker_epoch, decoded.sequence):
+            self._found_version = entry.version
+        self._apply(entry.version, decoded.body)
+
+    def _apply(self, version: int, body: Body) -> None:
+        self.metadata.apply(version, body)
+        self._note_own_state()
+
+    def _note_own_state(self) -> None:
+        """Which incarnation we are, and whether it may act."""
+        me = self.metadata.brokers.get(self.broker)
+        if me is None or me.incarnation != self._incarnation:
+            if self.broker_epoch != UNREGISTERED:
+                self._acting = False
+                self._stop(f"Another process has registered as broker {self.broker}: this one stops.")
+            return
+        self.broker_epoch = me.epoch
+        self._acting = not me.fenced
+
+    def _reconcile(self) -> None:
+        changes = self.metadata.take_changes()
+        if changes.topics or changes.brokers or changes.configs:
+            self.on_reconcile(changes)
+        grown = self.metadata.version - self._snapshot_version
+        if grown >= SNAPSHOT_EVERY and not self._closed and self.rank() == 0:
+            partitions = sum(len(topic.partitions) for topic in self.metadata.topics.values())
+            if grown >= partitions:
+                self._snapshot_version = self.metadata.version
+                self._coordination.save_snapshot(take_snapshot(self.metadata)).when_full(_nothing)
+
+    # The lease, and those who died
+
+    def _tick(self) -> None:
+        """Renew the lease by a read of the head: a full disk does not end it (rule A12)."""
+        if self._closed:
+            return
+        self._drive(self._look_at_head())
+        self._look_after_brokers()
+        self._deadlines.after(self._tick_ms, self._tick)
+
+    async def _look_at_head(self) -> None:
+        sent_ms = self._clock.mono_ms()
+        try:
+            head = await self._coordination.head()
+        except OSError:
+            return
+        if head <= self.metadata.version:
+            self._renew(sent_ms)
+        else:
+            self._read_on()
+
+    def _renew(self, sent_ms: int) -> None:
+        """A round trip that began at `sent_ms` has shown that all it could show is applied."""
+        self._lease_end_ms = max(self._lease_end_ms, sent_ms + self._lease_ms)
+
+    def _look_after_brokers(self) -> None:
+        if self.broker_epoch == UNREGISTERED:
+            return
+        live = self._coordination.live()
+        for command in self._caretaker.turn(self.metadata, live, self.broker_epoch, self._clock.mono_ms()):
+            if command not in self._handled:
+                self._handled.add(command)
+                self.submit(command).when_full(partial(self._handled.discard, command))
+
+    # Stories
+
+    def _drive(self, coroutine: Coroutine[Slot[Any], None, None]) -> None:
+        """An entry that is not understood stops the broker, and so does a bug, with its traceback on the way out."""
+        story = run_story(coroutine)
+
+        def ended() -> None:
+            why = "The broker failed while it followed the metadata log."
+            try:
+                story.result()
+                why = ""
+            except (UnknownEntry, MalformedMessage) as fault:
+                why = str(fault)
+            finally:
+                if why:
+                    self._stop(why)
+
+        story.when_full(ended)
+
+    def _stop(self, why: str) -> None:
+        self.close()
+        self.on_fatal(why)
+
+    async def _sleep(self, delay_ms: int) -> None:
+        slot: Slot[None] = Slot()
+        self._deadlines.after(delay_ms, lambda: slot.fill(None))
+        await slot
+
+
+def _fits(pending: _Pending, batch: list[_Pending]) -> bool:
+    return all(may_share_append(other.command, pending.command) for other in batch)
+
+
+def _ignore(changes: Changes) -> None:
+    """Before the node has said what to do."""
+
+
+def _raise(why: str) -> None:
+    raise RuntimeError(why)
+
+
+def _nothing() -> None:
+    pass
