@@ -84,5 +84,45 @@ class VersionsOf:
         return versions
 
 
-Wish = Ask[Any] | AskAll[Any] | Pause | VersionsOf
+class Start(Generic[R]):
+    """Send one request without awaiting its answer; gives a handle for `First` and `Finish`."""
+
+    __slots__ = ("ask",)
+
+    def __init__(self, ask: Ask[R]) -> None:
+        self.ask = ask
+
+    def __await__(self) -> Generator[Any, Any, object]:
+        handle: object = yield self
+        return handle
+
+
+class First:
+    """Wait until one of the started requests has its answer; its handle, or None after `timeout_ms`."""
+
+    __slots__ = ("handles", "timeout_ms")
+
+    def __init__(self, handles: Sequence[object], timeout_ms: float) -> None:
+        self.handles = handles
+        self.timeout_ms = timeout_ms
+
+    def __await__(self) -> Generator[Any, Any, object | None]:
+        handle: object | None = yield self
+        return handle
+
+
+class Finish:
+    """Take the answer of a started request."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: object) -> None:
+        self.handle = handle
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        answer = yield self
+        return answer
+
+
+Wish = Ask[Any] | AskAll[Any] | Pause | VersionsOf | Start[Any] | First | Finish
 ClientStory = Coroutine[Wish, Any, T]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.client.asks import Ask, AskAll, Pause, VersionsOf, Wish
+from ottla.client.asks import Ask, AskAll, Finish, First, Pause, Start, VersionsOf, Wish
 from ottla.client.errors import (
     BrokerUnreachable,
     ClientError,
@@ -108,6 +108,14 @@ class Connection:
                 raise
             self._answers[got] = message
         return self._answers.pop(number)
+
+    def fileno(self) -> int:
+        """For `select`."""
+        return self._socket.fileno()
+
+    def has_answer(self, number: int) -> bool:
+        """Whether `wait` for this number would not read from the socket (also: whether it would fail at once)."""
+        return number < 0 or number in self._answers or self._socket.fileno() < 0
 
     def usable(self) -> bool:
         """False once the peer has closed, found out without waiting."""
@@ -238,8 +246,22 @@ class Driver:
         if isinstance(wish, Pause):
             time.sleep(wish.ms / 1000)
             return None
+        if isinstance(wish, Start):
+            return self.start(wish.ask)
+        if isinstance(wish, Finish):
+            return self.finish(wish.handle)  # type: ignore[arg-type]
+        if isinstance(wish, First):
+            return self._first(wish)
         assert isinstance(wish, VersionsOf)
         return dict(self.connection(wish.destination).api_versions)
+
+    def _first(self, wish: First) -> object | None:
+        handles: Sequence[tuple[Connection, int, float]] = wish.handles  # type: ignore[assignment]
+        for handle in handles:
+            if handle[0].has_answer(handle[1]):
+                return handle
+        readable = select.select([handle[0] for handle in handles], [], [], max(wish.timeout_ms, 0) / 1000)[0]
+        return next((handle for handle in handles if handle[0] in readable), None)
 
     def _all(self, asks: Sequence[Ask[Any]]) -> list[Any]:
         started: list[Any] = []
