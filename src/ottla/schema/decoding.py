@@ -6,8 +6,8 @@ from struct import Struct, unpack_from
 from struct import error as StructError
 from typing import Any
 
-from ottla.schema.message import Field, default_source, schema_of
-from ottla.schema.source import LONGEST_STRING, SourceWriter, is_compact, least_size
+from ottla.schema.message import UNSET, Field, default_source, schema_of
+from ottla.schema.source import LONGEST_STRING, SHORT, SourceWriter, is_compact, least_size, short_runs
 from ottla.schema.types import Array, Blob, Fixed, Text
 from ottla.schema.varints import MOST_TAGS, MalformedMessage, read_varint, skip_tags
 
@@ -66,7 +66,7 @@ class DecoderWriter(SourceWriter):
         present = schema.fields_in(self.version)
         for each in schema.fields:
             if each not in present:
-                self.line(f"{var}.{each.name} = {default_source(each, self.names)}")
+                self.default(each, f"{var}.{each.name}")
         for each in present:
             self.value(
                 each.kind,
@@ -77,6 +77,16 @@ class DecoderWriter(SourceWriter):
             )
         if schema.is_flexible(self.version):
             self.tags(schema.tagged_in(self.version), var, path)
+
+    def default(self, each: Field, target: str) -> None:
+        """Fill what is not on the wire; a struct field by field, which saves the call of its `__init__`."""
+        if each.struct is None or each.default is not UNSET or isinstance(each.kind, Array):
+            self.line(f"{target} = {default_source(each, self.names)}")
+            return
+        var = self.made("m")
+        self.line(f"{var} = {target} = new({self.named('C', each.kind)})")
+        for inner in schema_of(each.kind).fields:
+            self.default(inner, f"{var}.{inner.name}")
 
     def value(self, kind: Any, target: str, *, path: str, nullable: bool, compact: bool) -> None:
         if isinstance(kind, Fixed):
@@ -165,7 +175,9 @@ class DecoderWriter(SourceWriter):
         self.refuse(path, "claims more elements than the rest can hold")
         self.close()
         if isinstance(element, Fixed) and len(element.code) == 1:
-            self.line(f"{target} = list(unpack_from(f'>{{{count}}}{element.code}', view, p))")
+            short = self.named("S", short_runs(element.code).unpackers)
+            long = f"unpack_from(f'>{{{count}}}{element.code}', view, p)"
+            self.line(f"{target} = list({short}[{count}](view, p) if {count} < {SHORT} else {long})")
             self.line(f"p += {count} * {element.size}" if element.size > 1 else f"p += {count}")
         else:
             self.elements(element, count, target, path=path, compact=compact)

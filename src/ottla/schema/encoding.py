@@ -8,7 +8,7 @@ from struct import error as StructError
 from typing import Any
 
 from ottla.schema.message import UNSET, Field, default_source, schema_of
-from ottla.schema.source import LONGEST_STRING, SourceWriter, is_compact
+from ottla.schema.source import LONGEST_STRING, SHORT, SourceWriter, is_compact, short_runs
 from ottla.schema.types import Array, Blob, Fixed, Text, Type
 from ottla.schema.varints import MalformedMessage, put_varint
 
@@ -162,9 +162,11 @@ class EncoderWriter(SourceWriter):
             self.close()
         self.length("i", count, compact=compact)
         if isinstance(element, Fixed) and len(element.code) == 1:
-            self.open(f"if {items}:")
-            self.line(f"{self.out} += pack(f'>{{len({items})}}{element.code}', *{items})")
-            self.close()
+            short = self.named("S", short_runs(element.code).packers)
+            size = self.made("n")
+            self.line(f"{size} = len({items})")
+            long = f"pack(f'>{{{size}}}{element.code}', *{items})"
+            self.line(f"{self.out} += {short}[{size}](*{items}) if {size} < {SHORT} else {long}")
             return
         var = self.made("m")
         self.open(f"for {var} in {items}:")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import cache
+from struct import Struct
+from typing import Any, NamedTuple
 
 from ottla.schema.message import Field, Schema, schema_of
 from ottla.schema.types import Array, Blob, Fixed, Text
 
 LONGEST_STRING = 0x7FFF
+SHORT = 9
+"""Arrays of fewer numbers than this go through a prepared `Struct`; replica lists nearly always do."""
 
 
 class SourceWriter:
@@ -77,3 +82,16 @@ def least_size(kind: Any, version: int, *, compact: bool, nullable: bool) -> int
         for each in schema.fields_in(version)
     )
     return inside + (1 if schema.is_flexible(version) else 0)
+
+
+class ShortRuns(NamedTuple):
+    """For each count below `SHORT`, what reads and writes that many numbers of a type."""
+
+    unpackers: tuple[Callable[..., tuple[Any, ...]], ...]
+    packers: tuple[Callable[..., bytes], ...]
+
+
+@cache
+def short_runs(code: str) -> ShortRuns:
+    structs = [Struct(f">{count}{code}") for count in range(SHORT)]
+    return ShortRuns(tuple(each.unpack_from for each in structs), tuple(each.pack for each in structs))
