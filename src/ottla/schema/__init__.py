@@ -1,0 +1,1 @@
+"""How messages are declared, and the codecs compiled from the declarations."""
