@@ -163,6 +163,13 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     )
 
 
+def check_source(options: Mapping[str, str]) -> None:
+    """What can be refused before it is known whether a read is a batch or a stream."""
+    given = _Given(options)
+    _selection(given)
+    consumer_settings(given.kafka)
+
+
 def source_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     """The columns that a read has; all that is needed to name its schema."""
     given = _Given(options)

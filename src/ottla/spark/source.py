@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla.spark.options import sink_options, source_columns, source_options
+from ottla.spark.options import check_source, sink_options, source_columns, source_options
 
 HEADERS_TYPE = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 COLUMN_TYPES: dict[str, DataType] = {
@@ -50,6 +50,7 @@ class OttlaDataSource(DataSource):
         return "ottla"
 
     def schema(self) -> StructType:
+        check_source(self.options)
         return row_schema(source_columns(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -80,5 +81,5 @@ class OttlaDataSource(DataSource):
         return OttlaStreamWriter(sink_options(self.options), schema)
 
     def _check_schema(self, schema: StructType) -> None:
-        if schema.fieldNames() != self.schema().fieldNames():
+        if tuple(schema.fieldNames()) != source_columns(self.options):
             raise ValueError("Kafka source has a fixed schema and cannot be set with a custom one")

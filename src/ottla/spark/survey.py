@@ -67,6 +67,10 @@ class Survey:
         answers = self._again(lambda: self._offsets(dict.fromkeys(partitions, edge)))
         return {partition: offset for partition, (offset, _) in answers.items()}
 
+    def at_times(self, times: Offsets) -> dict[TopicPartition, tuple[int, int]]:
+        """The first offset at or after a time of each partition, -1 where there is none, and its leader epoch."""
+        return self._again(lambda: self._offsets(times))
+
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         return self.edges(partitions, EARLIEST)
 

@@ -1,0 +1,102 @@
+"""Arrow around plain buffers, without a copy: decoded columns as record batches, record batches as columns to encode.
+
+The types are exactly those that Spark maps its own to; any other (large_binary, milliseconds) it refuses.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ottla.kernel.seams import Buffer
+from ottla.records.columns import BinaryColumn, Columns, HeaderColumn
+
+HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+HEADERS = pa.list_(pa.field("element", HEADER))
+TYPES: dict[str, pa.DataType] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": HEADERS,
+}
+
+
+def row_schema(names: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([pa.field(name, TYPES[name]) for name in names])
+
+
+def record_batch(columns: Columns, topic: str, partition: int, schema: pa.Schema) -> pa.RecordBatch:
+    """Decoded columns (timestamps in microseconds) as rows of Spark's schema, or of some of its columns."""
+    return pa.RecordBatch.from_arrays([_array(columns, name, topic, partition) for name in schema.names], schema=schema)
+
+
+def _array(columns: Columns, name: str, topic: str, partition: int) -> pa.Array:
+    rows, kind = columns.rows, TYPES[name]
+    match name:
+        case "key":
+            return _binary(columns.key, rows, kind)
+        case "value":
+            return _binary(columns.value, rows, kind)
+        case "topic":
+            return pa.repeat(pa.scalar(topic, kind), rows)
+        case "partition":
+            return pa.repeat(pa.scalar(partition, kind), rows)
+        case "offset":
+            return _numbers(columns.offset, rows, kind)
+        case "timestamp":
+            return _numbers(columns.timestamp, rows, kind)
+        case "timestampType":
+            return _numbers(columns.timestamp_type, rows, kind)
+    assert name == "headers"
+    return _headers(columns.headers, rows)
+
+
+def _binary(column: BinaryColumn, rows: int, kind: pa.DataType) -> pa.Array:
+    buffers = [_buffer(column.validity), pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(kind, rows, buffers, column.null_count)
+
+
+def _numbers(buffer: Buffer, rows: int, kind: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(buffer)], 0)
+
+
+def _headers(column: HeaderColumn | None, rows: int) -> pa.Array:
+    """Rows without headers are null, as Spark's connector gives them."""
+    if column is None:
+        return pa.nulls(rows, HEADERS)
+    names = _binary(column.names, column.entries, pa.string())
+    contents = _binary(column.contents, column.entries, pa.binary())
+    entries = pa.StructArray.from_arrays([names, contents], fields=list(HEADER))
+    validity = _buffer(column.validity) if column.null_count else None
+    buffers = [validity, pa.py_buffer(column.offsets)]
+    return pa.Array.from_buffers(HEADERS, rows, buffers, column.null_count, children=[entries])
+
+
+def _buffer(content: Buffer | None) -> pa.Buffer | None:
+    return None if content is None else pa.py_buffer(content)
+
+
+def binary_column(array: pa.Array) -> BinaryColumn:
+    """A binary or string array's buffers; indexes count from `array.offset`."""
+    validity, offsets, content = array.buffers()
+    return BinaryColumn(validity if array.null_count else None, offsets, content or b"", array.null_count)
+
+
+def header_column(array: pa.Array) -> HeaderColumn:
+    """A headers array's buffers; indexes count from `array.offset`, inside it from zero."""
+    validity, offsets = array.buffers()[:2]
+    entries = array.values
+    if entries.null_count:
+        raise ValueError("null element in the headers of a row: a header is a struct of key and value")
+    names, contents = entries.field(0), entries.field(1)
+    if names.null_count:
+        raise ValueError("Null header keys are not permitted")
+    if entries.offset:
+        names, contents = pa.concat_arrays([names]), pa.concat_arrays([contents])
+    nulls = array.null_count
+    return HeaderColumn(
+        validity if nulls else b"", nulls, offsets, len(entries), binary_column(names), binary_column(contents)
+    )

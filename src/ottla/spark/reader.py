@@ -1,0 +1,264 @@
+"""Ranges into record batches: planned on the driver for a batch, read on the executors for batches and streams alike.
+
+Comes from source.py and stream.py; bytes come from the leaders by client/blocking, columns from records/columns.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from ottla.client.blocking import Cluster
+from ottla.client.errors import RequestTimedOut
+from ottla.client.model import EARLIEST, Fetched, IsolationLevel
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.records.columns import TimeUnit, decode_columns
+from ottla.spark.arrow import record_batch, row_schema
+from ottla.spark.connections import cluster
+from ottla.spark.kafka_settings import KafkaSettings
+from ottla.spark.options import COLUMNS, HEADERS, SourceOptions
+from ottla.spark.plan import DataLoss, OffsetRange, split
+from ottla.spark.pushdown import narrowed
+from ottla.spark.survey import Survey
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+log = logging.getLogger("ottla.spark")
+
+MOST_BYTES = 32 << 20
+"""Keys and values in one record batch; compressed pieces may hold much more."""
+_PLACE = Struct(">qi")
+_REST = Struct(">hi")
+_COUNT = Struct(">i")
+_CONTROL = 0x20
+_GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID})
+
+
+class RangePartition(InputPartition):
+    """One task's range."""
+
+    def __init__(self, span: OffsetRange) -> None:
+        super().__init__(span)
+        self.span = span
+
+
+class OttlaBatchReader(DataSourceReader):
+    """Plans a batch on the driver; the copy that executors get only reads."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self._filters: list[Filter] = []
+
+    def partitions(self) -> list[InputPartition]:
+        ranges = split(
+            plan_batch(Survey.of(cluster(self.options.kafka), self.options), self.options, self._filters),
+            min_partitions=self.options.min_partitions,
+            max_records=self.options.max_records_per_partition,
+        )
+        return [RangePartition(span) for span in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, RangePartition):
+            return iter(())  # Spark's stand-in where there is nothing to read
+        return read_partition(partition.span, self.options)
+
+
+class OttlaFilteringReader(OttlaBatchReader):
+    """Takes filters too. A class of its own: Spark refuses any reader that could while its switch for it is off."""
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:
+        """Narrow the ranges; Spark applies every filter once more, so that narrowing need not be exact."""
+        self._filters = filters
+        return filters
+
+
+def plan_batch(survey: Survey, options: SourceOptions, filters: list[Filter]) -> list[OffsetRange]:
+    """The ranges of a batch query."""
+    assigned = survey.assigned()
+    latest, epochs = survey.latest(assigned, {})
+    starts = survey.limit(options.starting, assigned, option="startingOffsets", starting=True)
+    ends = survey.limit(options.ending, assigned, option="endingOffsets", starting=False)
+    ranges = []
+    for partition, start in sorted(starts.items()):
+        end = ends[partition]
+        if end > latest[partition]:
+            reason = f"Partition {partition} ends at {latest[partition]}, before the ending offset {end}."
+            if options.fail_on_data_loss:
+                raise DataLoss(reason)
+            log.warning("%s", reason)
+            end = latest[partition]
+        if start > end:
+            raise ValueError(
+                f"The resolved start offset {start} is greater than the resolved end offset {end} for topic "
+                f"{partition.topic} partition {partition.partition}."
+            )
+        epoch = epochs.get(partition, -1)
+        ranges.append(OffsetRange(partition.topic, partition.partition, start, end, assigned[partition], epoch))
+    return narrowed(ranges, filters, lambda times: {each: at for each, (at, _) in survey.at_times(times).items()})
+
+
+def read_partition(span: OffsetRange, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    """What a task yields."""
+    pieces = read_decoded(
+        span,
+        options.kafka,
+        columns=options.columns,
+        poll_timeout_ms=options.poll_timeout_ms,
+        fail_on_data_loss=options.fail_on_data_loss,
+        counted=False,
+    )
+    return (piece.batch for piece in pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Rows of a range and, where counted, what the batches' headers say that there is."""
+
+    batch: pa.RecordBatch
+    records: int = 0
+    aborted: int = 0
+    markers: int = 0
+
+
+def read_decoded(
+    span: OffsetRange,
+    kafka: KafkaSettings,
+    *,
+    columns: tuple[str, ...] = (*COLUMNS, HEADERS),
+    poll_timeout_ms: int = 120_000,
+    fail_on_data_loss: bool = True,
+    counted: bool = True,
+) -> Iterator[Decoded]:
+    """Every record of the range, a few megabytes at a time, in order of offsets."""
+    schema = row_schema(columns)
+    for piece in _pieces(span, kafka, poll_timeout_ms, fail_on_data_loss):
+        aborted = [(each.producer_id, each.first_offset) for each in piece.aborted] if kafka.read_committed else []
+        position, size = 0, len(piece.records)
+        while position < size:
+            decoded = decode_columns(
+                piece.records,
+                position=position,
+                start_offset=span.start,
+                end_offset=span.end,
+                unit=TimeUnit.MICROS,
+                headers=HEADERS in columns,
+                aborted=aborted,
+                check_crc=kafka.check_crcs,
+                max_bytes=MOST_BYTES,
+            )
+            if decoded.position <= position:
+                break
+            batch = record_batch(decoded, span.topic, span.partition, schema)
+            if counted:
+                offsets = np.frombuffer(decoded.offset, dtype=np.int64)
+                part = piece.records[position : decoded.position]
+                yield _counted(batch, offsets, part, span, may_miss=bool(aborted))
+            elif decoded.rows:
+                yield Decoded(batch)
+            position = decoded.position
+
+
+def _pieces(span: OffsetRange, kafka: KafkaSettings, poll_timeout_ms: int, fail: bool) -> Iterator[Fetched]:
+    """The fetched bytes of a range. What is gone fails the task, or is left out where that is allowed."""
+    where = cluster(kafka)
+    isolation = IsolationLevel.READ_COMMITTED if kafka.read_committed else IsolationLevel.READ_UNCOMMITTED
+    position = span.start
+    while position < span.end:
+        try:
+            _check_identity(where, span, poll_timeout_ms)
+            for piece in where.fetch_range(
+                span.topic,
+                span.partition,
+                position,
+                span.end,
+                max_bytes=kafka.fetch_max_bytes,
+                isolation_level=isolation,
+                timeout_ms=poll_timeout_ms,
+            ):
+                _check_identity(where, span, poll_timeout_ms)
+                position = piece.next_offset
+                yield piece
+            return
+        except RequestTimedOut as fault:
+            reason = f"Cannot fetch record for offset {position} in {poll_timeout_ms} milliseconds"
+            if fail:
+                raise TimeoutError(f"{span.topic_partition}: {reason}") from fault
+            position = span.end
+        except DataLoss as fault:
+            if fail:
+                raise
+            reason, position = str(fault), span.end
+        except ApiError as fault:
+            if fault.code is not ErrorCode.OFFSET_OUT_OF_RANGE and fault.code not in _GONE:
+                raise
+            reason = (
+                f"Could not read records in offset [{position}, {span.end}) for topic partition {span.topic_partition}"
+            )
+            if fail:
+                raise DataLoss(f"{reason}: {fault}") from fault
+            position = _next_kept(where, span, position) if fault.code is ErrorCode.OFFSET_OUT_OF_RANGE else span.end
+        log.warning("%s: %s; going on, since failOnDataLoss is false", span.topic_partition, reason)
+
+
+def _next_kept(where: Cluster, span: OffsetRange, position: int) -> int:
+    """Where a range goes on after a gap that retention left."""
+    earliest = where.list_offsets([span.topic_partition], EARLIEST)[span.topic_partition].offset
+    return earliest if earliest > position else span.end
+
+
+def _check_identity(where: Cluster, span: OffsetRange, timeout_ms: int) -> None:
+    """The topic is the one that was planned for, and its leader at least as new (rule G3)."""
+    metadata = where.plan.metadata
+    if metadata.topic_id(span.topic) != span.topic_id or metadata.leader(span.topic, span.partition) is None:
+        where.refresh([span.topic])
+        where.topic(span.topic)
+    if span.topic_id != NO_TOPIC_ID and metadata.topic_id(span.topic) != span.topic_id:
+        raise DataLoss(f"Topic {span.topic} has been deleted and created again.")
+    deadline = time.monotonic() + timeout_ms / 1000
+    while metadata.leader_epoch(span.topic, span.partition) < span.leader_epoch:
+        if time.monotonic() > deadline:
+            raise RequestTimedOut(f"{span.topic_partition}: no leader in epoch {span.leader_epoch} or later")
+        where.refresh([span.topic])
+
+
+def _counted(
+    batch: pa.RecordBatch, offsets: np.ndarray, view: memoryview, span: OffsetRange, *, may_miss: bool
+) -> Decoded:
+    """Hold the decoded rows against the batches' headers: fewer is legal only where transactions were aborted."""
+    whole, markers, edges = _headers_say(view, span)
+    in_edges = sum(int(np.searchsorted(offsets, end) - np.searchsorted(offsets, start)) for start, end in edges)
+    records = whole + in_edges
+    aborted = records - batch.num_rows
+    if aborted and not (may_miss and aborted > 0):
+        raise AssertionError(f"{span.topic_partition}: {batch.num_rows} rows decoded where headers say {records}")
+    return Decoded(batch, records, aborted, markers)
+
+
+def _headers_say(view: memoryview, span: OffsetRange) -> tuple[int, int, list[tuple[int, int]]]:
+    """Records in the batches that lie wholly in the range, control records, and the batches across its ends."""
+    position, records, markers = 0, 0, 0
+    edges = []
+    while position < len(view):
+        base_offset, length = _PLACE.unpack_from(view, position)
+        attributes, last_delta = _REST.unpack_from(view, position + 21)
+        next_offset = base_offset + last_delta + 1
+        if next_offset > span.start and base_offset < span.end:
+            inside = base_offset >= span.start and next_offset <= span.end
+            if attributes & _CONTROL:
+                markers += 1
+            elif inside:
+                records += _COUNT.unpack_from(view, position + 57)[0]
+            else:
+                edges.append((base_offset, next_offset))
+        position += length + 12
+    return records, markers, edges
