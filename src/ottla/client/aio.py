@@ -1,6 +1,6 @@
 """The asyncio face: connections and the driver under the client's stories, and `Cluster`.
 
-`Producer` and `Consumer` are in `aio_clients`. Administration: `await cluster.run(admin.create_topics(cluster.plan, ...))`.
+`Producer` and `Consumer` are in `aio_clients`; administration: `await cluster.run(admin.create_topics(cluster.plan, ...))`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 
 from ottla.client import offsets, transfer
 from ottla.client.asks import Ask, AskAll, Finish, First, Pause, Start, VersionsOf, Wish
-from ottla.client.errors import BrokerUnreachable, ClientError, ConnectionLost, ProtocolViolation, RequestTimedOut, refused
+from ottla.client.errors import (
+    BrokerUnreachable,
+    ClientError,
+    ConnectionLost,
+    ProtocolViolation,
+    RequestTimedOut,
+    refused,
+)
 from ottla.client.link import Link, api_of, api_versions_request, response_of
 from ottla.client.model import (
     Broker,
@@ -97,7 +104,9 @@ class AsyncConnection:
             async with asyncio.timeout(settings.connect_timeout_ms / 1000):
                 await loop.create_connection(lambda: frames, where.host, where.port, ssl=security.tls)
         except (OSError, TimeoutError) as fault:
-            raise BrokerUnreachable(f"cannot connect to {where}: {getattr(fault, 'strerror', None) or fault}") from fault
+            raise BrokerUnreachable(
+                f"cannot connect to {where}: {getattr(fault, 'strerror', None) or fault}"
+            ) from fault
         made = cls(frames, settings)
         try:
             await made._negotiate(where)

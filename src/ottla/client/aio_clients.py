@@ -116,9 +116,7 @@ class Producer:
         plan = self.cluster.plan
         if plan.metadata.missing([topic]):
             create = self.producer_settings.allow_auto_create_topics
-            await self.cluster.run(
-                plan.ensure([topic], create=create, timeout_ms=self.producer_settings.max_block_ms)
-            )
+            await self.cluster.run(plan.ensure([topic], create=create, timeout_ms=self.producer_settings.max_block_ms))
         view = plan.metadata.topics[topic]
         return [index for index, each in view.partitions.items() if each.leader >= 0], len(view.partitions)
 
