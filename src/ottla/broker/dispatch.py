@@ -104,6 +104,10 @@ class Dispatch:
         self.injected: dict[int, list[ErrorCode]] = {}
         """Errors that the next requests of an API get instead of an answer: the hook of ottla.testing."""
 
+    def counts(self) -> list[tuple[str, int]]:
+        """Requests so far, by API name."""
+        return [(APIS[key].name, count) for key, count in sorted(self.requests.items()) if count]
+
     def serve(self, connection: ServerConnection, frame: memoryview) -> None:
         """One request. Whatever is not one closes the connection with one line in the log."""
         try:
@@ -173,7 +177,7 @@ class Dispatch:
     def encode(self, call: Call, response: Any) -> list[Part]:
         """The answer as parts: the hot handlers give parts themselves, the others a message of the API."""
         if response.__class__ is list:
-            return response  # type: ignore[no-any-return]
+            return response
         api = APIS[call.api_key]
         out = bytearray(_SIZE_AND_CORRELATION.pack(0, call.correlation_id))
         if api.response_header_version(call.api_version):

@@ -86,10 +86,7 @@ GROUP_MEMBERS = Metric("kafka_consumergroup_members", "gauge", "Members.", ("con
 
 def families() -> list[Metric]:
     """Every metric there is, for the reference."""
-    found: list[Metric] = []
-    for value in globals().values():
-        if isinstance(value, Metric):
-            found.append(value)
+    found = [value for value in globals().values() if isinstance(value, Metric)]
     for per_topic, total in TRAFFIC.values():
         found += [per_topic, total]
     return sorted(found, key=lambda metric: metric.name)

@@ -11,25 +11,31 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.handlers.metadata import Fragments
 from ottla.broker.metadata_follow import MetadataFollow
 from ottla.broker.partition import Partition
 from ottla.broker.replicas import Replicas
+from ottla.broker.rounds import Rounds
 from ottla.broker.waiting import Deadlines
+from ottla.cluster.commands import CreateTopic
 from ottla.config.resolve import Layers
-from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import BrokerId
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, topic_id_text
 from ottla.kernel.seams import Clock, Coordination, Disk, Entropy, Syncer
+from ottla.kernel.story import Slot, run_story
+from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, BrokerState, Changes, Listener, Metadata, Topic
 from ottla.metrics.metric import Traffic
-from ottla.wire.apis import APIS
+from ottla.storage.directory import HeldLock
 
 if TYPE_CHECKING:
-    from ottla.metadata.state import Metadata
+    from ottla.config.topic import TopicConfig
     from ottla.wire.connection import ServerConnection
     from ottla.wire.hot import Endpoint
 
 log = logging.getLogger("ottla.node")
 _SESSION_EVICTION_MS = 120_000
+Lock = Callable[[str], HeldLock | None]
 
 
 class Node:
@@ -64,11 +70,6 @@ class Node:
         )
         self.dispatch = Dispatch(self)
         self.replicas = Replicas(self, disk, data_directory)
-        self._on_fatal = on_fatal
-        self.failed: OSError | None = None
-        self.syncs: Callable[[], int] = _zero
-        self.connections: Callable[[], int] = _zero
-        self.accepted: Callable[[], int] = _zero
         self.follow = MetadataFollow(
             coordination,
             clock,
@@ -77,12 +78,132 @@ class Node:
             self.broker,
             session_timeout_ms=self.config.broker_session_timeout_ms,
         )
+        self.follow.on_fatal = self._stop_for
+        self.groups = GroupCoordinator(self, entropy, self.config, self._offsets_partitions)
+        self._rounds = Rounds(self)
+        self._coordination = coordination
+        self._on_fatal = on_fatal
+        self._failed: str | None = None
+        self._topics_here: dict[bytes, str] = {}
+        self.syncs: Callable[[], int] = _zero
+        self.connections: Callable[[], int] = _zero
+        self.accepted: Callable[[], int] = _zero
+
+    # --- life ---
+
+    def start(self, host: str, listeners: tuple[Listener, ...], lock: Lock | None = None) -> Slot[None]:
+        """Recover first, register second, serve third (rules A7, A8)."""
+        return run_story(self._start(host, listeners, lock))
+
+    async def _start(self, host: str, listeners: tuple[Listener, ...], lock: Lock | None) -> None:
+        await self.follow.start()
+        if self.metadata.cluster_id:
+            self.replicas.open(self.metadata.cluster_id, self._new_id(), lock)
+            await self._register(host, listeners)
+        else:  # the first broker of a new cluster: there is nothing to recover
+            self.replicas.refuse_data_without_metadata()
+            await self._register(host, listeners)
+            self.replicas.open(self.metadata.cluster_id, self._new_id(), lock)
+        self._reconcile(Changes(frozenset(), brokers=True, configs=frozenset(), everything=True))
+        self.follow.on_reconcile = self._reconcile
+        self._rounds.start()
+
+    async def _register(self, host: str, listeners: tuple[Listener, ...]) -> None:
+        await self.follow.register(
+            host=host, rack=self.config.broker_rack, listeners=listeners, damaged=self.replicas.damaged()
+        )
+
+    def _new_id(self) -> str:
+        return topic_id_text(self.entropy.bytes(16))
+
+    def stop(self, *, clean: bool) -> Slot[None]:
+        return run_story(self._stop(clean=clean))
+
+    async def _stop(self, *, clean: bool) -> None:
+        self._rounds.stop()
+        self.groups.close()
+        epoch = self.metadata.brokers[self.broker].epoch if self.broker in self.metadata.brokers else -1
+        self.replicas.close(clean=clean, broker_epoch=epoch)
+        self.follow.close()
+        self._coordination.close()
+
+    def _stop_for(self, why: str) -> None:
+        if self._failed is None:
+            self._failed = why
+            log.error("%s", why)
+            self._on_fatal(why)
+
+    def disk_failed(self, error: OSError) -> None:
+        """The only log directory is gone: nothing can be promised any more, so the process stops (rule B3)."""
+        if self._failed is None:
+            self.replicas.fail(error)
+            self._stop_for(f"the log directory {self.replicas.path} failed: {error}")
+
+    # --- what the metadata says ---
 
     @property
     def metadata(self) -> Metadata:
         return self.follow.metadata
 
-    # --- questions of the hot path ---------------------------------------------------------------------------------
+    def _reconcile(self, changes: Changes) -> None:
+        """Caught up with the metadata log: make what runs here what it says."""
+        metadata = self.metadata
+        self._take_configs(changes)
+        if changes.everything or changes.brokers:
+            touched = list(metadata.topics.values())
+        else:
+            touched = [metadata.topics[topic_id] for topic_id in sorted(changes.topics) if topic_id in metadata.topics]
+        gone = {topic_id: name for topic_id, name in self._topics_here.items() if topic_id not in metadata.topics}
+        try:
+            self.replicas.reconcile([topic for topic in touched if topic.ready], gone)
+        except OSError as error:
+            self.disk_failed(error)
+            return
+        for topic in touched:
+            self._topics_here[topic.topic_id] = topic.name
+        for topic_id in gone:
+            self.traffic.pop(self._topics_here.pop(topic_id), None)
+        if gone:
+            self.groups.topics_deleted({name: topic_id for topic_id, name in gone.items()})
+
+    def _take_configs(self, changes: Changes) -> None:
+        """Options of brokers that were set while it runs; topics inherit from them."""
+        if not changes.everything and not any(kind == BROKER_RESOURCE for kind, _ in changes.configs):
+            return
+        metadata = self.metadata
+        self.layers = Layers(
+            self.layers.static,
+            metadata.config(BROKER_RESOURCE, ALL_BROKERS),
+            metadata.config(BROKER_RESOURCE, str(self.broker)),
+        )
+        self.config = self.layers.broker()
+        self.groups.reconfigure(self.config)
+        for topic in metadata.topics.values():
+            config = self.topic_config(topic)
+            for partition in topic.partitions:
+                replica = self.replicas.by_id.get((topic.topic_id, partition.partition))
+                if replica is not None and replica.config != config:
+                    replica.set_config(config)
+
+    def topic_config(self, topic: Topic) -> TopicConfig:
+        return self.layers.topic(topic.configs)
+
+    def registered_epochs(self) -> dict[BrokerId, BrokerEpoch]:
+        return {broker_id: broker.epoch for broker_id, broker in self.metadata.brokers.items()}
+
+    def started_leading(self, partition: Partition) -> None:
+        if partition.topic == OFFSETS_TOPIC:
+            self.groups.lead(partition)
+
+    def stopped_leading(self, partition: Partition) -> None:
+        if partition.topic == OFFSETS_TOPIC:
+            self.groups.resign(partition.index)
+
+    def _offsets_partitions(self) -> int:
+        topic = self.metadata.topic(OFFSETS_TOPIC)
+        return 0 if topic is None else len(topic.partitions)
+
+    # --- questions of the handlers ---
 
     def partition(self, name: str, topic_id: bytes, index: int) -> Partition | ErrorCode:
         """The replica here, by name or (where that is empty) by id; else why there is none."""
@@ -107,3 +228,82 @@ class Node:
     def may_lead(self) -> bool:
         """Whether we may answer as a leader or coordinator now (rule A12)."""
         return self.follow.lease_valid()
+
+    def endpoints(self, connection: ServerConnection) -> list[Endpoint]:
+        """The live brokers as a client of this connection can reach them.
+
+        Ourselves we name by the address that the client came to, unless `advertised.listeners` says another.
+        """
+        endpoints = [self._endpoint(broker, connection) for broker in self.metadata.live_brokers()]
+        return [endpoint for endpoint in endpoints if endpoint is not None]
+
+    def _endpoint(self, broker: BrokerState, connection: ServerConnection) -> Endpoint | None:
+        if broker.broker_id == self.broker and not self._is_advertised(connection.listener):
+            host, port = connection.local_address
+            return broker.broker_id, host, port, broker.rack
+        listener = broker.listener(connection.listener)
+        if listener is None:
+            return None
+        return broker.broker_id, listener.host, listener.port, broker.rack
+
+    def _is_advertised(self, listener: str) -> bool:
+        return any(said.startswith(listener + "://") for said in self.config.advertised_listeners)
+
+    def leader_hint(
+        self, name: str, topic_id: bytes, index: int, connection: ServerConnection
+    ) -> tuple[int, int, Endpoint | None] | None:
+        """Who leads a partition, for the answers that say so (KIP-951): (leader, epoch, where it is)."""
+        topic = self.metadata.topic(name) if name else self.metadata.topic_by_id(topic_id)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        state = topic.partitions[index]
+        broker = self.metadata.brokers.get(state.leader)
+        return state.leader, state.leader_epoch, None if broker is None else self._endpoint(broker, connection)
+
+    def controller_for_clients(self) -> int:
+        """Any broker takes what Kafka's clients send to a controller; the caretaker is named."""
+        return self.metadata.caretaker()
+
+    async def create_topic_as_configured(self, name: str) -> ErrorCode:
+        """Create a topic that somebody asked for, or an internal one; waits until it is ready."""
+        topic_id = TopicId(self.entropy.bytes(16))
+        if name == OFFSETS_TOPIC:
+            command = CreateTopic(
+                name,
+                topic_id,
+                partitions=self.config.offsets_topic_num_partitions,
+                replication_factor=self.config.offsets_topic_replication_factor,
+                configs=(
+                    ("cleanup.policy", "compact"),
+                    ("compression.type", "producer"),
+                    ("segment.bytes", str(self.config.offsets_topic_segment_bytes)),
+                ),
+                as_far_as_possible=True,
+            )
+        else:
+            command = CreateTopic(
+                name,
+                topic_id,
+                partitions=self.config.num_partitions,
+                replication_factor=self.config.default_replication_factor,
+            )
+        outcome = await self.follow.submit(command)
+        return outcome.code if isinstance(outcome, ApiError) else ErrorCode.NONE
+
+    def log_start_moved(self) -> None:
+        """DeleteRecords was answered only once the new start is on disk."""
+        self.replicas.checkpoint_log_starts()
+
+    def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
+        """(group, topic, partition, offset), for metrics."""
+        for shard in self.groups.shards():
+            yield from shard.offsets.everything()
+
+    def group_members(self) -> Iterator[tuple[str, int]]:
+        for shard in self.groups.shards():
+            for group_id, group in sorted(shard.groups.items()):
+                yield group_id, len(group.members)
+
+
+def _zero() -> int:
+    return 0

@@ -64,7 +64,14 @@ class Partition:
     )
 
     def __init__(
-        self, topic: str, index: int, topic_id: bytes, log: Log, config: TopicConfig, traffic: Traffic, around: Surroundings
+        self,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        log: Log,
+        config: TopicConfig,
+        traffic: Traffic,
+        around: Surroundings,
     ) -> None:
         self.topic = topic
         self.index = index
@@ -81,7 +88,7 @@ class Partition:
         self._commit_listeners: list[Callable[[int], None]] = []
         self._around = around
 
-    # --- roles -------------------------------------------------------------------------------------------------------
+    # --- roles ---
 
     def lead(
         self,
@@ -132,9 +139,9 @@ class Partition:
         if self.leader is not None:
             self._advance(self.leader.on_min_in_sync(config.min_insync_replicas))
 
-    # --- writing -----------------------------------------------------------------------------------------------------
+    # --- writing ---
 
-    def produce(self, records: memoryview, *, acks: int, wall_ms: int) -> Appended | ErrorCode | Refusal:
+    def produce(self, records: memoryview | None, *, acks: int, wall_ms: int) -> Appended | ErrorCode | Refusal:
         """Append a producer's batch; refuses before it writes. `committed` waits for the rest of `acks=all`."""
         leader = self.leader
         if leader is None or not self._around.may_lead():
@@ -143,7 +150,7 @@ class Partition:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         batch = admit(records, self.config, wall_ms)
         if batch.__class__ is Refusal or batch.__class__ is ErrorCode:
-            return batch  # type: ignore[return-value]
+            return batch
         return self.append(batch, Origin.CLIENT, wall_ms)  # type: ignore[arg-type]
 
     def append(self, batch: Batch, origin: Origin, wall_ms: int) -> Appended | ErrorCode:
@@ -154,7 +161,7 @@ class Partition:
         except OSError as error:
             self._around.disk_failed(error)
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if appended.__class__ is not Appended or appended.duplicate:  # type: ignore[union-attr]
+        if appended.__class__ is not Appended or appended.duplicate:
             return appended
         traffic = self.traffic
         traffic.messages_in += batch.records_count
@@ -183,7 +190,7 @@ class Partition:
     def forget_listener(self, listener: Callable[[int], None]) -> None:
         self._commit_listeners.remove(listener)
 
-    # --- what happens to the log ---------------------------------------------------------------------------------------
+    # --- what happens to the log ---
 
     def on_synced(self, offset: int) -> None:
         """The log's own disk holds everything below `offset`."""

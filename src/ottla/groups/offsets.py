@@ -5,6 +5,7 @@ Comes from shard.py. Offsets change only in `apply`, so that what is decided and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.groups.entries import offset_entry
@@ -66,6 +67,13 @@ class Offsets:
 
     def of(self, group_id: str) -> Committed:
         return self._groups.get(group_id, {})
+
+    def everything(self) -> Iterator[tuple[str, str, int, int]]:
+        """(group, topic, partition, offset) of all that is committed, in that order."""
+        for group_id, topics in sorted(self._groups.items()):
+            for topic, partitions in sorted(topics.items()):
+                for index, committed in sorted(partitions.items()):
+                    yield group_id, topic, index, committed.offset
 
     def holds(self, group_id: str) -> bool:
         """Whether anything of a group is here, in an open transaction too."""

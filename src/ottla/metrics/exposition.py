@@ -18,17 +18,14 @@ def render(samples: Iterable[Sample]) -> str:
     for metric, members in families.items():
         lines.append(f"# HELP {metric.name} {_escape_help(metric.help)}")
         lines.append(f"# TYPE {metric.name} {metric.kind}")
-        for sample in members:
-            lines.append(f"{metric.name}{_labels(metric, sample)} {_number(sample.value)}")
+        lines += [f"{metric.name}{_labels(metric, sample)} {_number(sample.value)}" for sample in members]
     return "\n".join(lines) + "\n"
 
 
 def _labels(metric: Metric, sample: Sample) -> str:
     if not metric.labels:
         return ""
-    pairs = ",".join(
-        f'{name}="{_escape(value)}"' for name, value in zip(metric.labels, sample.labels, strict=True)
-    )
+    pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in zip(metric.labels, sample.labels, strict=True))
     return "{" + pairs + "}"
 
 

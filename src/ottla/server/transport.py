@@ -56,7 +56,7 @@ class SocketTransport:
         self._queue.extend(parts)
         size = 0
         for part in parts:
-            size += len(part) if part.__class__ is bytes else part.length  # type: ignore[arg-type,union-attr]
+            size += len(part) if part.__class__ is bytes else part.length  # type: ignore[union-attr]
         self.unsent_bytes += size
         if not self._corked and not self._flushing:
             self._flushing = True
@@ -119,7 +119,7 @@ class SocketTransport:
             if first.__class__ is FileSlice:
                 if share <= 0:
                     return False
-                sent = self._send_slice(first)  # type: ignore[arg-type]
+                sent = self._send_slice(first)
                 if sent == 0:
                     return False
                 share -= sent
@@ -139,10 +139,8 @@ class SocketTransport:
             buffers.append(part)
             if len(buffers) == _MOST_PARTS:
                 break
-        if len(buffers) == 1:
-            sent = self._socket.send(buffers[0], flags)  # type: ignore[arg-type]
-        else:
-            sent = self._socket.sendmsg(buffers, [], flags)  # type: ignore[arg-type]
+        alone = len(buffers) == 1
+        sent = self._socket.send(buffers[0], flags) if alone else self._socket.sendmsg(buffers, [], flags)  # type: ignore[arg-type]
         left = sent
         for _ in buffers:
             size = len(queue[0])  # type: ignore[arg-type]

@@ -95,7 +95,7 @@ class LogDirectory:
         `also_ours`: names beside Kafka's own that a new directory may hold already (the metadata store's).
         `lock` is `LocalDisk.lock`; a simulated disk needs none. `new_directory_id` is taken where the directory is new.
         """
-        _refuse_foreign(disk, path, also_ours)
+        refuse_foreign(disk, path, also_ours)
         disk.make_directory(path)
         held = None
         if lock is not None:
@@ -219,8 +219,7 @@ class LogDirectory:
             producer_expiration_ms=producer_expiration_ms,
             on_synced=on_synced,
         )
-        self.logs[place] = log
-        return log
+        return self._keep(place, log)
 
     def create_log(
         self,
@@ -247,6 +246,14 @@ class LogDirectory:
             producer_expiration_ms=producer_expiration_ms,
             on_synced=on_synced,
         )
+        return self._keep(place, log)
+
+    def _keep(self, place: TopicPartition, log: Log) -> Log:
+        def before_cut() -> None:
+            if self._recovery_points.get(place, 0) > log.recovery_point:
+                self.checkpoint_recovery_points()
+
+        log.before_cut = before_cut
         self.logs[place] = log
         return log
 
@@ -325,8 +332,12 @@ class LogDirectory:
     # -- the owner's rounds ---
 
     def apply_retention(self, wall_ms: int, *, mono_ms: int) -> int:
-        """Retention of every log, in the order that a crash cannot undo: starts, their checkpoint, then the files."""
+        """Retention of every log, in the order that a crash cannot undo: starts, their checkpoint, then the files.
+
+        A last segment that is too old is sealed, and goes in the round after its sync (`Log.flush_due` asks for it).
+        """
         gone = sum(log.apply_retention(wall_ms, mono_ms=mono_ms) for log in self.logs.values())
+        self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
         for log in self.logs.values():
             log.purge(wall_ms)
@@ -365,7 +376,7 @@ def parse_directory_name(name: str) -> TopicPartition | None:
     return TopicPartition(topic, int(number))
 
 
-def _refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
+def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
     """A directory that holds something, but neither our files nor a `meta.properties`, is somebody else's."""
     if not disk.exists(path):
         return

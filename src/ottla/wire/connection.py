@@ -154,7 +154,7 @@ def release(parts: list[Part]) -> None:
     """Let go of the slices of an answer that is not sent."""
     for part in parts:
         if part.__class__ is FileSlice:
-            part.release()  # type: ignore[union-attr]
+            part.release()
 
 
 def _nothing() -> None:

@@ -6,6 +6,7 @@ the same bytes twenty times faster (rule E2). From here requests go to the handl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
@@ -72,7 +73,7 @@ class FetchedPartition(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    aborted: list[tuple[int, int]] | None
+    aborted: Sequence[tuple[int, int]] | None
     preferred_read_replica: int
     slices: list[FileSlice]
     records_size: int
@@ -361,7 +362,7 @@ def _decode_fetched_from(view: memoryview, at: int, version: int, flexible: bool
 
 
 def _skip_fetch_partition_tags(view: memoryview, at: int, version: int) -> int:
-    """Tags 0 (directory id, from version 17) and 1 (high watermark, 18) speak of KRaft; only their sizes are checked."""
+    """Tags 0 (directory id, 17 on) and 1 (high watermark, 18 on) speak of KRaft; only their sizes are checked."""
     if view[at] == 0:
         return at + 1
     end = at + 1
@@ -520,7 +521,7 @@ class FetchAnswer:
         size = self._slices_size - 4
         for part in parts:
             if part.__class__ is bytes:
-                size += len(part)  # type: ignore[arg-type]
+                size += len(part)
         _INT32.pack_into(first, 0, size)
         parts[0] = bytes(first)
         return parts

@@ -125,7 +125,7 @@ def _read(
     if partition.leader is None or not call.node.may_lead():
         return _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, _leader_of(call, watch))
     asked_epoch = watch.current_leader_epoch
-    if asked_epoch != -1 and asked_epoch != partition.leader_epoch:
+    if asked_epoch not in (-1, partition.leader_epoch):
         if asked_epoch < partition.leader_epoch:
             return _error(index, ErrorCode.FENCED_LEADER_EPOCH, (partition.leader_id, partition.leader_epoch))
         return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
@@ -143,9 +143,7 @@ def _read(
     offset = watch.fetch_offset
     if offset == limit or (log.log_start_offset <= offset <= log.end_offset and (offset > limit or budget <= 0)):
         aborted: list[tuple[int, int]] | None = [] if committed else None
-        return FetchedPartition(
-            index, 0, high_watermark, stable, log.log_start_offset, aborted, -1, [], 0, None, None
-        )
+        return FetchedPartition(index, 0, high_watermark, stable, log.log_start_offset, aborted, -1, [], 0, None, None)
     try:
         read = log.read(
             offset,
@@ -166,10 +164,10 @@ def _read(
         high_watermark,
         stable,
         log.log_start_offset,
-        read.aborted,  # type: ignore[union-attr,arg-type]
+        read.aborted,
         -1,
-        read.slices,  # type: ignore[union-attr]
-        read.bytes,  # type: ignore[union-attr]
+        read.slices,
+        read.bytes,
         None,
         None,
     )

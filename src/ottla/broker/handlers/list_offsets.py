@@ -66,23 +66,23 @@ def _look_up(call: Call, name: str, asked: ListOffsetsPartition, isolation_level
         end = log.last_stable_offset if isolation_level else log.high_watermark
         return ListOffsetsPartitionResponse(offset=end, leader_epoch=partition.leader_epoch)
     if what in (EARLIEST, EARLIEST_LOCAL):
-        return ListOffsetsPartitionResponse(offset=log.log_start_offset, leader_epoch=log.epoch_at(log.log_start_offset))
+        return ListOffsetsPartitionResponse(
+            offset=log.log_start_offset, leader_epoch=log.epochs.epoch_at(log.log_start_offset)
+        )
     if what in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return ListOffsetsPartitionResponse()  # no tier: nothing is there
     found = log.max_timestamp_offset() if what == MAX_TIMESTAMP else log.offset_for_timestamp(what)
     limit = log.last_stable_offset if isolation_level else log.high_watermark
     if found is None or found.offset >= limit:
         return ListOffsetsPartitionResponse()
-    return ListOffsetsPartitionResponse(
-        timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch
-    )
+    return ListOffsetsPartitionResponse(timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch)
 
 
 def epoch_error(call: Call, partition: Partition, current_leader_epoch: int) -> ErrorCode:
     """Whether we lead, and in the epoch that the client knows (kafka-protocol 2.10)."""
     if partition.leader is None or not call.node.may_lead():
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if current_leader_epoch != -1 and current_leader_epoch != partition.leader_epoch:
+    if current_leader_epoch not in (-1, partition.leader_epoch):
         older = current_leader_epoch < partition.leader_epoch
         return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
     return ErrorCode.NONE

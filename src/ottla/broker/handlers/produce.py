@@ -44,26 +44,26 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
             elif acks not in _ACKS:
                 outcome = ErrorCode.INVALID_REQUIRED_ACKS
             else:
-                outcome = partition.produce(records, acks=acks, wall_ms=wall_ms)  # type: ignore[union-attr]
-                partition.traffic.produces += 1  # type: ignore[union-attr]
+                outcome = partition.produce(records, acks=acks, wall_ms=wall_ms)
+                partition.traffic.produces += 1
             if outcome.__class__ is Appended:
                 if acks == ALL_IN_SYNC:
                     pending.append((partitions, len(partitions), partition, outcome))  # type: ignore[arg-type]
                 partitions.append(
-                    (index, 0, outcome.base_offset, outcome.append_time_ms, outcome.log_start_offset)  # type: ignore[union-attr]
+                    (index, 0, outcome.base_offset, outcome.append_time_ms, outcome.log_start_offset)
                 )
             else:
-                error = outcome.error if outcome.__class__ is Refusal else outcome  # type: ignore[union-attr]
+                error = outcome.error if outcome.__class__ is Refusal else outcome
                 if partition.__class__ is Partition:
-                    partition.traffic.failed_produces += 1  # type: ignore[union-attr]
+                    partition.traffic.failed_produces += 1
                 rare.append((len(answers) - 1, len(partitions), outcome))  # type: ignore[arg-type]
                 partitions.append((index, int(error), -1, -1, -1))  # type: ignore[arg-type]
-    for partitions, place, partition, outcome in pending:
-        committed = partition.committed(outcome.next_offset, request.timeout_ms)
-        error = await committed if committed.__class__ is Slot else committed  # type: ignore[misc,assignment]
+    for partitions, place, partition, appended in pending:
+        committed = partition.committed(appended.next_offset, request.timeout_ms)
+        error = await committed if isinstance(committed, Slot) else committed
         if error:
-            rare.append((-1, -1, error))  # type: ignore[arg-type]
-            partitions[place] = (partitions[place][0], int(error), -1, -1, -1)  # type: ignore[arg-type]
+            rare.append((-1, -1, error))
+            partitions[place] = (partitions[place][0], int(error), -1, -1, -1)
     if acks == 0:
         if rare:
             call.connection.close()

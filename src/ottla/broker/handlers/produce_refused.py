@@ -70,5 +70,6 @@ def _hint_leaders(call: Call, response: ProduceResponse) -> None:
                 if endpoint is not None:
                     endpoints[leader_id] = endpoint
     response.node_endpoints = [
-        NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack) for node_id, host, port, rack in endpoints.values()
+        NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
+        for node_id, host, port, rack in endpoints.values()
     ]

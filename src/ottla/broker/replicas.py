@@ -1,0 +1,249 @@
+"""The replicas on this broker: reconciles what the metadata says should be here with the logs that are (rule C2).
+
+node.py comes here whenever the metadata has moved; each replica is a broker/partition.py over a log of
+storage/directory.py. The housekeeping of logs (checkpoints, retention, deletion, compaction) runs from here too.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ottla.broker.partition import Partition
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicId
+from ottla.kernel.seams import Disk
+from ottla.metadata.state import PartitionState, Topic
+from ottla.metrics.metric import Traffic
+from ottla.storage.checkpoint import META_PROPERTIES
+from ottla.storage.directory import DirectoryRefused, FoundPartition, HeldLock, LogDirectory, refuse_foreign
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.storage.log import Log
+
+log = logging.getLogger("ottla.replicas")
+METADATA_DIRECTORY = "metadata"
+OURS_TOO: Collection[str] = (METADATA_DIRECTORY, "port")
+_REMOVE_EVERY_MS = 50
+
+
+class Replicas:
+    """All partitions here, by topic name and by topic id."""
+
+    def __init__(self, node: Node, disk: Disk, path: str) -> None:
+        self._node = node
+        self._disk = disk
+        self.path = path
+        self.directory: LogDirectory | None = None
+        self.by_name: dict[tuple[str, int], Partition] = {}
+        self.by_id: dict[tuple[bytes, int], Partition] = {}
+        self._recovered: dict[tuple[bytes, int], Log] = {}
+        self._removing = False
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def all(self) -> Iterator[Partition]:
+        """By topic and partition."""
+        return iter([self.by_name[key] for key in sorted(self.by_name)])
+
+    def room(self) -> tuple[int, int]:
+        """(total, usable) bytes of the volume; -1 where that is not known."""
+        try:
+            return -1, self._disk.free_bytes(self.path)
+        except OSError:
+            return -1, -1
+
+    # --- opening (recover first, register second: rule A7) ---
+
+    def open(self, cluster_id: str, new_directory_id: str, lock: Callable[[str], HeldLock | None] | None) -> None:
+        """Open the directory and recover every log in it that the metadata knows; what it does not know is stray."""
+        node = self._node
+        directory = self.directory = LogDirectory.open(
+            self._disk,
+            self.path,
+            cluster_id=cluster_id,
+            node_id=node.broker,
+            new_directory_id=new_directory_id,
+            also_ours=OURS_TOO,
+            lock=lock,
+        )
+        for found in directory.found:
+            topic = node.metadata.topics.get(TopicId(found.topic_id)) if found.topic_id is not None else None
+            if topic is None or not self._placed_here(topic, found.partition):
+                self._discard(found)
+                continue
+            opened = directory.open_log(
+                found,
+                config=node.topic_config(topic),
+                wall_ms=node.clock.wall_ms(),
+                producer_expiration_ms=node.config.producer_id_expiration_ms,
+                on_synced=_nobody,
+            )
+            self._recovered[(topic.topic_id, found.partition)] = opened
+        self._remove_later()
+
+    def refuse_data_without_metadata(self) -> None:
+        """A data directory whose metadata store is gone: to begin anew would make every record in it a stray."""
+        refuse_foreign(self._disk, self.path, OURS_TOO)
+        if self._disk.exists(posixpath.join(self.path, META_PROPERTIES)):
+            raise DirectoryRefused(
+                f"{self.path} holds data, but the metadata that says what it is is missing. Restore "
+                f"{posixpath.join(self.path, METADATA_DIRECTORY)} from a backup, or give the broker another directory."
+            )
+
+    def _discard(self, found: FoundPartition) -> None:
+        assert self.directory is not None
+        log.warning("%s belongs to no topic of this cluster: set aside for deletion", found.path)
+        self.directory.discard(found)
+
+    def _placed_here(self, topic: Topic, index: int) -> bool:
+        return index < len(topic.partitions) and self._node.broker in topic.partitions[index].replicas
+
+    def damaged(self) -> tuple[tuple[TopicId, tuple[int, ...]], ...]:
+        """Replicas with damage below their recovery point: they may not lead (rule A7)."""
+        found: dict[TopicId, list[int]] = {}
+        for (topic_id, index), opened in sorted(self._recovered.items()):
+            if opened.damaged_at is not None:
+                found.setdefault(TopicId(topic_id), []).append(index)
+        return tuple((topic_id, tuple(indexes)) for topic_id, indexes in found.items())
+
+    # --- reconciling ---
+
+    def reconcile(self, topics: Iterable[Topic], gone: Iterable[bytes]) -> None:
+        """Make the replicas of these topics what the metadata says; drop those of topics that are gone."""
+        for topic_id in gone:
+            for key in [key for key in self.by_id if key[0] == topic_id]:
+                self._drop(self.by_id[key])
+        for topic in topics:
+            for state in topic.partitions:
+                if self._node.broker in state.replicas:
+                    self._reconcile_partition(topic, state)
+                elif (partition := self.by_id.get((topic.topic_id, state.partition))) is not None:
+                    self._drop(partition)
+
+    def _reconcile_partition(self, topic: Topic, state: PartitionState) -> None:
+        key = (topic.topic_id, state.partition)
+        partition = self.by_id.get(key)
+        config = self._node.topic_config(topic)
+        if partition is None:
+            opened = self._recovered.pop(key, None) or self._create(topic, state.partition)
+            traffic = self._node.traffic.setdefault(topic.name, Traffic())
+            partition = Partition(topic.name, state.partition, topic.topic_id, opened, config, traffic, self._node)
+            opened.on_synced = partition.on_synced
+            self.by_id[key] = self.by_name[(topic.name, state.partition)] = partition
+        elif partition.config != config:
+            partition.set_config(config)
+        node = self._node
+        if state.leader != node.broker:
+            if partition.leader is not None:
+                partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                node.stopped_leading(partition)
+        elif partition.leader is None or partition.leader_epoch != state.leader_epoch:
+            partition.lead(
+                state.leader_epoch,
+                replicas=state.replicas,
+                in_sync=frozenset(state.in_sync),
+                registered=node.registered_epochs(),
+            )
+            node.started_leading(partition)
+        elif partition.partition_epoch != state.partition_epoch:
+            partition.in_sync_changed(frozenset(state.in_sync))
+        partition.partition_epoch = state.partition_epoch
+
+    def _create(self, topic: Topic, index: int) -> Log:
+        assert self.directory is not None
+        node = self._node
+        return self.directory.create_log(
+            topic.name,
+            index,
+            topic.topic_id,
+            config=node.topic_config(topic),
+            wall_ms=node.clock.wall_ms(),
+            producer_expiration_ms=node.config.producer_id_expiration_ms,
+            on_synced=_nobody,
+        )
+
+    def _drop(self, partition: Partition) -> None:
+        """The topic is deleted, or the replica is placed elsewhere."""
+        assert self.directory is not None
+        leading = partition.leader is not None
+        del self.by_id[(partition.topic_id, partition.index)]
+        if self.by_name.get((partition.topic, partition.index)) is partition:
+            del self.by_name[(partition.topic, partition.index)]
+        partition.resign(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if leading:
+            self._node.stopped_leading(partition)
+        self.directory.delete_log(partition.topic, partition.index)
+        self._remove_later()
+
+    def _remove_later(self) -> None:
+        """Delete `*-delete` directories one by one, with turns of the loop between them."""
+        if not self._removing:
+            self._removing = True
+            self._node.deadlines.after(_REMOVE_EVERY_MS, self._remove_one)
+
+    def _remove_one(self) -> None:
+        assert self.directory is not None
+        self._removing = False
+        try:
+            more = self.directory.remove_one()
+        except OSError as error:
+            log.warning("could not delete a dropped partition's files: %s", error)
+            return
+        if more:
+            self._remove_later()
+
+    # --- housekeeping ---
+
+    def apply_retention(self) -> None:
+        node = self._node
+        directory = self.directory
+        if directory is None:
+            return
+        before = {key: partition.log.log_start_offset for key, partition in self.by_id.items()}
+        directory.apply_retention(node.clock.wall_ms(), mono_ms=node.clock.mono_ms())
+        for key, partition in self.by_id.items():
+            if partition.log.log_start_offset != before[key]:
+                partition.mark()
+            partition.log.expire_producers(node.clock.wall_ms())
+
+    def checkpoint_high_watermarks(self) -> None:
+        if self.directory is not None:
+            self.directory.checkpoint_high_watermarks()
+
+    def checkpoint_recovery_points(self) -> None:
+        if self.directory is not None:
+            self.directory.checkpoint_recovery_points()
+
+    def checkpoint_log_starts(self) -> None:
+        if self.directory is not None:
+            self.directory.checkpoint_log_starts()
+
+    def flush_due(self) -> None:
+        """flush.ms and flush.messages of topics with write.caching, whose syncs nobody waits for."""
+        wall_ms = self._node.clock.wall_ms()
+        for partition in self.by_id.values():
+            if partition.config.write_caching and partition.log.flush_due(wall_ms):
+                self._node.syncer.submit(partition.log)
+
+    def fail(self, error: OSError) -> None:
+        if self.directory is not None:
+            self.directory.fail(error)
+
+    def close(self, *, clean: bool, broker_epoch: int) -> None:
+        """Every wait ends, every log is synced and closed."""
+        for partition in self.by_id.values():
+            partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.by_id.clear()
+        self.by_name.clear()
+        if self.directory is not None:
+            self.directory.close(clean=clean, broker_epoch=broker_epoch)
+            self.directory = None
+
+
+def _nobody(offset: int) -> None:
+    """Stands in until the partition is there: nothing has been submitted to the syncer before."""

@@ -1,0 +1,58 @@
+"""The broker's rounds: what is done now and then, each by its own interval. Comes from node.py."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.broker.waiting import Deadline
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+log = logging.getLogger("ottla.rounds")
+_FLUSH_EVERY_MS = 1000
+
+
+class Rounds:
+    """Checkpoints, retention, flushes of cached topics, compaction."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._next: dict[str, Deadline] = {}
+        self._stopped = False
+
+    def start(self) -> None:
+        config, replicas = self._node.config, self._node.replicas
+        self._every("high watermarks", lambda: config.replica_high_watermark_checkpoint_interval_ms,
+                    replicas.checkpoint_high_watermarks)  # fmt: skip
+        self._every("recovery points", lambda: config.log_flush_offset_checkpoint_interval_ms,
+                    replicas.checkpoint_recovery_points)  # fmt: skip
+        self._every("retention", lambda: self._node.config.log_retention_check_interval_ms, replicas.apply_retention)
+        self._every("flush", lambda: _FLUSH_EVERY_MS, replicas.flush_due)
+
+    def stop(self) -> None:
+        self._stopped = True
+        for deadline in self._next.values():
+            deadline.cancel()
+
+    def _every(self, name: str, interval_ms: Callable[[], int], work: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                work()
+            except OSError as error:
+                self._failed(name, error)
+            if not self._stopped:
+                self._every(name, interval_ms, work)
+
+        self._next[name] = self._node.deadlines.after(max(1, interval_ms()), run)
+
+    def _failed(self, name: str, error: OSError) -> None:
+        """A full disk lets a checkpoint wait for the next round; anything else fails the directory (rule B3)."""
+        import errno
+
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            log.warning("%s could not be written down, the disk is full: %s", name, error)
+        else:
+            self._node.disk_failed(error)

@@ -1,0 +1,128 @@
+"""A broker in a thread of the test process, in memory unless it is given a directory, on a free port.
+
+tests and fixtures come here; next door is server/broker_server.py, the same broker that `ottla start` runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from ottla.kernel.errors import ErrorCode
+from ottla.server.broker_server import BrokerServer
+from ottla.server.main import new_event_loop
+from ottla.wire.apis import APIS
+
+T = TypeVar("T")
+_START_S = 30.0
+_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
+_KEYS = {api.name: key for key, api in APIS.items()}
+
+
+class TestBroker:
+    """Starts on `start` or `with`; every option of a broker may be set, in Kafka's names.
+
+    Unlike `ottla start` a group's first rebalance is not delayed, unless `group.initial.rebalance.delay.ms` is set.
+    """
+
+    __test__ = False  # pytest takes classes named Test* for tests
+
+    def __init__(self, options: Mapping[str, str] | None = None, *, directory: Path | str | None = None) -> None:
+        self._options = {"listeners": "PLAINTEXT://127.0.0.1:0", **_DEFAULTS, **(options or {})}
+        if directory is not None:
+            self._options["log.dirs"] = str(directory)
+        self._memory = directory is None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._server: BrokerServer | None = None
+        self._topics = itertools.count()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients call `bootstrap.servers`."""
+        host, port = self._running().client_address
+        return f"{host}:{port}"
+
+    def start(self) -> TestBroker:
+        """Returns once clients are served; raises what kept the broker from starting."""
+        ready: threading.Event = threading.Event()
+        failure: list[BaseException] = []
+
+        def run() -> None:
+            loop = self._loop = new_event_loop()
+            asyncio.set_event_loop(loop)
+            try:
+                self._server = BrokerServer(loop, self._options, memory=self._memory)
+                loop.run_until_complete(self._server.start())
+            except BaseException as error:
+                failure.append(error)
+                if self._server is not None:
+                    loop.run_until_complete(self._server.stop())
+                loop.close()
+                return
+            finally:
+                ready.set()
+            loop.run_forever()
+            loop.run_until_complete(self._server.stop())
+            loop.close()
+
+        self._thread = threading.Thread(target=run, name="ottla-broker", daemon=True)
+        self._thread.start()
+        if not ready.wait(_START_S):
+            raise TimeoutError(f"the broker was not ready within {_START_S:.0f} s")
+        if failure:
+            self._thread.join()
+            raise failure[0]
+        return self
+
+    def stop(self) -> None:
+        """Ends the broker and its thread. What it kept in memory is gone."""
+        if self._loop is not None and self._thread is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        self._server = None
+
+    def new_topic_name(self, prefix: str = "topic") -> str:
+        """A name that no other call of this broker returns."""
+        return f"{prefix}-{next(self._topics)}"
+
+    def fail(self, api: str, error: ErrorCode | str, *, times: int = 1) -> None:
+        """The next `times` requests of an API (`Produce`, `Fetch`, ...) are answered with an error, and do nothing."""
+        code = ErrorCode[error] if isinstance(error, str) else error
+        if api not in _KEYS:
+            raise ValueError(f"no API is called {api!r}; there are {', '.join(sorted(_KEYS))}")
+
+        def inject() -> None:
+            node = self._running().node
+            assert node is not None
+            node.dispatch.injected.setdefault(_KEYS[api], []).extend([code] * times)
+
+        self.call(inject)
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a function on the broker's loop, between two requests, and return what it returns."""
+        self._running()
+        assert self._loop is not None
+
+        async def run() -> T:
+            return function()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(_START_S)
+
+    def _running(self) -> BrokerServer:
+        if self._server is None:
+            raise RuntimeError("the broker is not running: call start(), or use it in a with statement")
+        return self._server
+
+    def __enter__(self) -> TestBroker:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
