@@ -1447,6 +1447,7 @@ static int take_batch(Run *run, PyObject *decompress, int64_t *index)
 {
     const uint8_t *batch = run->start + run->position;
     Py_ssize_t left = run->size - run->position;
+    *index = 0;
     if (left < HEADER_SIZE)
         return END_OF_RUN;
     if (batch[16] != 2)

@@ -318,8 +318,9 @@ def scan_records(
 ) -> Scan:
     """Parse every record of a producer's batch without keeping any, and say what Apache Kafka's LogValidator would.
 
-    `need_keys`: the topic is compacted. `earliest_ms` and `latest_ms`: the bounds of message.timestamp.before.max.ms
-    and after.max.ms. `append_time`: the topic stamps LogAppendTime, so that the records' own times do not matter.
+    `need_keys`: the topic is compacted. `earliest_ms`: now less message.timestamp.before.max.ms (also where that is
+    its default, the largest int64: Kafka refuses what overflows there); `latest_ms`: now and after.max.ms.
+    `append_time`: the topic stamps LogAppendTime, so that the records' own times do not matter.
     Stricter than Kafka in one point: offset deltas must be 0, 1, 2..., where Kafka would renumber.
     """
     try:
@@ -336,8 +337,8 @@ def scan_records(
         min_timestamp = max_timestamp = batch.max_timestamp
         max_delta = 0
     bounds = (
-        _INT64_MIN if earliest_ms is None or append_time else earliest_ms,
-        _INT64_MAX if latest_ms is None or append_time else latest_ms,
+        _INT64_MIN if earliest_ms is None or append_time else max(earliest_ms, _INT64_MIN),
+        _INT64_MAX if latest_ms is None or append_time else min(latest_ms, _INT64_MAX),
     )
     # Kafka's validateTimestamp: a producer may not claim LogAppendTime where it stands for no time or is the topic's.
     all_untimely = bool(stamped) and (

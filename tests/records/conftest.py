@@ -1,0 +1,20 @@
+"""Runs a test once on the compiled part and once on its pure twin, where the test asks for `part`."""
+
+from __future__ import annotations
+
+import pytest
+from twins import NATIVE, NO_COMPILER, PURE
+
+from ottla.records import compiled
+
+
+@pytest.fixture(params=["compiled", "pure"])
+def part(request, monkeypatch):
+    """All of `ottla.records` on one of the twins."""
+    chosen = PURE if request.param == "pure" else NATIVE
+    if chosen is None:
+        pytest.skip(NO_COMPILER)
+    for name in ("scan", "read", "append_record", "decode", "encode"):
+        monkeypatch.setattr(compiled, name, getattr(chosen, name))
+    monkeypatch.setattr(compiled, "_offenders", chosen.offenders)
+    return request.param
