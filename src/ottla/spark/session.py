@@ -31,7 +31,7 @@ def session(application: str = "ottla", master: str | None = None, **settings: s
     """The running session, or a new one with settings for one machine.
 
     Workers run the Python that this process runs: without PYSPARK_PYTHON Spark takes the first python3 on the path.
-    `settings` go last; write dots as double underscores (`spark__sql__ansi__enabled="false"`) or pass a dict.
+    `settings` go last, with double underscores for dots: `spark__sql__ansi__enabled="false"`.
     """
     from pyspark.sql import SparkSession
 

@@ -1,6 +1,6 @@
 """What a plan needs to know of the cluster: which partitions there are, where they begin and end.
 
-Comes from reader.py, stream.py and lake/load.py; the answers go into plan.py.
+Comes from reader.py, stream.py and lake/loader.py; the answers go into plan.py.
 """
 
 from __future__ import annotations

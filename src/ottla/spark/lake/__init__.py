@@ -17,7 +17,7 @@ from ottla.spark.options import Selection, duration_ms
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ottla.spark.lake.load import Loaded, Loader
+    from ottla.spark.lake.loader import Loaded, Loader
 
 __all__ = ["LakeRefused", "load"]
 
@@ -71,7 +71,7 @@ def load(
 @contextlib.contextmanager
 def _loader(settings: LoadSettings, spark: SparkSession | None, tell: Callable[[str], None]) -> Iterator[Loader]:
     """A loader that holds the lake's lock; refused before Spark is started, which takes a while."""
-    from ottla.spark.lake.load import Loader
+    from ottla.spark.lake.loader import Loader
     from ottla.spark.lake.state import LakeState
     from ottla.spark.session import session
 

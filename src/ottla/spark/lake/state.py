@@ -5,7 +5,7 @@
     commit-N.json    round N is visible; holds where the lake stands
     tmp/N/           temporary files of round N, which no reader of the lake looks at
 
-Comes from load.py. Every file appears whole, by rename, and is on disk before the next step is taken.
+Comes from loader.py. Every file appears whole, by rename, and is on disk before the next step is taken.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """On an executor: one range becomes finished temporary files, one or more per hour; only their names and counts leave.
 
-Comes from load.py as a Spark task. Rows never enter the JVM. Nothing written here is visible: load.py reveals it.
+Comes from loader.py as a Spark task. Rows never enter the JVM. Nothing written here is visible: loader.py reveals it.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class _OpenFile:
     def __init__(self, task: RangeTask, hour: int, schema: pa.Schema) -> None:
         self._task = task
         self._hour = hour
-        self._name = f"{task.temporary}/{uuid.uuid4().hex}.parquet"
+        self._name = f"{task.temporary}/{uuid.uuid4().hex}.tmp"
         self._path = Path(task.directory) / self._name
         self._sink = pa.OSFile(str(self._path), "wb")
         plain = {"value", "offset", "timestamp"}
@@ -231,7 +231,7 @@ class DeadLetters:
         """Keep them in a file beside the others; its name, or None where there are none."""
         if not self._tables:
             return None
-        name = f"{self._task.temporary}/{uuid.uuid4().hex}.dead.arrow"
+        name = f"{self._task.temporary}/{uuid.uuid4().hex}.dead"
         path = Path(self._task.directory) / name
         table = pa.concat_tables(self._tables)
         topic = pa.repeat(pa.scalar(self._task.span.topic), table.num_rows)

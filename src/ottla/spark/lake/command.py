@@ -1,0 +1,124 @@
+"""`ottla lake load TOPIC... --to DIR`: the loader on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from ottla.client.errors import ClientError
+from ottla.kernel.errors import ApiError
+from ottla.spark.lake import LakeRefused, load
+from ottla.spark.lake.settings import CODECS, size_bytes
+from ottla.spark.options import duration_ms
+
+if TYPE_CHECKING:
+    from ottla.spark.lake.loader import Loaded
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Run `ottla lake ...`; the exit status."""
+    options = _parser().parse_args(arguments)
+    if bool(options.topics) == (options.pattern is not None):
+        print("ottla lake load: name topics or give --pattern, one of them", file=sys.stderr)
+        return 2
+    logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
+    stop = threading.Event()
+    _stop_on_signals(stop)
+    try:
+        loaded = _load(options, stop)
+    except (LakeRefused, ApiError, ClientError, OSError) as fault:
+        print(f"ottla lake load: {fault}", file=sys.stderr)
+        return 1
+    return _report(loaded)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ottla lake", description="Topics as a lake of Parquet files.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    load_verb = verbs.add_parser(
+        "load",
+        help="load topics into a directory of Parquet files, exactly once",
+        description="Load topics into DIR/topic=T/date=YYYY-MM-DD/hour=HH/T-PARTITION-FIRST-LAST.parquet, by the "
+        "records' own time in UTC. Go on where the last load ended. Once, unless --every or --continuous.",
+    )
+    load_verb.add_argument("topics", nargs="*", metavar="TOPIC")
+    load_verb.add_argument("--to", required=True, metavar="DIR", help="the lake; its state is in DIR/_ottla")
+    load_verb.add_argument("--pattern", metavar="REGEX", help="all topics whose whole name matches, instead of names")
+    load_verb.add_argument(
+        "-b", "--bootstrap-server", default="localhost:9092", metavar="HOST:PORT", help="default localhost:9092"
+    )
+    when = load_verb.add_mutually_exclusive_group()
+    when.add_argument("--every", metavar="TIME", type=_duration, help="again and again, e.g. 1m, until stopped")
+    when.add_argument("--continuous", action="store_true", help="again at once, until stopped")
+    load_verb.add_argument("--json", action="store_true", help="values are JSON objects: make columns of their fields")
+    load_verb.add_argument("--dead-letter", metavar="TOPIC", help="where records go that --json cannot read")
+    load_verb.add_argument("--target-size", type=_size, default="256m", metavar="SIZE", help="of files; default 256m")
+    load_verb.add_argument("--compression", choices=CODECS, default="zstd", help="of files; default zstd")
+    load_verb.add_argument("--accept-loss", action="store_true", help="go on where retention removed records unread")
+    load_verb.add_argument(
+        "--read-uncommitted", action="store_true", help="load records of open and aborted transactions too"
+    )
+    return parser
+
+
+def _duration(text: str) -> str:
+    try:
+        duration_ms(text)
+    except ValueError as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from fault
+    return text
+
+
+def _size(text: str) -> int:
+    try:
+        return size_bytes(text)
+    except ValueError as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from fault
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    """End after the round at work; Spark puts its own handler of SIGINT in place, which comes first there."""
+
+    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
+        print("stopping after this round", file=sys.stderr, flush=True)
+        stop.set()
+
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    signal.signal(signal.SIGINT, ask_to_stop)
+
+
+def _load(options: argparse.Namespace, stop: threading.Event) -> Loaded:
+    return load(
+        options.topics,
+        to=options.to,
+        pattern=options.pattern or "",
+        bootstrap=options.bootstrap_server,
+        every=options.every,
+        continuous=options.continuous,
+        json=options.json,
+        dead_letter=options.dead_letter,
+        target_size=options.target_size,
+        compression=options.compression,
+        accept_loss=options.accept_loss,
+        read_committed=not options.read_uncommitted,
+        stop=stop,
+    )
+
+
+def _report(loaded: Loaded) -> int:
+    """Print the audit; a count that does not add up is a failure."""
+    from ottla.spark.lake.audit import audit_lines
+
+    if not loaded.counts:
+        print("audit: nothing new")
+        return 0
+    print("\n".join(audit_lines(loaded.counts, loaded.committed)))
+    for partition, count in sorted(loaded.lost.items()):
+        print(f"lost to retention before it was loaded: {partition}: {count:,} offsets")
+    return 0 if loaded.adds_up else 1
