@@ -15,6 +15,7 @@ from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.handlers.metadata import Fragments
 from ottla.broker.metadata_follow import MetadataFollow
 from ottla.broker.partition import Partition
+from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
 from ottla.broker.waiting import Deadlines
@@ -79,6 +80,7 @@ class Node:
             session_timeout_ms=self.config.broker_session_timeout_ms,
         )
         self.follow.on_fatal = self._stop_for
+        self.producer_ids = ProducerIds(self.follow)
         self.groups = GroupCoordinator(self, entropy, self.config, self._offsets_partitions)
         self._rounds = Rounds(self)
         self._coordination = coordination

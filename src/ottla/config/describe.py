@@ -73,11 +73,11 @@ def _describe_set(
         if declared.name in overrides:
             synonyms.insert(0, DescribedSynonym(declared.name, overrides[declared.name], own))
         described = _described(declared, synonyms, read_only=False)
-        found.append(described._replace(value=_text_of(config, declared)))
+        found.append(described._replace(value=text_of(config, declared)))
     return found
 
 
-def _text_of(config: OptionSet, declared: Option) -> str | None:
+def text_of(config: OptionSet, declared: Option) -> str | None:
     return None if declared.sensitive else declared.text(config.value(declared.name))
 
 

@@ -1,0 +1,34 @@
+"""AlterConfigs (key 33): the options of a resource are those given, and no others. Deprecated, and still used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.broker.handlers.configuration import Edit, alter
+from ottla.cluster.commands import ConfigOperation
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    response = AlterConfigsResponse()
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        error: ApiError | None = ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        if times[kind, name] == 1:
+            edits = [Edit(one.name, ConfigOperation.SET.value, one.value) for one in resource.configs]
+            error = await alter(call, kind, name, edits, replace=True, validate_only=request.validate_only)
+        response.responses.append(
+            AlterConfigsResourceResponse(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+                resource_type=kind,
+                resource_name=name,
+            )
+        )
+    return response

@@ -1,0 +1,155 @@
+"""What AlterConfigs and IncrementalAlterConfigs have in common: which edits of which resource may be stored.
+
+alter_configs.py and incremental_alter_configs.py come here with a resource's edits. They are checked against
+`config/` on the state as it would be, then submitted, or only decided where the client asked to validate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.cluster.commands import ConfigEdit, ConfigOperation, EditConfigs
+from ottla.cluster.configs import edited
+from ottla.cluster.decide import decide
+from ottla.cluster.topics import name_error
+from ottla.config.describe import text_of
+from ottla.config.group import GroupConfig
+from ottla.config.known import broker_options
+from ottla.config.option import ConfigError, Kind, Option, Scope, nearest
+from ottla.config.resolve import Layers, topic_problems
+from ottla.config.topic import TopicConfig
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.broker.dispatch import Call
+
+
+class Edit:
+    """One edit as the request has it."""
+
+    __slots__ = ("name", "operation", "value")
+
+    def __init__(self, name: str, operation: int, value: str | None) -> None:
+        self.name = name
+        self.operation = operation
+        self.value = value
+
+
+async def alter(
+    call: Call, resource_type: int, name: str, edits: list[Edit], *, replace: bool, validate_only: bool
+) -> ApiError | None:
+    """Edit one resource; what is wrong, or None."""
+    checked = _checked(call, resource_type, name, edits)
+    if isinstance(checked, ApiError):
+        return checked
+    command = EditConfigs(resource_type, name, checked, replace=replace)
+    metadata = call.node.metadata
+    after = edited(dict(metadata.config(resource_type, name)), checked, replace=replace)
+    problem = _problem(call.node.layers, resource_type, name, after)
+    if problem is not None:
+        return problem
+    if validate_only:
+        decided = decide(command, metadata, call.node.follow.writer())
+        return decided if isinstance(decided, ApiError) else None
+    outcome = await call.node.follow.submit(command)
+    return outcome if isinstance(outcome, ApiError) else None
+
+
+def _checked(call: Call, resource_type: int, name: str, edits: list[Edit]) -> tuple[ConfigEdit, ...] | ApiError:
+    """The resource is there, and each edit by itself makes sense."""
+    options = _options(call, resource_type, name)
+    if isinstance(options, ApiError):
+        return options
+    if len({edit.name for edit in edits}) != len(edits):
+        return ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    checked = []
+    for edit in edits:
+        one = _checked_edit(call.node.layers, options, resource_type, edit)
+        if isinstance(one, ApiError):
+            return one
+        checked.append(one)
+    return tuple(checked)
+
+
+def _options(call: Call, resource_type: int, name: str) -> Mapping[str, Option] | ApiError:
+    """The options the resource may have; an error where there is no such resource."""
+    node = call.node
+    if resource_type == TOPIC_RESOURCE:
+        if (wrong := name_error(name)) is not None:
+            return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {wrong}")
+        if node.metadata.topic(name) is None:
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        return TopicConfig.BY_NAME
+    if resource_type == BROKER_RESOURCE:
+        if name != ALL_BROKERS and not (name.isdigit() and int(name) in node.metadata.brokers):
+            return ApiError(ErrorCode.INVALID_REQUEST, f"There is no broker {name}.")
+        return broker_options()
+    if resource_type == GROUP_RESOURCE:
+        if not name:
+            return ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        return GroupConfig.BY_NAME
+    return ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource_type}.")
+
+
+def _checked_edit(
+    layers: Layers, options: Mapping[str, Option], resource_type: int, edit: Edit
+) -> ConfigEdit | ApiError:
+    try:
+        operation = ConfigOperation(edit.operation)
+    except ValueError:
+        return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown configuration operation {edit.operation}.")
+    if operation is not ConfigOperation.DELETE and edit.value is None:
+        return ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {edit.name}")
+    declared = options.get(edit.name)
+    if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+        if declared is None or declared.kind is not Kind.LIST:
+            return ApiError(
+                ErrorCode.INVALID_CONFIG,
+                f"Can't {operation.name} to key {edit.name} because its type is not LIST.",
+            )
+        inherited = _inherited(layers, resource_type, declared)
+        return ConfigEdit(edit.name, operation, edit.value or "", inherited)
+    return ConfigEdit(edit.name, operation, edit.value or "")
+
+
+def _inherited(layers: Layers, resource_type: int, declared: Option) -> str:
+    """What a list holds where the resource says nothing of it."""
+    if resource_type == TOPIC_RESOURCE:
+        return text_of(layers.topic(), declared) or ""
+    if resource_type == BROKER_RESOURCE and (given := layers.given(declared.name)):
+        return given[0][1]
+    return declared.text(declared.default) or ""
+
+
+def _problem(layers: Layers, resource_type: int, name: str, after: dict[str, str]) -> ApiError | None:
+    """What is wrong with the resource as it would be."""
+    if resource_type == TOPIC_RESOURCE:
+        wrong = topic_problems(after, layers)
+        return None if wrong is None else ApiError(ErrorCode.INVALID_CONFIG, wrong)
+    options = GroupConfig.BY_NAME if resource_type == GROUP_RESOURCE else broker_options()
+    for key, text in after.items():
+        declared = options.get(key)
+        if declared is None:
+            kind = "group" if resource_type == GROUP_RESOURCE else "broker"
+            return ApiError(ErrorCode.INVALID_CONFIG, f"Unknown {kind} config name: {key}{nearest(key, options)}")
+        if resource_type == BROKER_RESOURCE and (refused := _not_dynamic(declared, name)) is not None:
+            return refused
+        try:
+            declared.parse(text)
+        except ConfigError as fault:
+            return ApiError(ErrorCode.INVALID_CONFIG, fault.problems[0])
+    return None
+
+
+def _not_dynamic(declared: Option, name: str) -> ApiError | None:
+    if declared.scope is Scope.READ_ONLY:
+        return ApiError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{declared.name}]")
+    if declared.scope is Scope.PER_BROKER and name == ALL_BROKERS:
+        return ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{declared.name}]",
+        )
+    return None

@@ -1,0 +1,50 @@
+"""CreatePartitions (key 37): more partitions for topics that exist."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.cluster.commands import CreatePartitions
+from ottla.cluster.decide import decide
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import BrokerId
+from ottla.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    times = Counter(topic.name for topic in request.topics)
+    response = CreatePartitionsResponse()
+    for topic in request.topics:
+        often = times.pop(topic.name, 0)
+        if not often:
+            continue
+        result = CreatePartitionsTopicResult(name=topic.name)
+        error: ApiError | None = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+        if often == 1:
+            error = await _create(call, topic, request)
+        if error is not None:
+            result.error_code = error.code
+            result.error_message = error.message
+        response.results.append(result)
+    return response
+
+
+async def _create(call: Call, topic: CreatePartitionsTopic, request: CreatePartitionsRequest) -> ApiError | None:
+    assignment = None
+    if topic.assignments is not None:
+        assignment = tuple(tuple(BrokerId(one) for one in given.broker_ids) for given in topic.assignments)
+    command = CreatePartitions(topic.name, topic.count, assignment)
+    if request.validate_only:
+        decided = decide(command, call.node.metadata, call.node.follow.writer())
+        return decided if isinstance(decided, ApiError) else None
+    outcome = await call.node.follow.submit(command, max(1, request.timeout_ms))
+    return outcome if isinstance(outcome, ApiError) else None

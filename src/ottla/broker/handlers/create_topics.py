@@ -1,0 +1,145 @@
+"""CreateTopics (key 19): new topics, each decided by itself; from version 5 on told with their configuration."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.cluster.commands import Assignment, CreateTopic
+from ottla.cluster.decide import decide
+from ottla.cluster.topics import name_error
+from ottla.config.describe import describe_topic
+from ottla.config.resolve import topic_problems
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import BrokerId, TopicId
+from ottla.kernel.story import Slot
+from ottla.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.metadata.entries import Body, PartitionsCreated
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+    from ottla.broker.metadata_follow import Outcome
+
+
+class _Asked(NamedTuple):
+    """A topic on its way: its command and the slot of its outcome."""
+
+    command: CreateTopic
+    outcome: Slot[Outcome]
+
+
+async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """All are submitted before the first is waited for, so that they share appends."""
+    times = Counter(topic.name for topic in request.topics)
+    results: list[CreatableTopicResult | _Asked] = []
+    for topic in request.topics:
+        if times[topic.name] > 1:
+            if times.pop(topic.name) > 1:
+                results.append(_refused(topic.name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+            continue
+        command = _command(call, topic)
+        if isinstance(command, ApiError):
+            results.append(_refused(topic.name, command))
+        elif request.validate_only:
+            decided = decide(command, call.node.metadata, call.node.follow.writer())
+            results.append(_result(call, command, decided))
+        else:
+            results.append(_Asked(command, call.node.follow.submit(command, max(1, request.timeout_ms))))
+    response = CreateTopicsResponse()
+    for result in results:
+        if isinstance(result, _Asked):
+            outcome = await result.outcome
+            decided = outcome if isinstance(outcome, ApiError) else list(outcome.entries)
+            response.topics.append(_result(call, result.command, decided))
+        else:
+            response.topics.append(result)
+    return response
+
+
+def _command(call: Call, topic: CreatableTopic) -> CreateTopic | ApiError:
+    """What the client wants, with the broker's defaults for what it left open."""
+    wrong = name_error(topic.name)
+    if wrong is not None:
+        return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {wrong}")
+    configs: dict[str, str] = {}
+    for config in topic.configs:
+        if config.value is None:
+            return ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {config.name}")
+        configs[config.name] = config.value
+    if (problem := topic_problems(configs, call.node.layers)) is not None:
+        return ApiError(ErrorCode.INVALID_CONFIG, problem)
+    topic_id = TopicId(call.node.entropy.bytes(16))
+    if topic.assignments:
+        assignment = _assignment(topic.assignments)
+        if isinstance(assignment, ApiError):
+            return assignment
+        return CreateTopic(
+            topic.name,
+            topic_id,
+            partitions=topic.num_partitions,
+            replication_factor=topic.replication_factor,
+            assignment=assignment,
+            configs=tuple(configs.items()),
+        )
+    broker = call.node.config
+    return CreateTopic(
+        topic.name,
+        topic_id,
+        partitions=broker.num_partitions if topic.num_partitions == -1 else topic.num_partitions,
+        replication_factor=(
+            broker.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+        ),
+        configs=tuple(configs.items()),
+    )
+
+
+def _assignment(given: list[CreatableReplicaAssignment]) -> Assignment | ApiError:
+    by_index: dict[int, tuple[BrokerId, ...]] = {}
+    for one in given:
+        if one.partition_index in by_index:
+            return ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {one.partition_index}",
+            )
+        by_index[one.partition_index] = tuple(BrokerId(broker_id) for broker_id in one.broker_ids)
+    if sorted(by_index) != list(range(len(by_index))):
+        return ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return tuple(by_index[index] for index in range(len(by_index)))
+
+
+def _result(call: Call, command: CreateTopic, decided: list[Body] | ApiError) -> CreatableTopicResult:
+    if isinstance(decided, ApiError):
+        return _refused(command.name, decided)
+    partitions = [one for body in decided if isinstance(body, PartitionsCreated) for one in body.partitions]
+    described = describe_topic(dict(command.configs), call.node.layers) if call.api_version >= 5 else []
+    return CreatableTopicResult(
+        name=command.name,
+        topic_id=command.topic_id,
+        error_message=None,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas) if partitions else -1,
+        configs=[
+            CreatableTopicConfigs(
+                name=one.name,
+                value=one.value,
+                read_only=one.read_only,
+                config_source=one.source,
+                is_sensitive=one.sensitive,
+            )
+            for one in described
+        ],
+    )
+
+
+def _refused(name: str, error: ApiError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message, configs=[])

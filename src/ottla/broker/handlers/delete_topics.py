@@ -1,0 +1,81 @@
+"""DeleteTopics (key 20): topics go by name, or from version 6 on by id."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.cluster.commands import DeleteTopic
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.kernel.story import Slot
+from ottla.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ottla.metadata.state import Metadata, Topic
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+    from ottla.broker.metadata_follow import Outcome
+
+
+class _Asked(NamedTuple):
+    result: DeletableTopicResult
+    outcome: Slot[Outcome] | None
+
+
+async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    states = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    times = Counter((state.name, state.topic_id) for state in states)
+    asked: list[_Asked] = []
+    for state in states:
+        often = times.pop((state.name, state.topic_id), 0)
+        if often:
+            asked.append(_ask(call, state, request.timeout_ms, repeated=often > 1))
+    response = DeleteTopicsResponse()
+    for result, slot in asked:
+        if slot is not None:
+            outcome = await slot
+            if isinstance(outcome, ApiError):
+                _refuse(result, outcome)
+        response.responses.append(result)
+    return response
+
+
+def _ask(call: Call, state: DeleteTopicState, timeout_ms: int, *, repeated: bool) -> _Asked:
+    result = DeletableTopicResult(name=state.name, topic_id=state.topic_id, error_message=None)
+    topic = _find(call.node.metadata, state)
+    if repeated:
+        topic = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    elif not call.node.config.delete_topic_enable:
+        code = ErrorCode.TOPIC_DELETION_DISABLED if call.api_version >= 3 else ErrorCode.INVALID_REQUEST
+        topic = ApiError(code, "Topic deletion is disabled.")
+    if isinstance(topic, ApiError):
+        _refuse(result, topic)
+        return _Asked(result, None)
+    result.name = topic.name
+    result.topic_id = topic.topic_id
+    return _Asked(result, call.node.follow.submit(DeleteTopic(topic.name, topic.topic_id), max(1, timeout_ms)))
+
+
+def _find(metadata: Metadata, state: DeleteTopicState) -> Topic | ApiError:
+    by_id = state.topic_id != NO_TOPIC_ID
+    if state.name is not None and by_id:
+        return ApiError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if state.name is not None:
+        return metadata.topic(state.name) or ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
+    if by_id:
+        return metadata.topic_by_id(state.topic_id) or ApiError(
+            ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+        )
+    return ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+
+
+def _refuse(result: DeletableTopicResult, error: ApiError) -> None:
+    result.error_code = error.code
+    result.error_message = error.message

@@ -1,0 +1,54 @@
+"""DescribeCluster (key 60): the cluster's id, its brokers, and who takes a controller's requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_BROKERS, _CONTROLLERS = 1, 2
+CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+"""Create, Alter, Describe, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite: nothing is forbidden yet."""
+
+
+async def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    node = call.node
+    response = DescribeClusterResponse(endpoint_type=request.endpoint_type)
+    if request.endpoint_type != _BROKERS:
+        known = request.endpoint_type == _CONTROLLERS
+        response.error_code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        response.error_message = (
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+            if known
+            else f"Unsupported endpoint type {request.endpoint_type}"
+        )
+        return response
+    response.cluster_id = node.metadata.cluster_id
+    response.controller_id = node.controller_for_clients()
+    response.brokers = [
+        DescribeClusterBroker(broker_id=broker_id, host=host, port=port, rack=rack)
+        for broker_id, host, port, rack in node.endpoints(call.connection)
+    ]
+    if request.include_fenced_brokers:
+        response.brokers += _fenced(call)
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _fenced(call: Call) -> list[DescribeClusterBroker]:
+    found = []
+    for broker_id in sorted(call.node.metadata.brokers):
+        broker = call.node.metadata.brokers[broker_id]
+        listener = broker.listener(call.connection.listener)
+        if broker.fenced and listener is not None:
+            found.append(
+                DescribeClusterBroker(
+                    broker_id=broker_id, host=listener.host, port=listener.port, rack=broker.rack, is_fenced=True
+                )
+            )
+    return found

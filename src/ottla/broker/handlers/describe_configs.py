@@ -1,0 +1,80 @@
+"""DescribeConfigs (key 32): every option of a topic, broker or group, with its source and its synonyms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.cluster.topics import name_error
+from ottla.config.describe import Described, describe_broker, describe_broker_defaults, describe_group, describe_topic
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from ottla.metadata.state import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    response = DescribeConfigsResponse()
+    for resource in request.resources:
+        described = _describe(call, resource)
+        result = DescribeConfigsResult(
+            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        if isinstance(described, ApiError):
+            result.error_code = described.code
+            result.error_message = described.message
+        else:
+            result.configs = [_result(one, request) for one in described]
+        response.results.append(result)
+    return response
+
+
+def _describe(call: Call, resource: DescribeConfigsResource) -> list[Described] | ApiError:
+    node = call.node
+    name = resource.resource_name
+    keys = resource.configuration_keys
+    if resource.resource_type == TOPIC_RESOURCE:
+        if (wrong := name_error(name)) is not None:
+            return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {wrong}")
+        topic = node.metadata.topic(name)
+        if topic is None:
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return describe_topic(topic.configs, node.layers, keys)
+    if resource.resource_type == BROKER_RESOURCE:
+        if name == "":
+            return describe_broker_defaults(node.layers, keys)
+        if not name.lstrip("-").isdigit():
+            return ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+        if int(name) != node.broker:
+            return ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {node.broker} or empty string, but received {name}",
+            )
+        return describe_broker(node.layers, keys)
+    if resource.resource_type == GROUP_RESOURCE:
+        if not name:
+            return ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe_group(node.metadata.config(GROUP_RESOURCE, name), node.layers, keys)
+    return ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def _result(one: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = one.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=one.name,
+        value=one.value,
+        read_only=one.read_only,
+        config_source=one.source,
+        is_sensitive=one.sensitive,
+        synonyms=[DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in synonyms],
+        config_type=one.kind,
+        documentation=one.doc if request.include_documentation else None,
+    )

@@ -1,0 +1,77 @@
+"""DescribeTopicPartitions (key 75): topics with all that is agreed on about their partitions, a page at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.cluster.topics import INTERNAL_TOPICS
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from ottla.metadata.state import Metadata, PartitionState
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+"""Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs: nothing is forbidden yet."""
+
+
+async def handle(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """Topics in the order of their names, from the cursor on; the next cursor says where the page ended."""
+    metadata = call.node.metadata
+    cursor = request.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "DescribeTopicPartitionsRequest cursor partition must be valid.")
+    names = sorted({topic.name for topic in request.topics})
+    if not names:
+        names = [topic.name for topic in metadata.visible_topics()]
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+    room = max(1, min(request.response_partition_limit, call.node.config.max_request_partition_size_limit))
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        if room == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=first)
+            break
+        described = _describe(metadata, name, first, room)
+        response.topics.append(described)
+        room -= len(described.partitions)
+        topic = metadata.topic(name)
+        reached = first + len(described.partitions)
+        if topic is not None and reached < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=reached)
+            break
+    return response
+
+
+def _describe(metadata: Metadata, name: str, first: int, room: int) -> DescribeTopicPartitionsResponseTopic:
+    described = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
+    topic = metadata.topic(name)
+    if topic is None:
+        described.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return described
+    described.topic_id = topic.topic_id
+    described.is_internal = name in INTERNAL_TOPICS
+    described.partitions = [_partition(metadata, one) for one in topic.partitions[first : first + room]]
+    return described
+
+
+def _partition(metadata: Metadata, partition: PartitionState) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE if partition.has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition.partition,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.in_sync),
+        eligible_leader_replicas=list(partition.eligible),
+        last_known_elr=list(partition.last_known),
+        offline_replicas=[broker_id for broker_id in partition.replicas if not metadata.is_live(broker_id)],
+    )

@@ -1,0 +1,49 @@
+"""ElectLeaders (key 43): the preferred leaders back, or, for partitions without one, any leader at a price."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.cluster.commands import ElectLeader
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_PREFERRED, _UNCLEAN = 0, 1
+
+
+async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Asked for all partitions, it names only those where something was to be done, as Apache Kafka does."""
+    response = ElectLeadersResponse()
+    if request.election_type not in (_PREFERRED, _UNCLEAN):
+        response.error_code = ErrorCode.INVALID_REQUEST
+        return response
+    everything = request.topic_partitions is None
+    wanted = (
+        [(topic.name, list(range(len(topic.partitions)))) for topic in call.node.metadata.visible_topics()]
+        if request.topic_partitions is None
+        else [(asked.topic, asked.partitions) for asked in request.topic_partitions]
+    )
+    for name, partitions in wanted:
+        result = ReplicaElectionResult(topic=name)
+        for partition in partitions:
+            outcome = await call.node.follow.submit(
+                ElectLeader(name, partition, unclean=request.election_type == _UNCLEAN), max(1, request.timeout_ms)
+            )
+            said = PartitionResult(partition_id=partition, error_message=None)
+            if isinstance(outcome, ApiError):
+                if everything and outcome.code == ErrorCode.ELECTION_NOT_NEEDED:
+                    continue
+                said.error_code = outcome.code
+                said.error_message = outcome.message
+            result.partition_result.append(said)
+        if result.partition_result or not everything:
+            response.replica_election_results.append(result)
+    return response

@@ -1,0 +1,42 @@
+"""ListConfigResources (key 74): the names of what may have options; version 0 asks for client metrics alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from ottla.metadata.state import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Metadata
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_BROKER_LOGGER, _CLIENT_METRICS = 8, 16
+_ALL = (TOPIC_RESOURCE, BROKER_RESOURCE, _BROKER_LOGGER, _CLIENT_METRICS, GROUP_RESOURCE)
+
+
+async def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """There are no client metrics here, so version 0 lists nothing."""
+    wanted = request.resource_types or list(_ALL)
+    if call.api_version == 0:
+        wanted = [_CLIENT_METRICS]
+    response = ListConfigResourcesResponse()
+    if any(kind not in _ALL for kind in wanted):
+        response.error_code = ErrorCode.UNSUPPORTED_VERSION
+        return response
+    for kind in sorted(set(wanted)):
+        for name in _names(call.node.metadata, kind):
+            response.config_resources.append(ConfigResource(resource_name=name, resource_type=kind))
+    return response
+
+
+def _names(metadata: Metadata, kind: int) -> list[str]:
+    if kind == TOPIC_RESOURCE:
+        return [topic.name for topic in metadata.visible_topics()]
+    if kind in (BROKER_RESOURCE, _BROKER_LOGGER):
+        return [str(broker.broker_id) for broker in metadata.live_brokers()]
+    return sorted(name for resource_type, name in metadata.configs if resource_type == kind)
