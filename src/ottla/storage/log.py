@@ -16,13 +16,13 @@ from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Buffer, Disk, FileSlice, SyncWork
 from ottla.records.batch import Batch
-from ottla.records.checksum import crc32c
 from ottla.records.control import EndOfTransaction, read_marker
 from ottla.storage import lookup, reading, recovery, rolling, run, shrink
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.producers import Producers
-from ottla.storage.scan import CONTROL, HEADER_BYTES, LOG_APPEND_TIME, OVERHEAD_BYTES, TRANSACTIONAL
+from ottla.storage.scan import CONTROL, OVERHEAD_BYTES, TRANSACTIONAL
 from ottla.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from ottla.storage.stamp import stamped_parts
 from ottla.storage.syncing import Syncing
 from ottla.storage.values import (
     ActiveProducer,
@@ -36,8 +36,10 @@ from ottla.storage.values import (
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _PLACE = struct.Struct(">qii")
-_STAMP = struct.Struct(">hiqqqhii")
-_CRC = struct.Struct(">I")
+
+
+def _nothing_to_do() -> None:
+    """A log outside a log directory has no checkpoint."""
 
 
 class Log:
@@ -48,6 +50,7 @@ class Log:
         "_marker",
         "active",
         "bases",
+        "before_cut",
         "config",
         "damaged_at",
         "directory",
@@ -116,6 +119,8 @@ class Log:
         """Segments taken out of the log; their files go by `purge`."""
         self.pause = shrink.RetentionPause()
         self.on_synced = on_synced
+        self.before_cut: Callable[[], None] = _nothing_to_do
+        """Lowers the recovery point in the checkpoint before a truncation: else a crash would look like damage."""
         self.syncing = Syncing()
         self._marker: EndOfTransaction | None = None
         self._take_config(config)
@@ -211,7 +216,7 @@ class Log:
         parts: tuple[Buffer, ...]
         if self._append_time:
             max_timestamp = wall_ms
-            parts = self._stamped(batch, base_offset, leader_epoch, wall_ms)
+            parts = stamped_parts(batch, base_offset, leader_epoch, wall_ms)
         else:
             parts = (_PLACE.pack(base_offset, size - OVERHEAD_BYTES, leader_epoch), batch.view[16:])
         active = self.active
@@ -291,23 +296,6 @@ class Log:
             timestamp,
             bool(attributes & TRANSACTIONAL),
         )
-
-    def _stamped(self, batch: Batch, base_offset: int, leader_epoch: int, wall_ms: int) -> tuple[Buffer, ...]:
-        """LogAppendTime: another largest timestamp, the bit that says so, and the CRC over both."""
-        payload = batch.view[HEADER_BYTES:]
-        tail = _STAMP.pack(
-            batch.attributes | LOG_APPEND_TIME,
-            batch.last_offset_delta,
-            batch.base_timestamp,
-            wall_ms,
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.base_sequence,
-            batch.records_count,
-        )
-        crc = _CRC.pack(crc32c(payload, crc32c(tail)))
-        place = _PLACE.pack(base_offset, batch.size - OVERHEAD_BYTES, leader_epoch)
-        return place + batch.view[16:17] + crc + tail, payload
 
     # -- reading ---
 
@@ -400,7 +388,7 @@ class Log:
         self.syncing.end(self, work, error)
 
     def flush_due(self, wall_ms: int) -> bool:
-        """Whether flush.messages or flush.ms ask for a sync now (with write.caching=true nothing else does)."""
+        """Whether a roll, flush.messages or flush.ms ask for a sync now (with write.caching=true nothing else does)."""
         return self.syncing.flush_due(self, wall_ms)
 
     def sync_now(self) -> None:

@@ -24,10 +24,6 @@ from ottla.storage.values import Recovered
 if TYPE_CHECKING:
     from ottla.storage.log import Log
 
-REPLAY_WORTH_A_SNAPSHOT = 10_000
-"""Batches replayed at an opening from which on a snapshot is written, so that the next need not do it again."""
-
-
 class _Cost:
     def __init__(self) -> None:
         self.scanned_bytes = self.truncated_bytes = self.rebuilt_indexes = self.replayed_batches = 0
@@ -63,7 +59,11 @@ def recover(log: Log, *, clean: bool, recovery_point: int, log_start_offset: int
         log.epochs.replace(_epochs_in(log))
     log.epochs.cut_end(log.end_offset)
     log.high_watermark = log.log_start_offset
-    load_producers(log, at_most=min(log.end_offset, recovery_point), cost=cost)
+    at_most = min(log.end_offset, recovery_point)
+    for offset in snapshot_offsets(log.disk, log.directory):
+        if offset > at_most:  # of a tail that was lost, or that was cut before another came in its place
+            log.disk.remove(snapshot_path(log.directory, offset))
+    load_producers(log, at_most=at_most, cost=cost)
     _settle(log, cost, clean=clean)
 
 
@@ -91,7 +91,7 @@ def _settle(log: Log, cost: _Cost, *, clean: bool) -> None:
                 segment.seal()
     log.synced_offset = log.recovery_point = log.end_offset
     log.syncing.opened(log, synced_to=log.end_offset)
-    if cost.replayed_batches >= REPLAY_WORTH_A_SNAPSHOT and log.damaged_at is None:
+    if cost.replayed_batches and log.damaged_at is None:  # retention counts on a snapshot below the recovery point
         file = write_snapshot(log.disk, log.directory, log.end_offset, log.producers)
         file.sync()
         file.release()
@@ -249,9 +249,6 @@ def _epochs_in(log: Log) -> list[tuple[int, int]]:
 
 def load_producers(log: Log, *, at_most: int, cost: _Cost | None = None) -> None:
     """Producer state as of the log's end: the newest snapshot not above `at_most`, then the batches behind it."""
-    for offset in snapshot_offsets(log.disk, log.directory):
-        if offset > log.end_offset:
-            log.disk.remove(snapshot_path(log.directory, offset))
     loaded = load_newest(log.disk, log.directory, at_most)
     log.producers.clear()
     start = log.bases[0]

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.kernel.errors import ErrorCode
-from ottla.storage import recovery, rolling
+from ottla.storage import reading, recovery, rolling
 from ottla.storage.segment import DELETED, SUFFIXES, Segment
 from ottla.storage.snapshot import snapshot_offsets, snapshot_path
 
@@ -64,19 +64,33 @@ def apply_retention(log: Log, wall_ms: int, mono_ms: int) -> int:
             count = max(count, _too_old(log, wall_ms - log.config.retention_ms))
         if log.config.retention_bytes >= 0:
             count = max(count, _too_much(log, log.config.retention_bytes))
+    if count == len(log.segments):
+        _roll_expired(log, wall_ms)
+    count = min(count, _recoverable(log))
     if count == 0:
         return 0
-    if count == len(log.segments):
-        try:
-            rolling.roll(log, log.end_offset, wall_ms)
-        except OSError as fault:
-            log.refuse(fault)
-            return 0
     gone = log.segments[:count]
     log.set_segments(log.segments[count:])
     _raise_start(log, max(log.log_start_offset, log.bases[0]))
     log.doomed += [Doomed(segment, wall_ms, renamed=False) for segment in gone]
     return count
+
+
+def _recoverable(log: Log) -> int:
+    """Sealed segments below the recovery point: producer state from above them is on disk, none is lost with them."""
+    count = 0
+    while count + 1 < len(log.segments) and log.bases[count + 1] <= log.recovery_point:
+        count += 1
+    return count
+
+
+def _roll_expired(log: Log, wall_ms: int) -> None:
+    """All that the last segment holds may go: seal it, so that the next round finds it synced and takes it out."""
+    if log.active.size:
+        try:
+            rolling.roll(log, log.end_offset, wall_ms)
+        except OSError as fault:
+            log.refuse(fault)
 
 
 def _below_start(log: Log) -> int:
@@ -155,6 +169,8 @@ def truncate_to(log: Log, offset: int) -> None:
         truncate_fully_to(log, offset, wall_ms=log.active.created_ms)
         return
     try:
+        found = reading.locate(log, offset)
+        _lower_recovery_point(log, offset if found is None else min(offset, found[1].base_offset))
         keep = bisect_left(log.bases, offset)
         gone, kept = log.segments[keep:], log.segments[:keep]
         for segment in reversed(gone):
@@ -170,6 +186,11 @@ def truncate_to(log: Log, offset: int) -> None:
         raise
 
 
+def _lower_recovery_point(log: Log, offset: int) -> None:
+    log.recovery_point = min(log.recovery_point, offset)
+    log.before_cut()
+
+
 def _after_cut(log: Log, end_offset: int) -> None:
     for snapshot in snapshot_offsets(log.disk, log.directory):
         if snapshot > end_offset:
@@ -182,6 +203,7 @@ def _after_cut(log: Log, end_offset: int) -> None:
 
 def truncate_fully_to(log: Log, offset: int, wall_ms: int) -> None:
     try:
+        _lower_recovery_point(log, 0)
         for segment in reversed(log.segments):
             remove_files(log, [segment])
         log.disk.sync_directory(log.directory)

@@ -145,6 +145,8 @@ class Syncing:
     # -- the rest ---
 
     def flush_due(self, log: Log, wall_ms: int) -> bool:
+        if self._dirty:
+            return True  # a sealed segment
         if self.held_to >= log.end_offset:
             self._flushed_ms = -1
             return False

@@ -1,0 +1,134 @@
+"""What the storage tests share: batches, logs on any disk, and reading a log back."""
+
+from __future__ import annotations
+
+from ottla.config.topic import TopicConfig
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.seams import Disk
+from ottla.records.batch import Batch
+from ottla.records.builder import build_batch
+from ottla.records.reader import Record, read_run
+from ottla.sim.disk import SimDisk
+from ottla.storage.directory import LogDirectory
+from ottla.storage.log import Log
+from ottla.storage.values import Appended, LogRead, Origin
+
+TOPIC_ID = bytes(range(16))
+DAY_MS = 86_400_000
+T0 = 1_700_000_000_000
+PLACE = "/data/t-0"
+
+
+def config(**values: object) -> TopicConfig:
+    return TopicConfig(**values)
+
+
+def a_batch(
+    *values: bytes,
+    timestamp: int = T0,
+    key: bytes | None = None,
+    producer_id: int = -1,
+    epoch: int = 0,
+    sequence: int = -1,
+    transactional: bool = False,
+) -> Batch:
+    """One batch with a record per value, as a producer sends it."""
+    records = [Record(at, timestamp, key, value) for at, value in enumerate(values or (b"value",))]
+    return Batch(
+        build_batch(
+            records,
+            producer_id=producer_id,
+            producer_epoch=epoch if producer_id >= 0 else -1,
+            base_sequence=sequence,
+            is_transactional=transactional,
+        )
+    )
+
+
+def settings(options: TopicConfig, synced: list[int] | None = None) -> dict[str, object]:
+    heard = synced if synced is not None else []
+    return {
+        "topic": "t",
+        "partition": 0,
+        "topic_id": TOPIC_ID,
+        "config": options,
+        "wall_ms": T0,
+        "producer_expiration_ms": DAY_MS,
+        "on_synced": heard.append,
+    }
+
+
+def a_log(disk: Disk | None = None, synced: list[int] | None = None, directory: str = PLACE, **options: object) -> Log:
+    return Log.create(disk or SimDisk(), directory, **settings(config(**options), synced))  # type: ignore[arg-type]
+
+
+def reopened(
+    log: Log, *, clean: bool = False, recovery_point: int = 0, log_start_offset: int = 0, disk: Disk | None = None
+) -> Log:
+    return Log.open(
+        disk or log.disk,
+        log.directory,
+        clean=clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        **settings(log.config),  # type: ignore[arg-type]
+    )
+
+
+def put(
+    log: Log, batch: Batch, *, leader_epoch: int = 0, wall_ms: int = T0, origin: Origin = Origin.CLIENT
+) -> Appended:
+    """Append what must be appended."""
+    appended = log.append(batch, leader_epoch=leader_epoch, wall_ms=wall_ms, origin=origin)
+    assert isinstance(appended, Appended), appended
+    return appended
+
+
+def read_at(log: Log, offset: int, max_bytes: int = 1 << 20, *, limit: int | None = None, **how: bool) -> LogRead:
+    found = log.read(offset, max_bytes, limit_offset=log.end_offset if limit is None else limit, **how)
+    assert not isinstance(found, ErrorCode), found
+    return found
+
+
+def records_of(
+    log: Log, start: int | None = None, *, limit: int | None = None, max_bytes: int = 1 << 20
+) -> list[Record]:
+    """All records up to the limit, read as a consumer does."""
+    records: list[Record] = []
+    offset = log.log_start_offset if start is None else start
+    end = log.end_offset if limit is None else limit
+    while offset < end:
+        found = read_at(log, offset, max_bytes, limit=end)
+        if not found.slices:
+            break
+        got = [record for record in read_run(found.data()) if record.offset >= offset]
+        if not got:
+            break
+        records += got
+        offset = got[-1].offset + 1
+    return records
+
+
+def values_of(log: Log, **how: int) -> list[bytes | None]:
+    return [record.value for record in records_of(log, **how)]
+
+
+def sync(log: Log) -> None:
+    """One whole sync as the syncer does it."""
+    work = log.begin_sync()
+    if work is None:
+        return
+    try:
+        for file in work.files:
+            file.sync()
+        for directory in work.directories:
+            log.disk.sync_directory(directory)
+    except OSError as fault:
+        log.end_sync(work, fault)
+        raise
+    log.end_sync(work, None)
+
+
+def a_directory(disk: Disk, **how: object) -> LogDirectory:
+    values: dict[str, object] = {"cluster_id": "cluster", "node_id": 1, "new_directory_id": "A" * 22}
+    return LogDirectory.open(disk, "/data", **(values | how))  # type: ignore[arg-type]
