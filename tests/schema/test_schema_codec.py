@@ -200,6 +200,29 @@ def test_what_a_version_cannot_carry_is_refused_and_leaves_the_buffer_as_it_was(
     assert out == b"before"
 
 
+@message(versions=(0, 1), flexible_since=1)
+class Nullables:
+    text: str | None = field(String, nullable_since=0)
+    body: bytes | None = field(Bytes, nullable_since=0)
+    words: list[str] | None = field(Array(String), nullable_since=0)
+    place: Counts | None = field(Counts, nullable_since=0)
+
+
+@pytest.mark.parametrize("position", [0, 2, 6, 10])
+def test_only_minus_one_stands_for_null(position: int) -> None:
+    nulls = bytearray(b"\xff" * 11)
+    assert decode(Nullables, 0, nulls) == Nullables(text=None, body=None, words=None, place=None)
+    nulls[{0: 1, 2: 5, 6: 9, 10: 10}[position]] = 0xFE
+    with pytest.raises(MalformedMessage, match="negative length"):
+        decode(Nullables, 0, nulls)
+
+
+def test_a_count_of_elements_of_one_byte_is_bounded_too() -> None:
+    assert decode(Nullables, 1, b"\0\0\3\1\1\xff\0").words == ["", ""]
+    with pytest.raises(MalformedMessage, match="more elements than the rest can hold"):
+        decode(Nullables, 1, b"\0\0\6\1\1\xff\0")
+
+
 def test_null_is_refused_in_versions_before_it_was_allowed() -> None:
     assert decode(Everything, 1, encode(Everything(), 1)).note is None
     with pytest.raises(MalformedMessage):
