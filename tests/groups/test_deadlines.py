@@ -1,0 +1,75 @@
+from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+
+A = DeadlineKey(DeadlineKind.SESSION, "g", "a")
+B = DeadlineKey(DeadlineKind.SESSION, "g", "b")
+
+
+def taken(deadlines: Deadlines, now_ms: int) -> list[DeadlineKey]:
+    keys = []
+    while (key := deadlines.take(now_ms)) is not None:
+        keys.append(key)
+    return keys
+
+
+def test_deadlines_come_due_in_order_of_time_and_only_once():
+    deadlines = Deadlines()
+    deadlines.set(A, 20)
+    deadlines.set(B, 10)
+    assert deadlines.next_ms() == 10
+    assert taken(deadlines, 9) == []
+    assert taken(deadlines, 20) == [B, A]
+    assert taken(deadlines, 1000) == []
+    assert deadlines.next_ms() is None
+
+
+def test_a_deadline_moved_later_does_not_come_due_at_its_old_time():
+    deadlines = Deadlines()
+    deadlines.set(A, 10)
+    deadlines.set(A, 30)
+    assert taken(deadlines, 29) == []
+    assert deadlines.next_ms() == 30
+    assert taken(deadlines, 30) == [A]
+
+
+def test_a_deadline_moved_earlier_comes_due_at_its_new_time():
+    deadlines = Deadlines()
+    deadlines.set(A, 30)
+    deadlines.set(A, 10)
+    assert taken(deadlines, 10) == [A]
+    assert taken(deadlines, 30) == []
+
+
+def test_a_deadline_moved_back_and_forth_comes_due_once():
+    deadlines = Deadlines()
+    for at_ms in (10, 30, 10, 30, 20):
+        deadlines.set(A, at_ms)
+    assert taken(deadlines, 19) == []
+    assert taken(deadlines, 100) == [A]
+
+
+def test_a_cancelled_deadline_never_comes_due_and_may_be_set_again():
+    deadlines = Deadlines()
+    deadlines.set(A, 10)
+    deadlines.cancel(A)
+    assert deadlines.next_ms() is None
+    deadlines.set(A, 5)
+    assert taken(deadlines, 10) == [A]
+
+
+def test_heartbeats_do_not_make_the_heap_grow():
+    deadlines = Deadlines()
+    for now_ms in range(10_000):
+        deadlines.set(A, now_ms + 100)
+    assert len(deadlines._heap) == 1
+    assert taken(deadlines, 10_098) == []
+    assert taken(deadlines, 10_099) == [A]
+
+
+def test_postponing_moves_what_is_set_and_not_what_is_set_afterwards():
+    deadlines = Deadlines()
+    deadlines.set(A, 10)
+    deadlines.postpone(50)
+    deadlines.set(B, 40)
+    assert deadlines.at(A) == 60
+    assert taken(deadlines, 59) == [B]
+    assert taken(deadlines, 60) == [A]
