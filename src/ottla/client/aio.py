@@ -1,6 +1,7 @@
 """The asyncio face: connections and the driver under the client's stories, and `Cluster`.
 
-`Producer` and `Consumer` are in `aio_clients`; administration: `await cluster.run(admin.create_topics(cluster.plan, ...))`.
+`Producer` and `Consumer` are in `aio_clients`.
+Administration goes by stories: `await cluster.run(admin.create_topics(cluster.plan, topics))`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from ottla.messages.offset_delete import (
 async def list_groups(
     plan: ClusterPlan, *, states: Collection[str] = (), types: Collection[str] = ()
 ) -> list[ListedGroup]:
-    """All groups of the cluster: every broker is asked for those that it coordinates. Sorted by id."""
+    """All groups of the cluster: every broker is asked for those that it coordinates."""
     await plan.refresh()
     least = 5 if types else 4 if states else 0
 
@@ -46,7 +46,7 @@ async def list_groups(
         if answer.error_code and answer.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
             raise refused(answer.error_code, "listing groups")
         found.update((group.group_id, group) for group in answer.groups)
-    return [found[group_id] for group_id in sorted(found)]
+    return list(found.values())
 
 
 async def describe_groups(plan: ClusterPlan, groups: Collection[str]) -> dict[str, DescribedGroup | ApiError]:

@@ -6,13 +6,13 @@ connection, before the first request. Both are None for PLAINTEXT.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import socket
+    import ssl
 
     from ottla.client.aio import AsyncConnection
     from ottla.client.blocking import Connection
