@@ -23,7 +23,7 @@ SETTINGS = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    "spark.log.level": "WARN",
+    "spark.log.level": "ERROR",
 }
 
 
@@ -37,6 +37,7 @@ def session(application: str = "ottla", master: str | None = None, **settings: s
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     given = {name.replace("__", "."): value for name, value in settings.items()}
     chosen = master or os.environ.get("SPARK_MASTER") or f"local[{os.cpu_count() or 2}]"
     builder = SparkSession.builder.appName(application).master(chosen)
