@@ -62,7 +62,9 @@ class ApacheKafka:
     Use as a context manager, or call `start` and `stop`. `settings` are lines of server.properties.
     """
 
-    def __init__(self, settings: dict[str, str] | None = None, *, heap: str = "512m", folder: Path | None = None) -> None:
+    def __init__(
+        self, settings: dict[str, str] | None = None, *, heap: str = "512m", folder: Path | None = None
+    ) -> None:
         self.folder = folder or Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         self.port = free_port()
         self.heap = heap
@@ -149,7 +151,15 @@ class ApacheKafka:
 
     def _format(self, properties: Path) -> None:
         done = subprocess.run(
-            [*self._java("128m"), "kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", properties],
+            [
+                *self._java("128m"),
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                "MkU3OEVBNTcwNTJENDM2Qg",
+                "-c",
+                properties,
+            ],
             capture_output=True,
             text=True,
             timeout=60,
