@@ -81,6 +81,7 @@ class ShardRunner:
         self._check: Deadline | None = None
         self._replay = self._read_log()
         self._replay_ended = False
+        self._told: list[Callable[[GroupShard], Decision]] = []
         partition.when_committed(self._committed)
         around.clock.call_soon(self._load)
 
@@ -112,9 +113,11 @@ class ShardRunner:
                 return False
 
     def tell(self, decide: Callable[[GroupShard], Decision]) -> None:
-        """Let the shard decide about something that nobody waits for."""
+        """Let the shard decide about something that nobody waits for; one that loads does so once it serves."""
         if self.phase is Phase.SERVING:
             self._carry_out(decide(self.shard))
+        elif self.phase is Phase.LOADING:
+            self._told.append(decide)
 
     def end(self) -> None:
         """Leadership is lost: the shard is thrown away, and all who wait in it go to look for another coordinator."""
@@ -238,6 +241,9 @@ class ShardRunner:
             return
         self.phase = Phase.SERVING
         self._carry_out(self.shard.loaded(self._now()))
+        told, self._told = self._told, []
+        for decide in told:
+            self._carry_out(decide(self.shard))
         self._say_deadline()
 
     def _read_log(self) -> Iterator[int]:
