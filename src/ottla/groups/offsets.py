@@ -6,7 +6,6 @@ Comes from shard.py. Offsets change only in `apply`, so that what is decided and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.groups.entries import offset_entry
@@ -79,13 +78,6 @@ class Offsets:
     def holds(self, group_id: str) -> bool:
         """Whether anything of a group is here, in an open transaction too."""
         return group_id in self._groups or group_id in self._open
-
-    def everything(self) -> Iterator[tuple[str, str, int, int]]:
-        """(group, topic, partition, offset) of all that is committed, in order."""
-        for group_id, topics in sorted(self._groups.items()):
-            for topic, partitions in sorted(topics.items()):
-                for index, held in sorted(partitions.items()):
-                    yield group_id, topic, index, held.offset
 
     # Deciding
 
