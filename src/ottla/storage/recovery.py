@@ -24,6 +24,9 @@ from ottla.storage.values import Recovered
 if TYPE_CHECKING:
     from ottla.storage.log import Log
 
+_NEVER = 2**63 - 1
+
+
 class _Cost:
     def __init__(self) -> None:
         self.scanned_bytes = self.truncated_bytes = self.rebuilt_indexes = self.replayed_batches = 0
@@ -48,7 +51,7 @@ def recover(log: Log, *, clean: bool, recovery_point: int, log_start_offset: int
         log.disk.open(segment_path(log.directory, bases[0], LOG), create=True).release()
         clean = False
     if clean:
-        recovery_point = 2**63 - 1
+        recovery_point = _NEVER
     segments = _open_below(log, bases, recovery_point, wall_ms, cost)
     segments += _open_above(log, bases[len(segments) :], recovery_point, wall_ms, cost, clean=clean)
     log.set_segments(segments)
@@ -91,10 +94,8 @@ def _settle(log: Log, cost: _Cost, *, clean: bool) -> None:
                 segment.seal()
     log.synced_offset = log.recovery_point = log.end_offset
     log.syncing.opened(log, synced_to=log.end_offset)
-    if cost.replayed_batches and log.damaged_at is None:  # retention counts on a snapshot below the recovery point
-        file = write_snapshot(log.disk, log.directory, log.end_offset, log.producers)
-        file.sync()
-        file.release()
+    if cost.replayed_batches and log.damaged_at is None:
+        _put_snapshot(log, log.end_offset)
         log.disk.sync_directory(log.directory)
 
 
@@ -112,10 +113,13 @@ def _remove_segment(disk: Disk, directory: str, base: int) -> None:
 
 
 def _open_below(log: Log, bases: list[int], recovery_point: int, wall_ms: int, cost: _Cost) -> list[Segment]:
-    """Sealed segments that end at or below the recovery point: taken as they are."""
+    """Sealed segments that end below the recovery point: taken as they are.
+
+    One that ends right at it may have been cut there, and a crash may have undone that.
+    """
     segments: list[Segment] = []
     for base, following in pairwise(bases):
-        if following > recovery_point:
+        if following >= recovery_point:
             break
         segment = Segment(log.disk, log.directory, base, created_ms=wall_ms)
         log.configure_segment(segment)
@@ -163,7 +167,8 @@ def _open_above(
         segment = Segment(log.disk, log.directory, base, created_ms=wall_ms)
         log.configure_segment(segment)
         segments.append(segment)
-        whole, epoch = _scan_tail(log, segment, recovery_point, epoch, cost, check=not clean)
+        following = bases[number + 1] if number + 1 < len(bases) else _NEVER
+        whole, epoch = _scan_tail(log, segment, (recovery_point, following), epoch, cost, check=not clean)
         expected = segment.next_offset
         if not whole:
             if segment.next_offset < recovery_point and not clean:
@@ -172,8 +177,9 @@ def _open_above(
             cost.truncated_bytes += segment.file.size() - segment.size
             segment.file.truncate(segment.size)
             segment.aborted.cut_end(segment.next_offset)
-            _drop_segments(log, bases[number + 1 :], cost)
-            break
+            if expected != following:
+                _drop_segments(log, bases[number + 1 :], cost)
+                break
         if base != bases[-1]:
             segment.forget_recent()
     if not clean and log.damaged_at is None and segments[-1].next_offset < recovery_point:
@@ -182,9 +188,10 @@ def _open_above(
 
 
 def _scan_tail(
-    log: Log, segment: Segment, recovery_point: int, epoch: int, cost: _Cost, *, check: bool
+    log: Log, segment: Segment, bounds: tuple[int, int], epoch: int, cost: _Cost, *, check: bool
 ) -> tuple[bool, int]:
     """Note the batches from the last index entry that can be trusted; whether they fill the file, and their epoch."""
+    recovery_point, following = bounds
     size = segment.file.size()
     start = _trusted_start(segment, recovery_point, size)
     if not start and segment.index.count == 0:
@@ -198,6 +205,10 @@ def _scan_tail(
     for header, view in scanned:
         if header.base_offset < segment.next_offset or header.last_offset_delta < 0 or header.leader_epoch < epoch:
             break  # an older batch where a later write was lost: it does not follow on
+        if header.next_offset > following:
+            break
+        if check and header.leader_epoch < log.epochs.epoch_at(header.base_offset):
+            break  # of a tail that was cut before this epoch began, and that a crash brought back
         if view is not None and crc32c(view[CRC_START:]) != header.crc:
             break
         segment.note_header(header)
@@ -255,6 +266,8 @@ def load_producers(log: Log, *, at_most: int, cost: _Cost | None = None) -> None
     if loaded is not None:
         start, log.producers = max(loaded[0], start), loaded[1]
     for segment in log.segments:
+        if cost is not None and segment.base_offset > start:
+            _put_snapshot(log, segment.base_offset)
         if segment.next_offset <= start or segment.size == 0:
             continue
         if segment.aborted.entries:
@@ -265,6 +278,13 @@ def load_producers(log: Log, *, at_most: int, cost: _Cost | None = None) -> None
             if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= log.end_offset:
                 view = memoryview(segment.file.read_at(header.position, header.size) if header.is_control else b"")
                 note_producer(log, header, view)
+
+
+def _put_snapshot(log: Log, offset: int) -> None:
+    """Each segment begins with one: retention and truncation count on it. Durable once the directory is synced."""
+    file = write_snapshot(log.disk, log.directory, offset, log.producers)
+    file.sync()
+    file.release()
 
 
 def _headers_from(segment: Segment, offset: int) -> Iterator[Header]:

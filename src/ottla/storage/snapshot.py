@@ -112,8 +112,13 @@ def _decode_marks(body: bytes, at: int, states: list[ProducerState]) -> None:
 
 
 def write_snapshot(disk: Disk, directory: str, offset: int, producers: Producers) -> OpenFile:
-    """Write the state as of `offset`; the file is handed back, held, for the next sync (rule B1)."""
+    """Write the state as of `offset`; the file is handed back, held, for the next sync (rule B1).
+
+    One that is there already says the same and may be synced: putting an unsynced one in its place could lose both.
+    """
     path = snapshot_path(directory, offset)
+    if disk.exists(path):
+        return disk.open(path)
     temporary = path + TEMPORARY
     disk.remove(temporary)
     file = disk.open(temporary, create=True)
