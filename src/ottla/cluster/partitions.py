@@ -47,18 +47,22 @@ def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
     """What an administrator asks for: the preferred leader back, or any leader at the price of records."""
     topic = state.topic(command.topic)
     before = state.partition(topic.topic_id, command.partition) if topic is not None else None
-    if topic is None or before is None:
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such partition.")
+    if topic is None:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {command.topic}")
+    if before is None:
+        return ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {command.topic}-{command.partition}"
+        )
     if command.unclean:
         if before.has_leader:
-            return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The partition has a leader.")
+            return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         after = with_leader_elected(before, state, topic, unclean=True)
         if not after.has_leader:
             return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive.")
         return changed_entries([later(before, after)])
     preferred = before.replicas[0]
     if before.leader == preferred:
-        return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The preferred replica leads already.")
+        return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     if not state.is_active(preferred) or preferred not in before.in_sync:
         return ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred replica is not alive and in sync.")
     return changed_entries([later(before, before._replace(leader=preferred))])

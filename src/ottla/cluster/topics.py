@@ -114,15 +114,15 @@ def _colliding(name: str, state: Metadata) -> str | None:
 
 def _new_assignment(command: CreateTopic, state: Metadata) -> Assignment | ApiError:
     if command.assignment is not None:
+        if command.replication_factor != -1:
+            return ApiError(
+                ErrorCode.INVALID_REQUEST,
+                "A manual partition assignment was specified, but replication factor was not set to -1.",
+            )
         if command.partitions != -1:
             return ApiError(
                 ErrorCode.INVALID_REQUEST,
                 "A manual partition assignment was specified, but numPartitions was not set to -1.",
-            )
-        if command.replication_factor != -1:
-            return ApiError(
-                ErrorCode.INVALID_REQUEST,
-                "A manual partition assignment was specified, but replicationFactor was not set to -1.",
             )
         return _assignment_problem(command.assignment, state, None) or command.assignment
     replicas = command.replication_factor

@@ -10,6 +10,12 @@ from ottla.config.option import Kind, Option, OptionSet
 from ottla.config.resolve import Layers, Source
 from ottla.config.topic import TopicConfig
 
+_SAME_TIME = {
+    synonyms[0].name: [one.name for one in synonyms]
+    for synonyms in (declared.synonyms for declared in TopicConfig.OPTIONS if len(declared.synonyms) > 1)
+}
+"""Broker options in the finest unit, with those that say the same in coarser ones."""
+
 
 class DescribedSynonym(NamedTuple):
     name: str
@@ -70,6 +76,8 @@ def _describe_set(
     found = []
     for declared in _wanted(type(config).OPTIONS, names):
         synonyms = _broker_synonyms_of(declared, layers)
+        if not declared.synonyms and own is Source.GROUP_CONFIG:
+            synonyms = [DescribedSynonym(declared.name, declared.text(declared.default), Source.DEFAULT_CONFIG)]
         if declared.name in overrides:
             synonyms.insert(0, DescribedSynonym(declared.name, overrides[declared.name], own))
         described = _described(declared, synonyms, read_only=False)
@@ -83,19 +91,29 @@ def text_of(config: OptionSet, declared: Option) -> str | None:
 
 def _broker_synonyms_of(declared: Option, layers: Layers) -> list[DescribedSynonym]:
     """What brokers say about a topic or group option; without one, its own default."""
-    options = _broker_options()
-    found = []
-    for synonym in declared.synonyms:
-        if synonym.name in options:
-            found += _broker_synonyms(options[synonym.name], layers)
-    return found
+    if not declared.synonyms:
+        return []
+    return _said([synonym.name for synonym in declared.synonyms], layers)
 
 
 def _broker_synonyms(declared: Option, layers: Layers) -> list[DescribedSynonym]:
-    found = [DescribedSynonym(declared.name, text, source) for source, text in layers.given(declared.name)]
-    if declared.default is not None:
-        found.append(DescribedSynonym(declared.name, declared.text(declared.default), Source.DEFAULT_CONFIG))
-    return found
+    return _said(_SAME_TIME.get(declared.name, [declared.name]), layers)
+
+
+def _said(names: list[str], layers: Layers) -> list[DescribedSynonym]:
+    """What was said under any of the names, strongest source first, defaults last.
+
+    Where nothing was said, Apache Kafka leaves out the defaults of other names than the first: so does this.
+    """
+    options = _broker_options()
+    given = [DescribedSynonym(name, text, source) for name in names for source, text in layers.given(name)]
+    given.sort(key=lambda synonym: synonym.source)
+    defaults = [
+        DescribedSynonym(name, options[name].text(options[name].default), Source.DEFAULT_CONFIG)
+        for name in names
+        if options[name].default is not None and (given or name == names[0])
+    ]
+    return given + defaults
 
 
 def _described(declared: Option, synonyms: list[DescribedSynonym], *, read_only: bool) -> Described:

@@ -119,6 +119,17 @@ class Layers:
         )
         return [(source, texts[name]) for source, texts in layers if name in texts]
 
+    def number(self, name: str) -> int | None:
+        """A broker option that is a whole number, in effect; None where there is no such option."""
+        from ottla.config.known import broker_options
+
+        declared = broker_options().get(name)
+        if declared is None:
+            return None
+        said = self.given(name)
+        value = declared.parse(said[0][1]) if said else declared.default
+        return value if isinstance(value, int) else None
+
     def broker(self) -> BrokerConfig:
         """This broker's own configuration, without the listeners meant for a controller."""
         config = BrokerConfig.of_texts(self._strongest())
@@ -169,6 +180,34 @@ def topic_problems(overrides: Mapping[str, str], layers: Layers) -> str | None:
             f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
         )
     return None
+
+
+def group_problems(overrides: Mapping[str, str], layers: Layers) -> str | None:
+    """What is wrong with the options given for a group: each lies between bounds that are broker options."""
+    for name in overrides:
+        if name not in GroupConfig.BY_NAME:
+            return f"Unknown group config name: {name}{nearest(name, GroupConfig.BY_NAME)}"
+    try:
+        config = layers.group(overrides)
+    except ConfigError as fault:
+        return fault.problems[0]
+    for name in overrides:
+        kind, _, rest = name.partition(".")
+        for bound, fits in (("min", _not_below), ("max", _not_above)):
+            limit = layers.number(f"group.{kind}.{bound}.{rest}")
+            value = config.value(name)
+            if limit is not None and isinstance(value, int) and not fits(value, limit):
+                side = "greater" if bound == "min" else "less"
+                return f"{name} must be {side} than or equal to group.{kind}.{bound}.{rest}"
+    return None
+
+
+def _not_below(value: int, limit: int) -> bool:
+    return value >= limit
+
+
+def _not_above(value: int, limit: int) -> bool:
+    return value <= limit
 
 
 def _longer(value: int, factor: int) -> int:

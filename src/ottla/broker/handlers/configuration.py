@@ -16,7 +16,7 @@ from ottla.config.describe import text_of
 from ottla.config.group import GroupConfig
 from ottla.config.known import broker_options
 from ottla.config.option import ConfigError, Kind, Option, Scope, nearest
-from ottla.config.resolve import Layers, topic_problems
+from ottla.config.resolve import Layers, group_problems, topic_problems
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
@@ -78,20 +78,26 @@ def _options(call: Call, resource_type: int, name: str) -> Mapping[str, Option] 
     """The options the resource may have; an error where there is no such resource."""
     node = call.node
     if resource_type == TOPIC_RESOURCE:
+        if not name:
+            return ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         if (wrong := name_error(name)) is not None:
             return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {wrong}")
         if node.metadata.topic(name) is None:
             return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return TopicConfig.BY_NAME
     if resource_type == BROKER_RESOURCE:
-        if name != ALL_BROKERS and not (name.isdigit() and int(name) in node.metadata.brokers):
-            return ApiError(ErrorCode.INVALID_REQUEST, f"There is no broker {name}.")
+        if name != ALL_BROKERS and not name.removeprefix("-").isdigit():
+            return ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+        if name != ALL_BROKERS and int(name) not in node.metadata.brokers:
+            return ApiError(
+                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node.broker}, but received {name}"
+            )
         return broker_options()
     if resource_type == GROUP_RESOURCE:
         if not name:
             return ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
         return GroupConfig.BY_NAME
-    return ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource_type}.")
+    return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
 def _checked_edit(
@@ -128,19 +134,26 @@ def _problem(layers: Layers, resource_type: int, name: str, after: dict[str, str
     """What is wrong with the resource as it would be."""
     if resource_type == TOPIC_RESOURCE:
         wrong = topic_problems(after, layers)
-        return None if wrong is None else ApiError(ErrorCode.INVALID_CONFIG, wrong)
-    options = GroupConfig.BY_NAME if resource_type == GROUP_RESOURCE else broker_options()
+    elif resource_type == GROUP_RESOURCE:
+        wrong = group_problems(after, layers)
+    else:
+        return _broker_problem(name, after)
+    return None if wrong is None else ApiError(ErrorCode.INVALID_CONFIG, wrong)
+
+
+def _broker_problem(name: str, after: dict[str, str]) -> ApiError | None:
+    """Apache Kafka stores names it does not know, for its plug-ins; here a name that is not known is a mistake."""
+    options = broker_options()
     for key, text in after.items():
         declared = options.get(key)
         if declared is None:
-            kind = "group" if resource_type == GROUP_RESOURCE else "broker"
-            return ApiError(ErrorCode.INVALID_CONFIG, f"Unknown {kind} config name: {key}{nearest(key, options)}")
-        if resource_type == BROKER_RESOURCE and (refused := _not_dynamic(declared, name)) is not None:
+            return ApiError(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {key}{nearest(key, options)}")
+        if (refused := _not_dynamic(declared, name)) is not None:
             return refused
         try:
             declared.parse(text)
         except ConfigError as fault:
-            return ApiError(ErrorCode.INVALID_CONFIG, fault.problems[0])
+            return ApiError(ErrorCode.INVALID_REQUEST, fault.problems[0])
     return None
 
 

@@ -28,7 +28,7 @@ async def handle(call: Call, request: CreatePartitionsRequest) -> CreatePartitio
         if not often:
             continue
         result = CreatePartitionsTopicResult(name=topic.name)
-        error: ApiError | None = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+        error: ApiError | None = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         if often == 1:
             error = await _create(call, topic, request)
         if error is not None:

@@ -40,9 +40,10 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
     times = Counter(topic.name for topic in request.topics)
     results: list[CreatableTopicResult | _Asked] = []
     for topic in request.topics:
-        if times[topic.name] > 1:
-            if times.pop(topic.name) > 1:
-                results.append(_refused(topic.name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+        often = times.pop(topic.name, 0)
+        if often > 1:
+            results.append(_refused(topic.name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+        if often != 1:
             continue
         command = _command(call, topic)
         if isinstance(command, ApiError):

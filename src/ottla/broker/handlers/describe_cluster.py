@@ -17,7 +17,7 @@ CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12
 
 async def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
     node = call.node
-    response = DescribeClusterResponse(endpoint_type=request.endpoint_type)
+    response = DescribeClusterResponse()
     if request.endpoint_type != _BROKERS:
         known = request.endpoint_type == _CONTROLLERS
         response.error_code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE

@@ -25,9 +25,7 @@ async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigs
     response = DescribeConfigsResponse()
     for resource in request.resources:
         described = _describe(call, resource)
-        result = DescribeConfigsResult(
-            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
+        result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         if isinstance(described, ApiError):
             result.error_code = described.code
             result.error_message = described.message
@@ -40,7 +38,7 @@ async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigs
 def _describe(call: Call, resource: DescribeConfigsResource) -> list[Described] | ApiError:
     node = call.node
     name = resource.resource_name
-    keys = resource.configuration_keys
+    keys = resource.configuration_keys or None
     if resource.resource_type == TOPIC_RESOURCE:
         if (wrong := name_error(name)) is not None:
             return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {wrong}")

@@ -29,7 +29,7 @@ METADATA_TOPIC = "__cluster_metadata"
 
 async def handle(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     metadata = call.node.metadata
-    response = DescribeQuorumResponse(error_message=None)
+    response = DescribeQuorumResponse()
     for topic in request.topics:
         described = TopicData(topic_name=topic.topic_name)
         for partition in topic.partitions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.cluster.topics import INTERNAL_TOPICS
+from ottla.cluster.topics import INTERNAL_TOPICS, name_error
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.describe_topic_partitions import (
     Cursor,
@@ -55,7 +55,8 @@ def _describe(metadata: Metadata, name: str, first: int, room: int) -> DescribeT
     described = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
     topic = metadata.topic(name)
     if topic is None:
-        described.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        unknown, wrong = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
+        described.error_code = unknown if name_error(name) is None else wrong
         return described
     described.topic_id = topic.topic_id
     described.is_internal = name in INTERNAL_TOPICS

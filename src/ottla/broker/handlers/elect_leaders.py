@@ -44,6 +44,5 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
                 said.error_code = outcome.code
                 said.error_message = outcome.message
             result.partition_result.append(said)
-        if result.partition_result or not everything:
-            response.replica_election_results.append(result)
+        response.replica_election_results.append(result)
     return response

@@ -10,15 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import NO_PRODUCER_ID
 from ottla.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
 
+NO_PRODUCER_EPOCH = -1
+
 
 async def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
     if request.transactional_id is not None:
         return _refused(_why_not(request.transactional_id))
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+        return _refused(ErrorCode.INVALID_REQUEST)
     taken = await call.node.producer_ids.take()
     if isinstance(taken, ErrorCode):
         return _refused(taken)

@@ -20,7 +20,7 @@ _ALL = (TOPIC_RESOURCE, BROKER_RESOURCE, _BROKER_LOGGER, _CLIENT_METRICS, GROUP_
 
 
 async def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-    """There are no client metrics here, so version 0 lists nothing."""
+    """Client metrics and broker loggers cannot be configured here: they may be asked for, and none is listed."""
     wanted = request.resource_types or list(_ALL)
     if call.api_version == 0:
         wanted = [_CLIENT_METRICS]
@@ -37,6 +37,6 @@ async def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigR
 def _names(metadata: Metadata, kind: int) -> list[str]:
     if kind == TOPIC_RESOURCE:
         return [topic.name for topic in metadata.visible_topics()]
-    if kind in (BROKER_RESOURCE, _BROKER_LOGGER):
+    if kind == BROKER_RESOURCE:
         return [str(broker.broker_id) for broker in metadata.live_brokers()]
     return sorted(name for resource_type, name in metadata.configs if resource_type == kind)
