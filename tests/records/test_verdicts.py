@@ -56,5 +56,9 @@ def test_the_cases_are_the_ones_that_kafka_was_asked():
     by_topic = [case for topic in verdicts.TOPICS for case in made if case[1] == topic]
     assert [case[:2] for case in asked] == [case[:2] for case in by_topic]
     # Compressed bytes may differ between versions of a library: what is sound in them is compared above.
-    plain = [(a, b) for a, b in zip(asked, by_topic, strict=True) if not any(c in a[0] for c in ("GZIP", "SNAPPY", "LZ4", "ZSTD"))]
+    plain = [
+        (a, b)
+        for a, b in zip(asked, by_topic, strict=True)
+        if not any(c in a[0] for c in ("GZIP", "SNAPPY", "LZ4", "ZSTD"))
+    ]
     assert all(a == b for a, b in plain)

@@ -99,7 +99,10 @@ def header_cases(sound: bytes) -> Iterator[tuple[str, bytes]]:
         yield f"last offset delta {delta}", with_field(sound, "i", 23, delta)
     for count in (-(2**31), -1, 0, 6, 8, 2**31 - 1):
         yield f"count {count}", with_field(sound, "i", 57, count)
-        yield f"count and delta {count}", with_field(with_field(sound, "i", 57, count), "i", 23, max(count - 1, -(2**31)))
+        yield (
+            f"count and delta {count}",
+            with_field(with_field(sound, "i", 57, count), "i", 23, max(count - 1, -(2**31))),
+        )
     for timestamp in (-1, 0, NOW + 10**6, -(2**63), 2**63 - 1):
         yield f"max timestamp {timestamp}", with_field(sound, "q", 35, timestamp)
         yield f"append time {timestamp}", with_field(with_field(sound, "q", 35, timestamp), "h", 21, 0x08)
