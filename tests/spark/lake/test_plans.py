@@ -56,6 +56,12 @@ def test_a_round_is_bounded_and_its_ranges_are_shared_out():
     assert spans(plan) == [(A0, 0, 300), (A0, 300, 600), (A0, 600, 900)]
 
 
+def test_a_partition_is_split_among_tasks_only_where_that_is_worth_a_file_each():
+    many = {**WITHIN, "tasks": 4, "most": 10**9, "longest": 10**9}
+    assert len(next_plan(Commit(), latest({A0: 49_000}), {A0: 0}, **many).ranges) == 1
+    assert len(next_plan(Commit(), latest({A0: 1_000_000}), {A0: 0}, **many).ranges) == 4
+
+
 def test_rounds_end_although_little_waits_beside_much():
     committed = Commit()
     ends = {A0: 1_000_000, A1: 3}

@@ -128,7 +128,7 @@ def _parse(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
 
 def _row_by_row(values: pa.Array, schema: pa.Schema, *, fixed: bool) -> Block:
     faults: list[tuple[int, str]] = []
-    documents: dict[int, str] = {}
+    objects: dict[int, dict[str, object]] = {}
     wanted = schema
     for row, value in enumerate(values.to_pylist()):
         document, why = _object(value)
@@ -137,19 +137,31 @@ def _row_by_row(values: pa.Array, schema: pa.Schema, *, fixed: bool) -> Block:
         if why:
             faults.append((row, why))
         else:
-            documents[row] = json.dumps(document)
-    table = _parse_lines(documents, schema)
-    if table is None:
-        for row in [row for row in documents if _parse_lines({row: documents[row]}, schema) is None]:
-            del documents[row]
-            faults.append((row, "not JSON that can be a column: a number or an escape out of range"))
-        table = _parse_lines(documents, schema)
+            objects[row] = document
+    table = None
+    if wanted.equals(schema):
+        lines = {row: json.dumps(_pruned(document, pa.struct(list(schema)))) for row, document in objects.items()}
+        table = _parse_lines(lines, schema)
+        if table is None:
+            for row in [row for row in lines if _parse_lines({row: lines[row]}, schema) is None]:
+                del lines[row], objects[row]
+                faults.append((row, "not JSON that can be a column: a number or an escape out of range"))
+            table = _parse_lines(lines, schema)
+        assert table is not None and (table.num_rows == len(lines) or not schema.names)
+        table = _shaped(table, schema)
     good = np.zeros(len(values), dtype=np.bool_)
-    good[list(documents)] = True
-    if not wanted.equals(schema):
-        return Block(None, good, sorted(faults), wanted)
-    assert table is not None and (table.num_rows == len(documents) or not schema.names)
-    return Block(_shaped(table, schema), good, sorted(faults), schema)
+    good[list(objects)] = True
+    return Block(table, good, sorted(faults), wanted)
+
+
+def _pruned(value: Any, kind: pa.DataType) -> object:
+    """What of a value has a place in its column: members that no value has given a type yet would confuse Arrow."""
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        types = {field.name: field.type for field in kind}
+        return {name: _pruned(member, types[name]) for name, member in value.items() if name in types}
+    if isinstance(value, list) and pa.types.is_list(kind):
+        return [_pruned(item, kind.value_type) for item in value]
+    return value
 
 
 def _object(value: bytes | None) -> tuple[dict[str, object], str]:

@@ -15,6 +15,8 @@ from ottla.spark.plan import OffsetRange, Offsets, SourceOffset, flat, nested, r
 
 FORMAT = 1
 HOUR_MS = 3_600_000
+WORTH_A_TASK = 25_000
+"""Fewer records are not split among tasks: each task makes files of its own."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_HOUR = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(hours=1)
 _FIRST_HOUR = -((_EPOCH - datetime.min.replace(tzinfo=UTC)) // timedelta(hours=1))
@@ -198,7 +200,9 @@ def next_plan(
     if lost and not accept_loss:
         gone = ", ".join(f"{partition} {count}" for partition, count in sorted(lost.items()))
         raise LakeRefused(f"retention removed records before they were loaded ({gone}); --accept-loss goes on")
-    pieces = split(_bounded(ranges, most), min_partitions=tasks, max_records=longest)
+    bounded = _bounded(ranges, most)
+    worth = sum(span.size for span in bounded) // WORTH_A_TASK
+    pieces = split(bounded, min_partitions=max(1, min(tasks, worth)), max_records=longest)
     return LoadPlan(committed.number + 1, tuple(pieces), lost=lost)
 
 

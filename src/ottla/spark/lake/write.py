@@ -131,13 +131,18 @@ class HourFiles:
         table = pa.concat_tables(self._held)
         self._held, self._held_bytes = [], 0
         for hour, part in _by_hour(table):
-            file = self._open.get(hour)
-            if file is None:
-                while len(self._open) >= OPEN_FILES:
-                    self._finish(next(iter(self._open)))
-                file = self._open[hour] = _OpenFile(self._task, hour, part.schema)
-            if file.write(part) >= self._task.target_bytes:
-                self._finish(hour)
+            step = max(1, part.num_rows * self._task.target_bytes // max(part.nbytes, 1))
+            for begin in range(0, part.num_rows, step):
+                self._write(hour, part.slice(begin, step))
+
+    def _write(self, hour: int, part: pa.Table) -> None:
+        file = self._open.get(hour)
+        if file is None:
+            while len(self._open) >= OPEN_FILES:
+                self._finish(next(iter(self._open)))
+            file = self._open[hour] = _OpenFile(self._task, hour, part.schema)
+        if file.write(part) >= self._task.target_bytes:
+            self._finish(hour)
 
     def _finish(self, hour: int) -> None:
         self._done.append(self._open.pop(hour).finish())

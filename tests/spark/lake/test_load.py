@@ -1,0 +1,168 @@
+"""The loader with Spark: topics in, Parquet out, read back by pyarrow."""
+
+import json
+import random
+import threading
+
+import pyarrow.dataset as ds
+import pytest
+
+from ottla.records.compression import Codec
+from ottla.records.reader import Record
+from ottla.spark import lake
+from ottla.spark.lake.plans import totals
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+NEW_YEAR = 1_356_998_400_000
+HOUR = 3_600_000
+
+
+def rows(directory, **filters):
+    table = ds.dataset(directory, format="parquet", partitioning="hive").to_table(**filters)
+    return table.to_pylist()
+
+
+def offsets(directory):
+    return sorted((row["topic"], row["partition"], row["offset"]) for row in rows(directory))
+
+
+@pytest.fixture
+def load(spark, bootstrap, tmp_path):
+    told = []
+
+    def run(*names, to=tmp_path / "lake", **options):
+        loaded = lake.load(names, to=to, bootstrap=bootstrap, spark=spark, tell=told.append, **options)
+        assert loaded.adds_up
+        return loaded
+
+    run.told = told
+    return run
+
+
+def test_every_record_is_in_the_file_of_its_hour_once(load, topics, tmp_path):
+    topic = topics.new(2)
+    records = [
+        Record(0, NEW_YEAR + (at * 7 % 5) * HOUR, b"k%d" % at, b"v%d" % at, (("h", b"x"),) if at % 2 else ())
+        for at in range(300)
+    ]
+    for codec in (Codec.NONE, Codec.ZSTD):
+        topics.fill(topic, 0, records, codec)
+    topics.fill(topic, 1, [Record(0, NEW_YEAR, None, None)])
+    loaded = load(topic)
+    assert loaded.rows == 601
+    found = rows(tmp_path / "lake")
+    assert offsets(tmp_path / "lake") == [(topic, 0, at) for at in range(600)] + [(topic, 1, 0)]
+    for row in found:
+        assert (row["date"], row["hour"]) == (row["timestamp"].date().isoformat(), row["timestamp"].hour)
+        if row["partition"] == 0:
+            at = row["offset"] % 300
+            assert (row["key"], row["value"]) == (b"k%d" % at, b"v%d" % at)
+            assert row["headers"] == ([{"key": "h", "value": b"x"}] if at % 2 else None)
+    names = {path.name for path in (tmp_path / "lake").glob("topic=*/date=2013-01-01/hour=00/*.parquet")}
+    assert names == {f"{topic}-0-0-595.parquet", f"{topic}-1-0-0.parquet"}
+    assert "601 records" in load.told[-1] and "0 behind" in load.told[-1]
+
+
+def test_the_next_load_goes_on_where_the_last_one_ended(load, topics, tmp_path):
+    topic = topics.new()
+    topics.count(topic, 0, 10)
+    assert load(topic).rows == 10
+    assert load(topic).rows == 0
+    topics.count(topic, 0, 5)
+    loaded = load(topic)
+    assert (loaded.rows, loaded.committed.rows) == (5, {loaded.counts[0].span.topic_partition: 15})
+    assert offsets(tmp_path / "lake") == [(topic, 0, at) for at in range(15)]
+
+
+def test_rounds_are_bounded_and_add_up_to_all(load, topics, tmp_path):
+    topic = topics.new(2)
+    topics.count(topic, 0, 100)
+    topics.count(topic, 1, 50)
+    loaded = load(topic, max_offsets=60)
+    assert loaded.rounds == 3 and loaded.rows == 150
+    assert len(offsets(tmp_path / "lake")) == len(set(offsets(tmp_path / "lake"))) == 150
+
+
+def test_small_target_sizes_make_more_files(load, topics, tmp_path):
+    topic = topics.new()
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, None, random.randbytes(1000)) for _ in range(1000)])
+    assert len(load(topic, to=tmp_path / "big").files) == 1
+    files = load(topic, target_size="100k").files
+    assert len(files) > 5 and all(file.bytes < 250_000 for file in files)
+    assert offsets(tmp_path / "lake") == [(topic, 0, at) for at in range(1000)]
+
+
+def test_json_values_become_columns_and_the_others_dead_letters(load, topics, tmp_path):
+    topic, dead = topics.new(), topics.new()
+    good = [{"carrier": "UA", "delay": at if at % 2 else at + 0.5, "hour": at % 24} for at in range(100)]
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, b"k", json.dumps(each).encode()) for each in good])
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, b"bad", b"{nonsense"), Record(0, NEW_YEAR, None, b'{"carrier":7}')])
+    with pytest.raises(lake.LakeRefused, match=rf"{topic}-0 at offset 100: not JSON.*--dead-letter TOPIC"):
+        load(topic, json=True)
+    assert not list((tmp_path / "lake").glob("topic=*/**/*.parquet"))
+    loaded = load(topic, json=True, dead_letter=dead)
+    (count,) = totals(loaded.counts).values()
+    assert (count.records, count.rows, count.dead) == (102, 100, 2)
+    found = rows(tmp_path / "lake")
+    assert [(row["carrier"], row["delay"], row["value_hour"]) for row in found] == [
+        (each["carrier"], float(each["delay"]), each["hour"]) for each in good
+    ]
+    assert "value" not in found[0]
+    letters = topics.read(dead)
+    assert [letter.value for letter in letters] == [b"{nonsense", b'{"carrier":7}']
+    headers = dict(letters[0].headers)
+    assert headers["ottla.reason"].startswith(b"not JSON")
+    assert (headers["ottla.topic"], headers["ottla.partition"], headers["ottla.offset"]) == (
+        topic.encode(),
+        b"0",
+        b"100",
+    )
+
+
+def test_fields_that_come_later_become_columns_too(load, topics, tmp_path):
+    topic = topics.new()
+    early = [Record(0, NEW_YEAR, None, b'{"a":1}') for _ in range(3000)]
+    topics.fill(topic, 0, early)
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b'{"a":2,"late":"x"}')])
+    load(topic, json=True)
+    assert [row["late"] for row in rows(tmp_path / "lake")][-2:] == [None, "x"]
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b'{"a":3,"later":true}')])
+    assert load(topic, json=True).rows == 1
+
+
+def test_a_pattern_loads_all_topics_that_match(load, topics, tmp_path):
+    one, two = topics.new(), topics.new()
+    for topic in (one, two):
+        topics.count(topic, 0, 3)
+    load(pattern=f"{one}|{two}")
+    assert {topic for topic, _, _ in offsets(tmp_path / "lake")} == {one, two}
+
+
+def test_a_topic_created_again_does_not_mix_into_the_old_files(load, topics, eventually):
+    topic = topics.new()
+    topics.count(topic, 0, 3)
+    load(topic)
+    topics.admin.delete_topics([topic])
+    eventually(lambda: topic not in topics.cluster.topics())
+    topics.admin.create_topic(topic, 1)
+    topics.cluster.refresh([topic])
+    topics.count(topic, 0, 5)
+    with pytest.raises(lake.LakeRefused, match="deleted and created again"):
+        load(topic)
+
+
+def test_a_repeating_loader_takes_in_what_comes_until_it_is_stopped(load, topics, tmp_path, eventually):
+    topic = topics.new()
+    topics.count(topic, 0, 3)
+    stop = threading.Event()
+    loader = threading.Thread(target=lambda: load(topic, every="50ms", stop=stop))
+    loader.start()
+    try:
+        eventually(lambda: len(list((tmp_path / "lake").glob("topic=*/**/*.parquet"))) == 1)
+        topics.count(topic, 0, 4)
+        eventually(lambda: len(list((tmp_path / "lake").glob("topic=*/**/*.parquet"))) == 2)
+    finally:
+        stop.set()
+        loader.join(60)
+    assert offsets(tmp_path / "lake") == [(topic, 0, at) for at in range(7)]

@@ -1,0 +1,123 @@
+"""Writing Arrow batches as a task does, without Spark."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
+
+from ottla.client import partitioners
+from ottla.spark import writer
+from ottla.spark.arrow import HEADERS
+from ottla.spark.options import sink_options
+from ottla.spark.writer import check_columns, write_rows
+
+
+def sink(bootstrap, **more):
+    given = {"kafka.bootstrap.servers": bootstrap, **{name.replace("__", "."): text for name, text in more.items()}}
+    return sink_options(given)
+
+
+def batch(**columns):
+    kinds = {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "partition": pa.int32(),
+        "headers": HEADERS,
+        "topic": pa.string(),
+    }
+    return pa.RecordBatch.from_pydict({name: pa.array(items, kinds[name]) for name, items in columns.items()})
+
+
+def test_keys_values_headers_and_nulls_arrive(bootstrap, topics):
+    topic = topics.new()
+    rows = batch(
+        key=[b"a", None, b""],
+        value=[b"1", b"2", None],
+        headers=[[{"key": "h", "value": b"x"}, {"key": "h", "value": None}], None, []],
+    )
+    write_rows(sink(bootstrap, topic=topic), iter([rows]))
+    found = topics.read(topic)
+    assert [(record.key, record.value) for record in found] == [(b"a", b"1"), (None, b"2"), (b"", None)]
+    assert [record.headers for record in found] == [(("h", b"x"), ("h", None)), (), ()]
+
+
+def test_keys_choose_partitions_as_java_clients_do(bootstrap, topics):
+    topic = topics.new(4)
+    keys = [b"key-%d" % number for number in range(200)]
+    write_rows(sink(bootstrap, topic=topic), iter([batch(key=keys, value=keys)]))
+    expected = {n: {k for k in keys if (partitioners.murmur2(k) & 0x7FFFFFFF) % 4 == n} for n in range(4)}
+    for partition, wanted in expected.items():
+        pieces = topics.cluster.fetch_range(topic, partition, 0, len(wanted)) if wanted else ()
+        from ottla.records.reader import read_run
+
+        assert {record.key for piece in pieces for record in read_run(piece.records)} == wanted
+
+
+def test_the_partition_column_decides_and_one_that_is_not_there_is_refused(bootstrap, topics):
+    topic = topics.new(3)
+    write_rows(sink(bootstrap, topic=topic), iter([batch(value=[b"a", b"b"], partition=[2, 2])]))
+    ends = topics.cluster.list_offsets(topics.cluster.partitions(topic), -1)
+    assert [ends[partition].offset for partition in sorted(ends)] == [0, 0, 2]
+    with pytest.raises(ValueError, match=r"3 is not in the range \[0...3\)"):
+        write_rows(sink(bootstrap, topic=topic), iter([batch(value=[b"a"], partition=[3])]))
+
+
+def test_the_topic_column_sends_rows_to_many_topics_and_the_option_goes_before_it(bootstrap, topics):
+    one, two = topics.new(), topics.new()
+    rows = batch(value=[b"1", b"2", b"3"], topic=[one, two, one])
+    write_rows(sink(bootstrap), iter([rows]))
+    assert [record.value for record in topics.read(one)] == [b"1", b"3"]
+    write_rows(sink(bootstrap, topic=two), iter([rows]))
+    assert [record.value for record in topics.read(two)] == [b"2", b"1", b"2", b"3"]
+
+
+def test_a_null_topic_is_refused(bootstrap):
+    with pytest.raises(ValueError, match="null topic present in the data"):
+        write_rows(sink(bootstrap), iter([batch(value=[b"1"], topic=[None])]))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_batches_are_compressed_as_asked(bootstrap, topics, codec):
+    topic = topics.new()
+    rows = batch(value=[b"x" * 1000] * 500)
+    write_rows(sink(bootstrap, topic=topic, kafka__compression__type=codec), iter([rows]))
+    (piece,) = list(topics.cluster.fetch_range(topic, 0, 0, 500))
+    assert len(piece.records) < 100_000
+    assert [record.value for record in topics.read(topic)] == [b"x" * 1000] * 500
+
+
+def test_large_inputs_become_several_batches_without_loss_or_disorder(bootstrap, topics):
+    topic = topics.new()
+    values = [b"%06d" % number + b"x" * 300 for number in range(3000)]
+    inputs = [batch(key=[b"k"] * 1000, value=values[at : at + 1000]) for at in range(0, 3000, 1000)]
+    written = write_rows(sink(bootstrap, topic=topic, kafka__batch__size="50000"), iter(inputs))
+    assert written.rows == 3000 and written.batches > 15
+    assert [record.value for record in topics.read(topic)] == values
+
+
+def test_the_next_task_of_a_worker_goes_on_with_its_producer(bootstrap, topics):
+    topic = topics.new()
+    for number in range(3):
+        write_rows(sink(bootstrap, topic=topic), iter([batch(value=[b"%d" % number])]))
+    assert [record.value for record in topics.read(topic)] == [b"0", b"1", b"2"]
+    assert len({each.identity for each in writer._producers.values()}) == len(writer._producers)
+
+
+def schema(**kinds):
+    return StructType([StructField(name, kind) for name, kind in kinds.items()])
+
+
+def test_columns_are_checked_as_sparks_connector_does():
+    check_columns(schema(value=BinaryType()), "t")
+    check_columns(schema(value=StringType(), topic=StringType(), partition=IntegerType()), None)
+    headers = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+    check_columns(schema(value=StringType(), headers=headers, other=IntegerType()), "t")
+    with pytest.raises(ValueError, match="Required attribute 'value' not found"):
+        check_columns(schema(key=StringType()), "t")
+    with pytest.raises(ValueError, match="topic option required when no 'topic' attribute is present"):
+        check_columns(schema(value=StringType()), None)
+    with pytest.raises(
+        ValueError, match=r"value attribute unsupported type int. value must be a\(n\) string or binary"
+    ):
+        check_columns(schema(value=IntegerType()), "t")
+    with pytest.raises(ValueError, match="partition attribute unsupported type string"):
+        check_columns(schema(value=StringType(), partition=StringType()), "t")
