@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
+from functools import cache
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Buffer
 from ottla.records.faults import CorruptRecords
+
+if TYPE_CHECKING:
+    from zstandard import ZstdCompressor
 
 DEFAULT_LIMIT = 32 * 1024 * 1024
 """Most bytes that one batch's records may take once decompressed, unless the caller says otherwise."""
@@ -20,7 +26,9 @@ _XERIAL_HEADER = _XERIAL + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK = 32 * 1024
 _INT32 = Struct(">i")
 _GZIP_WINDOW = 31
-_ZSTD_FRAMES = 1024
+_LZ4_ROOM = 64 * 1024
+_ZSTD_USUAL_RATIO = 64
+"""A frame that claims to hold more than this many times its size gets no memory on its word."""
 
 
 class Codec(IntEnum):
@@ -164,6 +172,7 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
 
 
 def _unlz4(data: Buffer, limit: int) -> bytes:
+    """Room grows with what comes: the library allocates at once whatever it is allowed."""
     from lz4.frame import LZ4FrameDecompressor
 
     parts: list[bytes] = []
@@ -171,36 +180,71 @@ def _unlz4(data: Buffer, limit: int) -> bytes:
     rest: Buffer = data
     while True:
         step = LZ4FrameDecompressor()
-        try:
-            parts.append(step.decompress(rest, left + 1))
-        except RuntimeError as fault:
-            raise _not_sound(Codec.LZ4, fault) from fault
-        left -= len(parts[-1])
-        if left < 0:
-            raise _too_large(limit)
-        if not step.eof:
-            raise _not_sound(Codec.LZ4, "it ends too early")
+        given = rest
+        while not step.eof:
+            try:
+                parts.append(step.decompress(given, min(left + 1, max(_LZ4_ROOM, 8 * len(given)))))
+            except RuntimeError as fault:
+                raise _not_sound(Codec.LZ4, fault) from fault
+            left -= len(parts[-1])
+            if left < 0:
+                raise _too_large(limit)
+            if not step.eof and (step.needs_input or not parts[-1]):
+                raise _not_sound(Codec.LZ4, "it ends too early")
+            given = b""
         rest = step.unused_data or b""
         if not rest:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _zstd(data: Buffer, level: int | None) -> bytes:
-    from zstandard import ZstdCompressor
+class _ZstdContexts(threading.local):
+    """zstd's contexts cost more to make than a small batch to pack, and serve one thread at a time."""
 
-    return ZstdCompressor(level=3 if level is None else level).compress(data)
+    def __init__(self) -> None:
+        from zstandard import ZstdDecompressor
+
+        self.decompressor = ZstdDecompressor()
+        self.compressors: dict[int, ZstdCompressor] = {}
+
+    def compressor(self, level: int) -> ZstdCompressor:
+        from zstandard import ZstdCompressor
+
+        if level not in self.compressors:
+            self.compressors[level] = ZstdCompressor(level=level)
+        return self.compressors[level]
+
+
+@cache
+def _zstd_contexts() -> _ZstdContexts:
+    return _ZstdContexts()
+
+
+def _zstd(data: Buffer, level: int | None) -> bytes:
+    return _zstd_contexts().compressor(3 if level is None else level).compress(data)
 
 
 def _unzstd(data: Buffer, limit: int) -> bytes:
     """Frames with and without their content size, one or several after one another."""
-    from zstandard import ZstdDecompressor, ZstdError
+    from zstandard import ZstdError, frame_content_size
 
     if not _zstd_is_whole(memoryview(data)):
         raise _not_sound(Codec.ZSTD, "it is cut off, or no zstd at all")
+    try:
+        claimed = frame_content_size(data)
+        if 0 < claimed <= min(limit, max(_CHUNK, _ZSTD_USUAL_RATIO * len(data))):
+            return _zstd_contexts().decompressor.decompress(data, allow_extra_data=False)
+    except ZstdError:
+        pass  # several frames, or damage: the stream tells which
+    return _unzstd_stream(data, limit)
+
+
+def _unzstd_stream(data: Buffer, limit: int) -> bytes:
+    from zstandard import ZstdError
+
     parts: list[bytes] = []
     left = limit
     try:
-        with ZstdDecompressor().stream_reader(data, read_across_frames=True) as stream:
+        with _zstd_contexts().decompressor.stream_reader(data, read_across_frames=True) as stream:
             while part := stream.read(min(_CHUNK, left + 1)):
                 parts.append(part)
                 left -= len(part)
