@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ottla.config.topic import TopicConfig
 
 _ATTRIBUTES = Struct(">h")
-_LONG_MAX = (1 << 63) - 1
 _CODECS = {
     "uncompressed": Codec.NONE,
     "gzip": Codec.GZIP,
@@ -63,8 +62,8 @@ def admit(records: memoryview | None, config: TopicConfig, wall_ms: int) -> Batc
     scan = scan_records(
         batch,
         need_keys="compact" in config.cleanup_policy,
-        earliest_ms=None if before == _LONG_MAX else wall_ms - before,
-        latest_ms=None if after == _LONG_MAX else wall_ms + after,
+        earliest_ms=wall_ms - before,
+        latest_ms=wall_ms + after,
         append_time=append_time,
     )
     if scan.error:
