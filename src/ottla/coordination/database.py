@@ -10,6 +10,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.kernel.seams import Conflict, LogEntry, StoredSnapshot, Unknown, Written
@@ -78,21 +79,26 @@ class Database:
         return self._guarded(run)
 
     def tend(self) -> None:
-        """Make the reserve once the start is over; pages that a full disk can be answered with."""
+        """Make the reserve once the start is over: pages to write to on a full disk, and a journal long enough.
+
+        Changing the filler journals every page of it; in PERSIST mode the journal keeps that room.
+        """
         if self._reserved or not self._has_tables or _now_ms() - self._opened_ms < _SETTLE_MS:
             return
-
-        def run(connection: sqlite3.Connection) -> Written:
-            if connection.execute("SELECT count(*) FROM reserve").fetchone()[0] == 0:
-                connection.execute("INSERT INTO reserve VALUES (zeroblob(?))", (RESERVE_BYTES,))
-            return Written(0)
-
         try:
-            self._writing(run)
+            for statement in ("INSERT INTO reserve VALUES (zeroblob(?))", "UPDATE reserve SET filler = randomblob(?)"):
+                self._writing(partial(self._reserve, statement))
         except DatabaseFailure:
             self._opened_ms = _now_ms()  # no room now: try again in a while
         else:
             self._reserved = True
+
+    @staticmethod
+    def _reserve(statement: str, connection: sqlite3.Connection) -> Written:
+        rows: int = connection.execute("SELECT count(*) FROM reserve").fetchone()[0]
+        if (rows == 0) == statement.startswith("INSERT"):
+            connection.execute(statement, (RESERVE_BYTES,))
+        return Written(0)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -206,13 +212,11 @@ class Database:
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            failure = DatabaseFailure(f"{self._path}: {error}")
-            if _is_full(failure) or error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY):
                 self._roll_back(connection)
-                failure.__cause__ = error
-                raise failure from error
+                raise DatabaseFailure(f"{self._path}: {error}") from error
             self.close()  # what a failed fsync left behind is settled by the journal at the next open
-            return Unknown(str(failure))
+            return Unknown(f"{self._path}: {error}")
         self._has_tables = True
         return outcome
 

@@ -21,7 +21,8 @@ class MemoryStore:
         self._first = 1
         self._entries: list[bytes] = []
         self._snapshots: list[StoredSnapshot] = []
-        self.live: set[BrokerId] = set()
+        self.live: dict[BrokerId, object] = {}
+        """Who is there, each with the session by which it joined."""
         self.listeners: dict[BrokerId, Callable[[], None]] = {}
         """By broker; called after whatever may interest it."""
 
@@ -55,14 +56,16 @@ class MemoryStore:
             del self._entries[:cut]
             self._first += cut
 
-    def join(self, broker_id: BrokerId) -> None:
-        self.live.add(broker_id)
+    def join(self, broker_id: BrokerId, session: object) -> None:
+        self.live[broker_id] = session
         self.tell_others(broker_id)
 
-    def leave(self, broker_id: BrokerId) -> None:
-        self.live.discard(broker_id)
-        self.listeners.pop(broker_id, None)
-        self.tell_others(broker_id)
+    def leave(self, broker_id: BrokerId, session: object) -> None:
+        """The session has ended; a later one of the same broker goes on."""
+        if self.live.get(broker_id) is session:
+            del self.live[broker_id]
+            self.listeners.pop(broker_id, None)
+            self.tell_others(broker_id)
 
     def tell_others(self, broker_id: BrokerId) -> None:
         for other in sorted(self.listeners):
@@ -77,7 +80,7 @@ class MemoryCoordination:
         self._store = store
         self._broker_id = broker_id
         self._closed = False
-        store.join(broker_id)
+        store.join(broker_id, self)
 
     def append(self, entries: Sequence[bytes], expected_version: int) -> Slot[Written | Conflict | Unknown]:
         outcome = self._store.append(entries, expected_version)
@@ -120,4 +123,4 @@ class MemoryCoordination:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._store.leave(self._broker_id)
+            self._store.leave(self._broker_id, self)

@@ -1,0 +1,165 @@
+"""The coordination store as a broker may meet it at its worst: slow, silent, late; but linearizable and durable.
+
+Requests and answers take time drawn from a seed. An append's answer may be lost, after it was done, before it was
+done, or long before it is done: then it lands when nobody waits for it any more (rule C1). The store itself is
+`coordination/memory.py`; the simulated brokers see it through this.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from ottla.coordination.memory import MemoryStore
+from ottla.kernel.ids import BrokerId
+from ottla.kernel.seams import Conflict, LogEntry, StoredSnapshot, Unknown, Written
+from ottla.kernel.story import Slot
+from ottla.sim.loop import SimLoop
+
+T = TypeVar("T")
+Outcome = Written | Conflict | Unknown
+
+
+class CoordinationFaults(NamedTuple):
+    """How bad it is. Shares are of all requests; times in microseconds, drawn evenly between two bounds."""
+
+    way_us: tuple[int, int] = (50, 2000)
+    """One way, there or back."""
+    lost_answer: float = 0.0
+    lost_request: float = 0.0
+    late: float = 0.0
+    """Done only after its answer was given up."""
+    lost_hint: float = 0.0
+    patience_us: int = 400_000
+    """After which a request without an answer is given up."""
+
+
+CALM = CoordinationFaults()
+ROUGH = CoordinationFaults(
+    way_us=(50, 30_000), lost_answer=0.05, lost_request=0.05, late=0.05, lost_hint=0.3, patience_us=100_000
+)
+
+
+class SimCoordination:
+    """One broker's way into the store. `cut` separates the two; `crash` ends the broker without a word."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        broker_id: BrokerId,
+        loop: SimLoop,
+        seed: int,
+        faults: CoordinationFaults = CALM,
+        *,
+        session_us: int = 0,
+    ) -> None:
+        """`session_us` passes between a broker's end and the others' seeing it: 0 where a lock tells at once."""
+        self._store = store
+        self._broker_id = broker_id
+        self._loop = loop
+        self._random = random.Random(f"coordination-{seed}-{broker_id}")
+        self._session_us = session_us
+        self._ended = False
+        self.faults = faults
+        self.cut = False
+        self.unknown = 0
+        store.join(broker_id, self)
+
+    # Coordination
+
+    def append(self, entries: Sequence[bytes], expected_version: int) -> Slot[Outcome]:
+        bodies = list(entries)
+        slot: Slot[Outcome] = Slot()
+
+        def run() -> Outcome:
+            outcome: Outcome = self._store.append(bodies, expected_version)
+            if isinstance(outcome, Written):
+                self._loop.note(f"broker {self._broker_id} appended {len(bodies)} up to {outcome.version}")
+                self._store.tell_others(self._broker_id)
+            return outcome
+
+        self._send(run, slot, lambda: slot.fill(self._lost()))
+        return slot
+
+    def read(self, after_version: int, limit: int = 1000) -> Slot[list[LogEntry]]:
+        return self._ask(lambda: self._store.read(after_version, limit))
+
+    def head(self) -> Slot[int]:
+        return self._ask(lambda: self._store.head)
+
+    def load_snapshot(self) -> Slot[StoredSnapshot | None]:
+        return self._ask(self._store.load_snapshot)
+
+    def save_snapshot(self, snapshot: StoredSnapshot) -> Slot[None]:
+        return self._ask(lambda: self._store.save_snapshot(snapshot))
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        def hint() -> None:
+            if not self._ended and not self.cut and self._random.random() >= self.faults.lost_hint:
+                self._loop.call_after_us(self._way_us(), lambda: None if self._ended else listener())
+
+        self._store.listeners[self._broker_id] = hint
+
+    def live(self) -> frozenset[BrokerId]:
+        return frozenset(self._store.live)
+
+    def close(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._store.leave(self._broker_id, self)
+
+    # Faults
+
+    def crash(self) -> None:
+        """The broker is gone: no slot is filled any more, and its session ends when it ends."""
+        if not self._ended:
+            self._ended = True
+            self._loop.call_after_us(self._session_us, lambda: self._store.leave(self._broker_id, self))
+
+    def expire(self) -> None:
+        """The others take the broker for dead, whatever it is."""
+        self._store.live.pop(self._broker_id, None)
+        self._store.tell_others(self._broker_id)
+
+    def revive(self) -> None:
+        """The others see the broker again."""
+        self._store.join(self._broker_id, self)
+
+    # The way there and back
+
+    def _ask(self, run: Callable[[], T]) -> Slot[T]:
+        slot: Slot[T] = Slot()
+        self._send(run, slot, lambda: slot.fail(OSError("the coordination store does not answer")))
+        return slot
+
+    def _send(self, run: Callable[[], T], slot: Slot[T], give_up: Callable[[], None]) -> None:
+        fate = self._random.random()
+        faults = self.faults
+        lost = self.cut or fate < faults.lost_request
+        silent = fate < faults.lost_request + faults.lost_answer
+        late = not lost and not silent and fate < faults.lost_request + faults.lost_answer + faults.late
+        if lost or silent or late:
+            self._loop.call_after_us(faults.patience_us, lambda: None if self._ended else give_up())
+        if not lost:
+            there_us = self._way_us() + (faults.patience_us + self._way_us() if late else 0)
+            self._loop.call_after_us(there_us, lambda: self._arrive(run, slot, answers=not (silent or late)))
+
+    def _arrive(self, run: Callable[[], T], slot: Slot[T], *, answers: bool) -> None:
+        """At the store. What left before a crash or a cut still lands."""
+        try:
+            value = run()
+        except LookupError as error:
+            answer: Callable[[], None] = partial(slot.fail, error)
+        else:
+            answer = partial(slot.fill, value)
+        if answers:
+            self._loop.call_after_us(self._way_us(), lambda: None if self._ended else answer())
+
+    def _lost(self) -> Unknown:
+        self.unknown += 1
+        return Unknown("the answer was lost")
+
+    def _way_us(self) -> int:
+        return self._random.randint(*self.faults.way_us)

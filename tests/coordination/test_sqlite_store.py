@@ -1,0 +1,263 @@
+"""The shared file: who may open it, who is seen dying, what a full disk does, what survives a kill."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from coordination_stores import SqliteKind
+
+from ottla.coordination.database import Database, DatabaseFailure
+from ottla.coordination.presence import AlreadyRunning, Presence
+from ottla.coordination.sqlite import SqliteCoordination
+from ottla.kernel.ids import BrokerId
+from ottla.kernel.seams import Conflict, StoredSnapshot, Written
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteKind]:
+    kind = SqliteKind(tmp_path / "metadata", "PERSIST")
+    yield kind
+    kind.close()
+
+
+def a_process(directory: Path, broker_id: int, then: str) -> subprocess.Popen[str]:
+    """Another broker's process; it prints a line once it has opened the store."""
+    source = f"""
+import queue, sys, time
+from ottla.coordination.sqlite import SqliteCoordination
+callbacks = queue.SimpleQueue()
+store = SqliteCoordination({str(directory)!r}, {broker_id}, callbacks.put)
+def wait(slot):
+    while not slot.full:
+        callbacks.get()()
+    return slot.result()
+print("open", flush=True)
+{then}
+"""
+    process = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    return process
+
+
+def test_a_second_process_of_one_broker_is_refused_by_name(store, tmp_path):
+    store.open(1)
+    with pytest.raises(AlreadyRunning, match=f"broker 1 is running already .*process {os.getpid()}"):
+        SqliteCoordination(str(tmp_path / "metadata"), BrokerId(1), queue.SimpleQueue().put)
+
+
+def test_the_lock_is_free_again_after_a_close(store):
+    store.open(1).close()
+    assert store.wait(store.open(1).head()) == 0
+
+
+def test_a_killed_broker_is_seen_gone_within_half_a_second(store, tmp_path):
+    survivor = store.open(1)
+    process = a_process(tmp_path / "metadata", 2, "time.sleep(60)")
+    try:
+        assert store.wait_until(lambda: survivor.live() == {1, 2})
+        killed_at = time.monotonic()
+        process.kill()
+        assert store.wait_until(lambda: survivor.live() == {1})
+        assert time.monotonic() - killed_at < 0.5
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_stopped_broker_is_seen_gone_when_its_heartbeat_is_older_than_a_session(tmp_path):
+    directory = str(tmp_path)
+    one = Presence(directory, BrokerId(1), session_timeout_ms=300)
+    two = Presence(directory, BrokerId(2), session_timeout_ms=300)
+    now_ms = time.monotonic_ns() // 1_000_000
+    two.beat(now_ms - 200)
+    assert one.look() == {1, 2}
+    two.beat(now_ms - 1000)
+    assert one.look() == {1}
+    one.close()
+    two.close()
+
+
+def test_a_store_that_is_asked_nothing_lets_its_heartbeat_grow_old(tmp_path):
+    callbacks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    hung = SqliteCoordination(str(tmp_path), BrokerId(2), callbacks.put, session_timeout_ms=200)
+    watcher = Presence(str(tmp_path / "brokers"), BrokerId(1), session_timeout_ms=200)
+    deadline = time.monotonic() + 5
+    while watcher.look() != {1} and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert watcher.look() == {1}, "its loop turned no more, and its worker thread alone is no sign of life"
+    hung.head()
+    while watcher.look() != {1, 2} and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert watcher.look() == {1, 2}
+    hung.close()
+    watcher.close()
+
+
+def test_what_was_appended_survives_a_kill_at_any_moment(store, tmp_path):
+    """Whatever number the child printed was appended: it is there, and nothing is torn."""
+    directory = tmp_path / "metadata"
+    process = a_process(
+        directory,
+        2,
+        "\n".join(
+            [
+                "version = 0",
+                "while True:",
+                "    version = wait(store.append([b'e%d' % (version + 1), b'e%d' % (version + 2)], version)).version",
+                "    print(version, flush=True)",
+            ]
+        ),
+    )
+    assert process.stdout is not None
+    printed = [process.stdout.readline() for _ in range(40)]
+    process.send_signal(signal.SIGKILL)
+    printed += process.stdout.readlines()
+    process.wait()
+    acknowledged = int([line for line in printed if line.endswith("\n")][-1])
+    broker = store.open(1)
+    entries = store.wait(broker.read(0))
+    assert len(entries) >= acknowledged
+    assert len(entries) % 2 == 0
+    assert entries == [(version, b"e%d" % version) for version in range(1, len(entries) + 1)]
+
+
+def test_two_processes_write_one_log(store, tmp_path):
+    broker = store.open(1)
+    process = a_process(
+        tmp_path / "metadata",
+        2,
+        "\n".join(
+            [
+                "done = 0",
+                "while done < 30:",
+                "    head = wait(store.head())",
+                "    done += type(wait(store.append([b'theirs'], head))).__name__ == 'Written'",
+            ]
+        ),
+    )
+    ours = 0
+    while ours < 30:
+        outcome = store.wait(broker.append([b"ours"], store.wait(broker.head())))
+        assert isinstance(outcome, Written | Conflict)
+        ours += isinstance(outcome, Written)
+    assert process.wait(timeout=30) == 0
+    entries = store.wait(broker.read(0))
+    assert [entry.version for entry in entries] == list(range(1, 61))
+    assert sum(entry.body == b"ours" for entry in entries) == 30
+
+
+def filled(path: Path, journal: str) -> Database:
+    """A database whose file may not grow any more, as on a full disk, and whose reserve is in place."""
+    database = Database(str(path / "metadata.db"), journal)
+    assert isinstance(database.append([b"first"], 0), Written)
+    database._opened_ms -= 10_000
+    database.tend()
+    connection = database._connection
+    assert connection is not None
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    return database
+
+
+@pytest.mark.parametrize("journal", ["PERSIST", "TRUNCATE"])
+def test_on_a_full_disk_metadata_goes_on_with_the_reserve(tmp_path, journal):
+    database = filled(tmp_path, journal)
+    version = 1
+    for _ in range(100):
+        outcome = database.append([b"x" * 1000], version)
+        assert isinstance(outcome, Written)
+        version = outcome.version
+    assert [entry.version for entry in database.read(0, 1000)] == list(range(1, 102))
+    database.close()
+
+
+@pytest.mark.root
+def test_metadata_goes_on_where_others_have_filled_the_file_system(tmp_path):
+    """Pages and journal were both set aside: nothing that others write can take them."""
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place)], check=True)
+    try:
+        database = Database(str(place / "metadata.db"), "PERSIST")
+        assert isinstance(database.append([b"x" * 3000] * 10, 0), Written)
+        database._opened_ms -= 10_000
+        database.tend()
+        with open(place / "others", "wb", buffering=0) as others, pytest.raises(OSError, match="No space"):
+            while True:
+                others.write(bytes(4096))
+        version = 10
+        for _ in range(100):
+            outcome = database.append([b"y" * 3000], version)
+            assert isinstance(outcome, Written)
+            version = outcome.version
+        assert len(database.read(0, 1000)) == version
+        database.close()
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_when_the_reserve_is_used_up_an_append_fails_and_writes_nothing(tmp_path):
+    database = filled(tmp_path, "PERSIST")
+    version = 1
+    with pytest.raises(DatabaseFailure, match="full"):
+        for _ in range(10):
+            outcome = database.append([b"x" * 200_000], version)
+            assert isinstance(outcome, Written)
+            version = outcome.version
+    assert version > 1
+    assert database.head() == version
+    assert len(database.read(0, 1000)) == version
+    database.close()
+
+
+def test_the_reserve_is_made_again_when_there_is_room(tmp_path):
+    database = filled(tmp_path, "PERSIST")
+    database.append([b"x" * 100_000], 1)
+    connection = database._connection
+    assert connection is not None
+    assert connection.execute("SELECT count(*) FROM reserve").fetchone()[0] == 0
+    connection.execute("PRAGMA max_page_count = 1000000")
+    database._opened_ms -= 10_000
+    database.tend()
+    assert connection.execute("SELECT count(*) FROM reserve").fetchone()[0] == 1
+    database.close()
+
+
+def test_a_store_of_a_later_release_is_refused_with_a_sentence(tmp_path):
+    database = Database(str(tmp_path / "metadata.db"))
+    database.append([b"x"], 0)
+    assert database._connection is not None
+    database._connection.execute("PRAGMA user_version = 2")
+    database.close()
+    with pytest.raises(DatabaseFailure, match="written by a newer release"):
+        Database(str(tmp_path / "metadata.db")).head()
+
+
+def test_a_long_path_rings_the_doorbell_all_the_same(tmp_path):
+    kind = SqliteKind(tmp_path / ("long" * 40), "PERSIST")
+    one, two = kind.open(1), kind.open(2)
+    kind.wait(one.append([b"a"], 0))
+    told: list[float] = []
+    two.on_change(lambda: told.append(time.monotonic()))
+    asked = time.monotonic()
+    kind.wait(one.append([b"b"], 1))
+    assert kind.wait_until(lambda: bool(told))
+    assert told[0] - asked < 0.5
+    kind.close()
+
+
+def test_a_closed_store_answers_with_an_error(store):
+    broker = store.open(1)
+    broker.close()
+    slot = broker.save_snapshot(StoredSnapshot(1, b""))
+    with pytest.raises(OSError, match="closed"):
+        slot.result()
