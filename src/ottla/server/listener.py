@@ -26,7 +26,7 @@ Serve = Callable[[ServerConnection, memoryview], None]
 class Channel:
     """One accepted socket: reads into the loop's shared buffer and runs the connection over it."""
 
-    __slots__ = ("_fd", "_listener", "_loop", "_reading", "_socket", "connection", "transport", "used")
+    __slots__ = ("_fd", "_listener", "_loop", "_reading", "_resuming", "_socket", "connection", "transport", "used")
 
     def __init__(self, listener: Listener, sock: socket.socket, peer: tuple[str, int]) -> None:
         self._listener = listener
@@ -49,6 +49,7 @@ class Channel:
         self.connection.on_close.append(self._closed)
         self.used = time.monotonic()
         self._reading = True
+        self._resuming = False
         self._loop.add_reader(self._fd, self._readable)
 
     def _readable(self) -> None:
@@ -89,13 +90,16 @@ class Channel:
             self._loop.remove_reader(self._fd)
 
     def _resume_soon(self) -> None:
-        self.connection.paused = False
-        self._loop.call_soon(self.resume)
+        """Not at once: whoever calls is in the middle of an answer. Until then the connection stays paused."""
+        if not self._resuming:
+            self._resuming = True
+            self._loop.call_soon(self.resume)
 
     def resume(self) -> None:
         """Serve what is here already, then read on."""
+        self._resuming = False
         connection = self.connection
-        if connection.closed:
+        if connection.closed or connection.held:
             return
         connection.paused = False
         if connection.reader.parked_whole_frames:

@@ -62,8 +62,10 @@ class FrameReader:
 
     def target(self) -> memoryview | None:
         """Where to receive next; None while the pool has no room for the frame that is under way."""
-        if self._own is None and self._view is not self._shared and not self.park():
-            return None
+        if self._own is None and self._view is not self._shared:
+            if not self.park():
+                return None
+            assert self._own is not None or self._view is self._shared, "whole frames wait here: serve them first"
         own = self._own
         if own is not None:
             if self._end == len(own):

@@ -1,0 +1,124 @@
+"""Answers leave in the order of the requests, and a connection that is held loses nothing."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.wire import connection as connection_module
+from ottla.wire.connection import ServerConnection
+from ottla.wire.frame import FramePool, FrameReader
+
+
+class Wire:
+    """A transport that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.unsent_bytes = 0
+        self.closed = False
+
+    def send(self, parts) -> None:
+        self.sent.extend(parts)
+
+    def cork(self) -> None:
+        pass
+
+    def uncork(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Room:
+    """One connection and those of its requests that wait."""
+
+    def __init__(self, blocking: frozenset[int] = frozenset()) -> None:
+        self.wire = Wire()
+        self.served: list[bytes] = []
+        self.waiting = []
+        self.blocking = blocking
+        self.shared = memoryview(bytearray(64 << 10))
+        self.connection = ServerConnection(
+            FrameReader(self.shared, FramePool(8 << 20), 1 << 20),
+            self.wire,
+            self.serve,
+            name="test",
+            peer_host="127.0.0.1",
+            local_address=("127.0.0.1", 9092),
+            listener="PLAINTEXT",
+        )
+
+    def serve(self, connection, frame) -> None:
+        content = bytes(frame)
+        self.served.append(content)
+        kind = content[0]
+        if kind < 128:
+            if not connection.answer_at_once([content]):
+                connection.answer(connection.expect(), [content])
+        else:
+            self.waiting.append((connection.expect(blocks=kind in self.blocking), content))
+
+    def answer(self, place: int) -> None:
+        exchange, content = self.waiting.pop(place)
+        self.connection.answer(exchange, [content])
+
+    def receive(self, data: bytes) -> None:
+        target = self.connection.reader.target()
+        target[: len(data)] = data
+        self.connection.reader.received(len(data))
+        self.connection.run()
+        self.shared[:] = b"\xdd" * len(self.shared)
+
+    def resume(self) -> None:
+        if self.connection.paused and not self.connection.held:
+            self.connection.paused = False
+            if self.connection.reader.parked_whole_frames:
+                self.connection.run()
+
+
+def framed(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4, "big") + payload
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_answers_leave_in_the_order_of_the_requests_however_they_end(data):
+    connection_module_limit = connection_module.MAX_IN_FLIGHT
+    connection_module.MAX_IN_FLIGHT = 3
+    try:
+        requests = data.draw(st.lists(st.binary(min_size=1, max_size=20), min_size=1, max_size=20))
+        room = Room(blocking=frozenset(range(200, 256)))
+        stream = b"".join(map(framed, requests))
+        while stream or room.waiting:
+            may_read = stream and not room.connection.paused
+            if may_read and (not room.waiting or data.draw(st.booleans())):
+                count = data.draw(st.integers(1, len(stream)))
+                room.receive(stream[:count])
+                stream = stream[count:]
+            elif room.waiting:
+                room.answer(data.draw(st.integers(0, len(room.waiting) - 1)))
+                room.resume()
+        assert room.served == requests
+        assert room.wire.sent == requests
+    finally:
+        connection_module.MAX_IN_FLIGHT = connection_module_limit
+
+
+def test_nothing_begins_behind_a_blocking_request():
+    room = Room(blocking=frozenset({255}))
+    room.receive(framed(b"\xff first") + framed(b"second"))
+    assert room.served == [b"\xff first"]
+    room.answer(0)
+    room.resume()
+    assert room.served == [b"\xff first", b"second"]
+
+
+def test_a_closed_connection_drops_late_answers():
+    room = Room()
+    room.receive(framed(b"\x80 waits"))
+    room.connection.close()
+    room.answer(0)
+    assert room.wire.sent == []
+    assert room.wire.closed
