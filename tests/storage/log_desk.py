@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Disk
-from ottla.records.batch import Batch
+from ottla.records.batch import Batch, iterate_batches
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record, read_run
 from ottla.sim.disk import SimDisk
@@ -101,11 +101,11 @@ def records_of(
         found = read_at(log, offset, max_bytes, limit=end)
         if not found.slices:
             break
-        got = [record for record in read_run(found.data()) if record.offset >= offset]
-        if not got:
-            break
-        records += got
-        offset = got[-1].offset + 1
+        body = found.data()
+        batches = list(iterate_batches(body))
+        assert batches, "not even one whole batch"
+        records += [record for record in read_run(body) if record.offset >= offset]
+        offset = batches[-1].next_offset
     return records
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.config.topic import TopicConfig
 from ottla.records.checksum import crc32c
 from ottla.storage.segment import LOG, MAX_RELATIVE_OFFSET, Segment
 from ottla.storage.snapshot import write_snapshot
@@ -30,7 +31,7 @@ def roll_if_due(log: Log, size: int, base_offset: int, next_offset: int, max_tim
 
 def _too_old(log: Log, max_timestamp: int, wall_ms: int) -> bool:
     if log.active.first_timestamp < 0:
-        return wall_ms - log.active.created_ms > log.config.segment_ms
+        return wall_ms - log.active.created_ms > segment_ms(log.config)
     return max_timestamp > log.roll_timestamp
 
 
@@ -41,10 +42,16 @@ def roll_timestamp(log: Log, first_timestamp: int) -> int:
     """
     if first_timestamp < 0:
         return -1
-    jitter = min(log.config.segment_jitter_ms, log.config.segment_ms)
+    longest = segment_ms(log.config)
+    jitter = min(log.config.segment_jitter_ms, longest)
     if jitter:
         jitter = crc32c(f"{log.topic}-{log.partition}-{log.active.base_offset}".encode()) % jitter
-    return first_timestamp + log.config.segment_ms - jitter
+    return first_timestamp + longest - jitter
+
+
+def segment_ms(config: TopicConfig) -> int:
+    """A compacted topic rolls within max.compaction.lag.ms too: compaction leaves the last segment alone."""
+    return min(config.segment_ms, config.max_compaction_lag_ms) if config.compacted else config.segment_ms
 
 
 def roll(log: Log, base_offset: int, wall_ms: int) -> None:

@@ -51,6 +51,7 @@ class Segment:
     __slots__ = (
         "_disk",
         "_file",
+        "_last_suffix",
         "aborted",
         "base_offset",
         "bases",
@@ -71,8 +72,9 @@ class Segment:
         "times",
     )
 
-    def __init__(self, disk: Disk, directory: str, base_offset: int, *, created_ms: int) -> None:
+    def __init__(self, disk: Disk, directory: str, base_offset: int, *, created_ms: int, last_suffix: str = "") -> None:
         self._disk = disk
+        self._last_suffix = last_suffix
         self._file: OpenFile | None = None
         self.directory = directory
         self.base_offset = base_offset
@@ -97,7 +99,7 @@ class Segment:
         self.bases: list[int] = []
 
     def path(self, suffix: str) -> str:
-        return segment_path(self.directory, self.base_offset, suffix)
+        return segment_path(self.directory, self.base_offset, suffix) + self._last_suffix
 
     @property
     def file(self) -> OpenFile:
@@ -209,6 +211,14 @@ class Segment:
     def has_indexes(self) -> bool:
         return self._disk.exists(self.path(INDEX)) and self._disk.exists(self.path(TIME_INDEX))
 
+    def read_first_timestamp(self) -> int:
+        """Largest timestamp of the first batch; -1 where there is none."""
+        if self.first_timestamp < 0:
+            for header in scan_headers(self.file, 0, self.size, chunk_bytes=64):
+                self.first_timestamp = header.max_timestamp
+                break
+        return self.first_timestamp
+
     def restart_from(self, entries: int) -> int:
         """Keep the first `entries` of the offset index and what goes with them; where to go on scanning."""
         assert self.index.keys is not None
@@ -229,10 +239,7 @@ class Segment:
             self.max_timestamp, self.max_timestamp_offset = time_entry[0], time_entry[1] + self.base_offset
         self.size = last[1] if last is not None else 0
         self.next_offset = self.base_offset
-        if last is not None and self.first_timestamp < 0:
-            for header in scan_headers(self.file, 0, self.size, chunk_bytes=64):
-                self.first_timestamp = header.max_timestamp
-                break
+        self.read_first_timestamp()
         return self.size
 
     def note_header(self, header: Header) -> None:
