@@ -15,7 +15,7 @@ import pytest
 from coordination_stores import SqliteKind
 
 from ottla.coordination.database import Database, DatabaseFailure
-from ottla.coordination.presence import AlreadyRunning, Presence
+from ottla.coordination.presence import AlreadyRunning, Doorbell, Presence
 from ottla.coordination.sqlite import SqliteCoordination
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Conflict, StoredSnapshot, Written
@@ -59,7 +59,7 @@ def test_the_lock_is_free_again_after_a_close(store):
     assert store.wait(store.open(1).head()) == 0
 
 
-def test_a_killed_broker_is_seen_gone_within_half_a_second(store, tmp_path):
+def test_a_killed_broker_is_seen_gone_without_waiting_for_its_session(store, tmp_path):
     survivor = store.open(1)
     process = a_process(tmp_path / "metadata", 2, "time.sleep(60)")
     try:
@@ -67,7 +67,7 @@ def test_a_killed_broker_is_seen_gone_within_half_a_second(store, tmp_path):
         killed_at = time.monotonic()
         process.kill()
         assert store.wait_until(lambda: survivor.live() == {1})
-        assert time.monotonic() - killed_at < 0.5
+        assert time.monotonic() - killed_at < 2  # a tenth of a second on a machine with nothing else to do
     finally:
         process.kill()
         process.wait()
@@ -242,17 +242,16 @@ def test_a_store_of_a_later_release_is_refused_with_a_sentence(tmp_path):
         Database(str(tmp_path / "metadata.db")).head()
 
 
-def test_a_long_path_rings_the_doorbell_all_the_same(tmp_path):
-    kind = SqliteKind(tmp_path / ("long" * 40), "PERSIST")
-    one, two = kind.open(1), kind.open(2)
-    kind.wait(one.append([b"a"], 0))
-    told: list[float] = []
-    two.on_change(lambda: told.append(time.monotonic()))
-    asked = time.monotonic()
-    kind.wait(one.append([b"b"], 1))
-    assert kind.wait_until(lambda: bool(told))
-    assert told[0] - asked < 0.5
-    kind.close()
+def test_the_doorbell_rings_in_a_directory_whose_path_is_longer_than_a_sockets_may_be(tmp_path):
+    directory = str(tmp_path / ("long" * 40))
+    one, two = Doorbell(directory, BrokerId(1)), Doorbell(directory, BrokerId(2))
+    one.ring()
+    assert two.socket.recv(16) == b"\0"
+    with pytest.raises(BlockingIOError):
+        one.socket.recv(16)
+    two.close()
+    one.ring()  # nobody there: no error
+    one.close()
 
 
 def test_a_closed_store_answers_with_an_error(store):
