@@ -46,13 +46,22 @@ class MetadataMissing(ClientError):
     retriable = True
 
 
-def refused(code: int, about: str, message: str | None = None) -> ApiError:
+class Refused(ApiError):
+    """An error code in an answer: what it is about, and the broker's own words (None where it had none)."""
+
+    def __init__(self, code: ErrorCode, about: str, reason: str | None = None) -> None:
+        super().__init__(code, f"{about}: {reason or code.message}")
+        self.about = about
+        self.reason = reason
+
+
+def refused(code: int, about: str, message: str | None = None) -> Refused:
     """An answer's error code as an exception that says what it is about."""
     try:
         known = ErrorCode(code)
     except ValueError:
-        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{about}: error code {code}, unknown to this client")
-    return ApiError(known, f"{about}: {message or known.message}")
+        return Refused(ErrorCode.UNKNOWN_SERVER_ERROR, about, f"error code {code}, unknown to this client")
+    return Refused(known, about, message or None)
 
 
 def may_retry(error: Exception) -> bool:

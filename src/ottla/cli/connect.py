@@ -1,0 +1,77 @@
+"""From a command line to a cluster: bootstrap address, client properties, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ottla.cli.faults import Misuse
+from ottla.client.blocking_admin import Admin
+from ottla.client.model import ClientSettings
+
+DEFAULT_BOOTSTRAP = "localhost:9092"
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """A Java properties file: `key=value` or `key: value` lines, comments, continued lines."""
+    properties: dict[str, str] = {}
+    pending = ""
+    for raw in Path(path).read_text(encoding="utf-8").splitlines():
+        line = pending + raw.strip()
+        pending = ""
+        if not line or line[0] in "#!":
+            continue
+        if line.endswith("\\") and not line.endswith("\\\\"):
+            pending = line[:-1]
+            continue
+        places = [position for position in (line.find("="), line.find(":")) if position >= 0]
+        cut = min(places, default=len(line))
+        properties[line[:cut].strip()] = line[cut + 1 :].strip()
+    return properties
+
+
+def parse_pairs(pairs: list[str]) -> dict[str, str]:
+    """`key=value` arguments."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise Misuse(f"Invalid command line properties: {' '.join(pairs)}")
+        found[key.strip()] = value
+    return found
+
+
+def client_settings(properties: Mapping[str, str], client_id: str = "ottla-cli") -> ClientSettings:
+    """Settings from Kafka's client options. What would make the connection unsafe or impossible is refused."""
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol != "PLAINTEXT":
+        raise Misuse(f"security.protocol={protocol} is not supported yet: only PLAINTEXT is")
+    defaults = ClientSettings()
+    return ClientSettings(
+        client_id=properties.get("client.id", client_id),
+        request_timeout_ms=_number(properties, "request.timeout.ms", defaults.request_timeout_ms),
+        api_timeout_ms=_number(properties, "default.api.timeout.ms", defaults.api_timeout_ms),
+        metadata_max_age_ms=_number(properties, "metadata.max.age.ms", defaults.metadata_max_age_ms),
+        retry_backoff_ms=_number(properties, "retry.backoff.ms", defaults.retry_backoff_ms),
+        bootstrap_timeout_ms=0,
+    )
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    try:
+        return int(properties.get(name, default))
+    except ValueError:
+        raise Misuse(f"{name}={properties[name]} is not a number") from None
+
+
+def admin(bootstrap: str, properties: Mapping[str, str] | None = None) -> Admin:
+    """An Admin for these addresses; Misuse where they are none."""
+    try:
+        return Admin(bootstrap, settings=client_settings(properties or {}))
+    except ValueError as fault:
+        raise Misuse(str(fault)) from None
+
+
+def admin_from(bootstrap: str, command_config: str | None) -> Admin:
+    """An Admin with the properties of a `--command-config` file."""
+    return admin(bootstrap, read_properties(command_config) if command_config else None)

@@ -1,0 +1,134 @@
+"""The one program: finds the command by a static table, imports only that one, runs it.
+
+Commands of other floors that are not in the table register by the entry point group `ottla.commands`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+Command = Callable[[Sequence[str]], int | None]
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "start": ("ottla.server.main:command", "run a broker in this process"),
+    "topic": ("ottla.cli.topic:command", "create, list, describe, alter, delete topics"),
+    "produce": ("ottla.cli.produce:command", "write records from standard input, arguments or a file"),
+    "consume": ("ottla.cli.consume:command", "read records, alone or in a group"),
+    "group": ("ottla.cli.group:command", "list, describe, reset, delete consumer groups"),
+    "config": ("ottla.cli.config:command", "read and change configurations of topics, brokers, groups"),
+    "log": ("ottla.cli.log:command", "print the files of a log directory"),
+    "doctor": ("ottla.cli.doctor:command", "explain what a client sees"),
+    "lake": ("ottla.spark.lake.command:command", "load topics into a Parquet lake by Spark"),
+    "sim": ("ottla.sim.main:command", "run the broker in simulated time from a seed"),
+    "shims": ("ottla.cli.shims:command", "write executables with the names of Kafka's tools"),
+}
+
+KAFKA_TOOLS: dict[str, tuple[str, str]] = {
+    "kafka-topics": ("ottla.cli.kafka.topics:command", "topics"),
+    "kafka-console-producer": ("ottla.cli.kafka.console_producer:command", "lines of standard input into a topic"),
+    "kafka-console-consumer": ("ottla.cli.kafka.console_consumer:command", "records of a topic to standard output"),
+    "kafka-consumer-groups": ("ottla.cli.kafka.consumer_groups:command", "consumer groups"),
+    "kafka-configs": ("ottla.cli.kafka.configs:command", "configurations"),
+    "kafka-get-offsets": ("ottla.cli.kafka.get_offsets:command", "offsets of partitions"),
+    "kafka-delete-records": ("ottla.cli.kafka.delete_records:command", "records below an offset"),
+    "kafka-log-dirs": ("ottla.cli.kafka.log_dirs:command", "log directories"),
+    "kafka-dump-log": ("ottla.cli.kafka.dump_log:command", "segment files"),
+    "kafka-broker-api-versions": ("ottla.cli.kafka.api_versions:command", "API versions"),
+    "kafka-producer-perf-test": ("ottla.cli.kafka.producer_perf:command", "a producer's speed"),
+    "kafka-consumer-perf-test": ("ottla.cli.kafka.consumer_perf:command", "a consumer's speed"),
+}
+
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; the result is its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    name = given[0] if given else "--help"
+    if name in ("-h", "--help", "help"):
+        sys.stdout.write(overview())
+        return 0
+    if name in ("-V", "--version", "version"):
+        from ottla import __version__
+
+        sys.stdout.write(f"ottla {__version__}\n")
+        return 0
+    tool = name.removesuffix(".sh")
+    where = COMMANDS.get(name) or KAFKA_TOOLS.get(tool)
+    command = _load(where[0]) if where else _registered(name)
+    if command is None:
+        return _unknown(name)
+    return run(command, given[1:])
+
+
+def run(command: Command, arguments: Sequence[str]) -> int:
+    """Run a command: what users can mend is said in one line on stderr, with exit code 1."""
+    from ottla.cli.faults import explain
+
+    try:
+        code = command(arguments)
+        sys.stdout.flush()
+        return code or 0
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except SystemExit:
+        raise
+    except Exception as fault:
+        text = explain(fault)
+        if text is None:
+            raise
+        sys.stdout.flush()
+        sys.stderr.write(text + "\n")
+        return 1
+
+
+def overview() -> str:
+    """What `ottla --help` prints."""
+    width = max(map(len, [*COMMANDS, *KAFKA_TOOLS]))
+    lines = ["usage: ottla COMMAND [OPTIONS]", "", "commands (ottla COMMAND --help tells more):"]
+    lines += [f"  {name:<{width}}  {about}" for name, (_, about) in COMMANDS.items()]
+    lines += ["", "Kafka's tools, with their own flags and output:"]
+    lines += [f"  {name:<{width}}  {about}" for name, (_, about) in KAFKA_TOOLS.items()]
+    lines += ["", "Most commands take -b/--bootstrap-server HOST:PORT (default localhost:9092) and --format json|text."]
+    return "\n".join(lines) + "\n"
+
+
+def _load(where: str) -> Command | None:
+    module, _, attribute = where.partition(":")
+    try:
+        found: Command = getattr(import_module(module), attribute)
+    except ModuleNotFoundError as fault:
+        if fault.name is not None and (module == fault.name or module.startswith(fault.name + ".")):
+            return None
+        raise
+    return found
+
+
+def _registered(name: str) -> Command | None:
+    """A command by entry point: what other packages add to the program."""
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="ottla.commands"):
+        if entry.name == name:
+            found: Command = entry.load()
+            return found
+    return None
+
+
+def _unknown(name: str) -> int:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [*COMMANDS, *KAFKA_TOOLS], n=1)
+    hint = f" Did you mean `ottla {near[0]}`?" if near else " `ottla --help` lists the commands."
+    sys.stderr.write(f"ottla: there is no command {name!r}.{hint}\n")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
