@@ -64,6 +64,7 @@ class SimCoordination:
         self._ended = False
         self.faults = faults
         self.cut = False
+        self.appends = 0
         self.unknown = 0
         store.join(broker_id, self)
 
@@ -71,6 +72,7 @@ class SimCoordination:
 
     def append(self, entries: Sequence[bytes], expected_version: int) -> Slot[Outcome]:
         bodies = list(entries)
+        self.appends += 1
         slot: Slot[Outcome] = Slot()
 
         def run() -> Outcome:

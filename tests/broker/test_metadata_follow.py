@@ -1,0 +1,322 @@
+"""Following and writing the metadata log: conflicts, lost answers, laggards, leases, deaths; over many seeds."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from followers import SESSION_MS, Cluster
+
+from ottla.broker.metadata_follow import SNAPSHOT_EVERY, Applied
+from ottla.cluster.commands import AllocateProducerIds, CreateTopic, DeleteTopic, FenceBroker
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import NO_LEADER, TopicId
+from ottla.metadata.entries import ProducerIdsAllocated, TopicCreated
+from ottla.metadata.snapshot import take_snapshot
+from ottla.sim.coordination import ROUGH
+
+
+def a_topic(name: str, partitions: int = 1, replicas: int = 1) -> CreateTopic:
+    return CreateTopic(name, TopicId(random.Random(name).randbytes(16)), partitions, replicas)
+
+
+def test_the_first_broker_makes_the_cluster_and_may_act_at_once():
+    cluster = Cluster()
+    cluster.up(1)
+    metadata = cluster.follow[1].metadata
+    assert len(metadata.cluster_id) == 22
+    assert len(metadata.secret) == 32
+    assert metadata.metadata_version() == 1
+    assert cluster.follow[1].broker_epoch == metadata.brokers[1].epoch == 3
+    assert cluster.follow[1].lease_valid()
+
+
+def test_the_second_broker_joins_the_same_cluster_and_both_see_both():
+    cluster = Cluster()
+    cluster.up(1, 2)
+    assert cluster.until(lambda: cluster.follow[1].metadata.version == cluster.follow[2].metadata.version)
+    assert cluster.follow[1].metadata.cluster_id == cluster.follow[2].metadata.cluster_id
+    assert [broker.broker_id for broker in cluster.follow[1].metadata.live_brokers()] == [1, 2]
+
+
+def test_a_restart_is_a_later_incarnation_and_ends_the_leadership_of_the_last():
+    cluster = Cluster()
+    cluster.up(1)
+    cluster.ask(1, a_topic("orders", 2))
+    before = cluster.follow[1].metadata.topic("orders").partitions
+    epoch = cluster.follow[1].broker_epoch
+    cluster.crash(1)
+    cluster.up(1)
+    after = cluster.follow[1].metadata.topic("orders").partitions
+    assert cluster.follow[1].broker_epoch > epoch
+    assert [partition.leader for partition in after] == [1, 1]
+    assert [now.leader_epoch for now in after] == [old.leader_epoch + 1 for old in before]
+
+
+def test_a_command_is_applied_and_reconciled_here_before_it_is_answered():
+    cluster = Cluster()
+    cluster.up(1)
+    outcome = cluster.ask(1, a_topic("orders"))
+    assert isinstance(outcome, Applied)
+    assert isinstance(outcome.entries[0], TopicCreated)
+    assert cluster.follow[1].metadata.topic("orders") is not None
+    assert cluster.reconciled[1][-1] == outcome.first_version + len(outcome.entries) - 1
+
+
+def test_an_error_is_answered_without_an_entry():
+    cluster = Cluster()
+    cluster.up(1)
+    cluster.ask(1, a_topic("orders"))
+    head = cluster.store.head
+    outcome = cluster.ask(1, CreateTopic("orders", TopicId(b"x" * 16), 1, 1))
+    assert isinstance(outcome, ApiError)
+    assert outcome.code == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert cluster.store.head == head
+
+
+def test_an_error_is_only_true_if_nobody_changed_the_matter_meanwhile():
+    """Broker 2 has not heard of the topic that broker 1 just made; it must not answer that there is none."""
+    cluster = Cluster()
+    cluster.up(1, 2)
+    cluster.way[2].faults = cluster.way[2].faults._replace(lost_hint=1.0)
+    created = cluster.ask(1, a_topic("orders"))
+    assert isinstance(created, Applied)
+    topic_id = cluster.follow[1].metadata.topic("orders").topic_id
+    assert isinstance(cluster.ask(2, DeleteTopic("orders", topic_id)), Applied)
+
+
+def test_commands_that_do_not_meet_share_an_append():
+    cluster = Cluster()
+    cluster.up(1)
+    before = cluster.way[1].appends
+    slots = [cluster.follow[1].submit(a_topic(f"topic-{number}")) for number in range(40)]
+    assert cluster.until(lambda: all(slot.full for slot in slots))
+    assert all(isinstance(slot.result(), Applied) for slot in slots)
+    assert len(cluster.follow[1].metadata.topics) == 40
+    assert cluster.way[1].appends - before <= 2
+    for number, slot in enumerate(slots):
+        created = slot.result().entries[0]
+        assert created.name == f"topic-{number}"
+
+
+def test_of_two_topics_of_one_name_in_one_moment_one_is_made():
+    cluster = Cluster()
+    cluster.up(1, 2)
+    slots = [
+        cluster.follow[number].submit(CreateTopic("orders", TopicId(bytes([number]) * 16), 1, 1))
+        for number in (1, 2, 1, 2)
+        if number
+    ]
+    assert cluster.until(lambda: all(slot.full for slot in slots))
+    outcomes = [slot.result() for slot in slots]
+    made = [outcome for outcome in outcomes if isinstance(outcome, Applied) and outcome.entries]
+    assert len(made) == 1
+
+
+def test_a_fenced_brokers_commands_are_refused_until_it_is_unfenced():
+    cluster = Cluster()
+    cluster.up(1, 2)
+    epoch = cluster.follow[2].broker_epoch
+    cluster.way[2].cut = True
+    assert isinstance(cluster.ask(1, FenceBroker(2, epoch)), Applied)
+    slot = cluster.follow[2].submit(a_topic("orders"))
+    cluster.way[2].cut = False
+    assert cluster.until(lambda: slot.full)
+    # It was refused, or it came after the broker had unfenced itself; never in between.
+    fenced = cluster.follow[1].metadata
+    if isinstance(slot.result(), ApiError):
+        assert slot.result().code == ErrorCode.STALE_BROKER_EPOCH
+    else:
+        assert slot.result().first_version > fenced.brokers_version - 1
+    assert cluster.until(cluster.follow[2].lease_valid)
+
+
+def test_a_broker_that_is_cut_off_loses_its_lease_in_time_and_has_it_back_afterwards():
+    cluster = Cluster()
+    cluster.up(1, 2)
+    cluster.way[2].cut = True
+    cut_ms = cluster.loop.mono_ms()
+    assert cluster.until(lambda: not cluster.follow[2].lease_valid())
+    assert cluster.loop.mono_ms() - cut_ms <= SESSION_MS * 2 // 3
+    assert cluster.follow[1].lease_valid()
+    cluster.way[2].cut = False
+    assert cluster.until(cluster.follow[2].lease_valid, within_ms=SESSION_MS)
+
+
+def test_the_lease_is_renewed_by_reads_alone():
+    cluster = Cluster()
+    cluster.up(1)
+    head = cluster.store.head
+    for _ in range(20):
+        cluster.loop.run_for(SESSION_MS // 2)
+        assert cluster.follow[1].lease_valid()
+    assert cluster.store.head == head
+
+
+def test_a_dead_broker_is_fenced_by_the_caretaker_and_its_partitions_get_other_leaders():
+    cluster = Cluster()
+    cluster.up(1, 2, 3)
+    cluster.ask(1, a_topic("orders", 6, 3))
+    led = [one for one in cluster.follow[1].metadata.topic("orders").partitions if one.leader == 3]
+    assert led
+    cluster.crash(3)
+    assert cluster.until(lambda: cluster.follow[1].metadata.brokers[3].fenced, within_ms=500)
+    for partition in cluster.follow[1].metadata.topic("orders").partitions:
+        assert partition.leader in (1, 2)
+        assert set(partition.in_sync) == {1, 2}
+
+
+def test_when_the_caretaker_dies_another_takes_care_after_its_patience():
+    cluster = Cluster()
+    cluster.up(1, 2, 3)
+    cluster.ask(1, a_topic("orders", 3, 3))
+    cluster.crash(1)
+    assert cluster.until(lambda: cluster.follow[2].metadata.brokers[1].fenced, within_ms=3000)
+    assert all(partition.leader != 1 for partition in cluster.follow[2].metadata.topic("orders").partitions)
+
+
+def test_a_broker_that_is_taken_for_dead_by_mistake_unfences_itself():
+    cluster = Cluster()
+    cluster.up(1, 2)
+    cluster.ask(1, a_topic("orders", 2, 1))
+    cluster.way[2].expire()
+    assert cluster.until(lambda: cluster.follow[1].metadata.brokers[2].fenced)
+    cluster.way[2].revive()
+    assert cluster.until(lambda: not cluster.follow[1].metadata.brokers[2].fenced)
+    assert cluster.until(cluster.follow[2].lease_valid)
+    assert all(one.leader != NO_LEADER for one in cluster.follow[1].metadata.topic("orders").partitions)
+
+
+def test_a_broker_stops_when_another_process_registers_as_it():
+    cluster = Cluster()
+    cluster.up(1)
+    first = cluster.follow[1]
+    stopped: list[str] = []
+    first.on_fatal = stopped.append
+    cluster.up(1)
+    assert cluster.until(lambda: bool(stopped))
+    assert "registered as broker 1" in stopped[0]
+    assert not first.lease_valid()
+
+
+def test_an_entry_of_a_later_release_stops_the_broker_with_a_sentence():
+    cluster = Cluster()
+    cluster.up(1)
+    cluster.store.append([b"\x7f\x00" + bytes(20)], cluster.store.head)
+    assert cluster.until(lambda: 1 in cluster.fatal)
+    assert "a newer release wrote it" in cluster.fatal[1]
+
+
+def test_a_laggard_whose_entries_were_cut_goes_on_from_a_snapshot():
+    cluster = Cluster()
+    cluster.up(1, 2)
+    cluster.way[2].cut = True
+    for number in range(5):
+        cluster.ask(1, a_topic(f"before-{number}"))
+    cluster.store.save_snapshot(take_snapshot(cluster.follow[1].metadata))
+    cluster.ask(1, a_topic("between"))
+    cluster.store.save_snapshot(take_snapshot(cluster.follow[1].metadata))
+    cluster.ask(1, a_topic("after"))
+    with pytest.raises(LookupError):
+        cluster.store.read(cluster.follow[2].metadata.version, 1)
+    cluster.way[2].cut = False
+    assert cluster.until(lambda: cluster.follow[2].metadata.topic("after") is not None)
+    assert take_snapshot(cluster.follow[2].metadata) == take_snapshot(cluster.follow[1].metadata)
+
+
+def test_the_caretaker_saves_snapshots_and_cuts_the_log():
+    cluster = Cluster()
+    cluster.up(1)
+    for number in range(SNAPSHOT_EVERY * 3):
+        cluster.follow[1].submit(a_topic(f"topic-{number}"))
+    assert cluster.until(lambda: len(cluster.follow[1].metadata.topics) == SNAPSHOT_EVERY * 3)
+    assert cluster.until(lambda: cluster.store.load_snapshot() is not None)
+    with pytest.raises(LookupError):
+        cluster.store.read(0, 1)
+    cluster.up(2)
+    assert cluster.until(lambda: cluster.follow[2].metadata.version == cluster.follow[1].metadata.version)
+    assert take_snapshot(cluster.follow[2].metadata) == take_snapshot(cluster.follow[1].metadata)
+
+
+def test_a_command_that_cannot_reach_the_store_ends_with_its_time():
+    cluster = Cluster()
+    cluster.up(1)
+    cluster.way[1].cut = True
+    slot = cluster.follow[1].submit(AllocateProducerIds(), timeout_ms=2000)
+    assert cluster.until(lambda: slot.full, within_ms=5000)
+    outcome = slot.result()
+    assert isinstance(outcome, ApiError)
+    assert outcome.code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_stopping_broker_refuses_what_waits():
+    cluster = Cluster()
+    cluster.up(1)
+    slots = [cluster.follow[1].submit(AllocateProducerIds()) for _ in range(3)]
+    cluster.follow[1].close()
+    late = cluster.follow[1].submit(AllocateProducerIds())
+    assert isinstance(late.result(), ApiError)
+    assert all(slot.full for slot in slots[1:])
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_whatever_answers_are_lost_every_command_happens_as_it_was_answered(seed):
+    """Three brokers over a store that loses, delays and belatedly does a sixth of all requests (rule C1)."""
+    cluster = Cluster(seed, ROUGH)
+    cluster.up(1, 2, 3)
+    draw = random.Random(seed)
+    asked = []
+    for step in range(60):
+        number = draw.choice((1, 2, 3))
+        if draw.random() < 0.5:
+            command = CreateTopic(f"topic-{draw.randrange(25)}", TopicId(draw.randbytes(16)), 2, 2)
+            asked.append((number, command, cluster.follow[number].submit(command, 3_600_000)))
+        else:
+            asked.append((number, None, cluster.follow[number].submit(AllocateProducerIds(10), 3_600_000)))
+        if step % 4 == 0:
+            cluster.loop.run_for(draw.randrange(200))
+    assert cluster.until(lambda: all(slot.full for _, _, slot in asked), within_ms=3_600_000)
+    cluster.faults = cluster.faults._replace(lost_hint=0.0)
+    assert cluster.until(lambda: len({follow.metadata.version for follow in cluster.follow.values()}) == 1)
+    states = {take_snapshot(follow.metadata) for follow in cluster.follow.values()}
+    assert len(states) == 1
+    _check_topics(cluster, asked)
+    _check_blocks(asked)
+    assert sum(way.unknown for way in cluster.way.values()) > 0, "nothing was lost: the seed did nothing"
+
+
+def _check_topics(cluster, asked):
+    metadata = cluster.follow[1].metadata
+    for _, command, slot in asked:
+        if command is None:
+            continue
+        outcome = slot.result()
+        present = metadata.topic(command.name)
+        assert present is not None
+        if isinstance(outcome, Applied):
+            assert present.topic_id == command.topic_id
+        else:
+            assert outcome.code in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.STALE_BROKER_EPOCH)
+            assert present.topic_id != command.topic_id or outcome.code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def _check_blocks(asked):
+    given = []
+    for _, command, slot in asked:
+        outcome = slot.result()
+        if command is None and isinstance(outcome, Applied):
+            (body,) = outcome.entries
+            assert isinstance(body, ProducerIdsAllocated)
+            given += range(body.first, body.first + body.count)
+    assert len(given) == len(set(given)), "an id was given out twice"
+
+
+def test_a_seed_gives_the_same_trace_twice():
+    def run() -> str:
+        cluster = Cluster(5, ROUGH)
+        cluster.up(1, 2)
+        slots = [cluster.follow[1 + number % 2].submit(a_topic(f"topic-{number}")) for number in range(10)]
+        assert cluster.until(lambda: all(slot.full for slot in slots))
+        return cluster.loop.trace_hash
+
+    assert run() == run()
