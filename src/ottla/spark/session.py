@@ -31,6 +31,7 @@ def session(application: str = "ottla", master: str | None = None, **settings: s
     """The running session, or a new one with settings for one machine.
 
     Workers run the Python that this process runs: without PYSPARK_PYTHON Spark takes the first python3 on the path.
+    Tasks that fail are tried four times, as on a cluster; plain local mode would not.
     `settings` go last, with double underscores for dots: `spark__sql__ansi__enabled="false"`.
     """
     from pyspark.sql import SparkSession
@@ -39,7 +40,7 @@ def session(application: str = "ottla", master: str | None = None, **settings: s
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     given = {name.replace("__", "."): value for name, value in settings.items()}
-    chosen = master or os.environ.get("SPARK_MASTER") or f"local[{os.cpu_count() or 2}]"
+    chosen = master or os.environ.get("SPARK_MASTER") or f"local[{os.cpu_count() or 2},4]"
     builder = SparkSession.builder.appName(application).master(chosen)
     for name, value in {**SETTINGS, **given}.items():
         builder = builder.config(name, value)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.spark.connections import cluster
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.lake.plans import LakeRefused
 from ottla.spark.lake.settings import LoadSettings, size_bytes
@@ -60,6 +61,7 @@ def load(
         most_offsets=max_offsets,
     )
     interval_ms = duration_ms(every) if every is not None else 1_000 if continuous else None
+    cluster(settings.kafka).brokers()  # before Spark is started, which takes a while
     with _loader(settings, spark, tell or _to_stderr) as loader:
         loader.finish_what_was_begun()
         loader.catch_up(stop)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import signal
 import sys
 import threading
 from collections.abc import Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
@@ -35,6 +38,9 @@ def command(arguments: Sequence[str]) -> int:
     except (LakeRefused, ApiError, ClientError, OSError) as fault:
         print(f"ottla lake load: {fault}", file=sys.stderr)
         return 1
+    except Py4JError as fault:
+        print(f"ottla lake load: Spark failed; the next load does this round over. {_cause(fault)}", file=sys.stderr)
+        return 1
     return _report(loaded)
 
 
@@ -59,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     load_verb.add_argument("--json", action="store_true", help="values are JSON objects: make columns of their fields")
     load_verb.add_argument("--dead-letter", metavar="TOPIC", help="where records go that --json cannot read")
     load_verb.add_argument("--target-size", type=_size, default="256m", metavar="SIZE", help="of files; default 256m")
+    load_verb.add_argument(
+        "--max-offsets", type=_count, default=20_000_000, metavar="N", help="in one round; default 20,000,000"
+    )
     load_verb.add_argument("--compression", choices=CODECS, default="zstd", help="of files; default zstd")
     load_verb.add_argument("--accept-loss", action="store_true", help="go on where retention removed records unread")
     load_verb.add_argument(
@@ -73,6 +82,12 @@ def _duration(text: str) -> str:
     except ValueError as fault:
         raise argparse.ArgumentTypeError(str(fault)) from fault
     return text
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a positive number: {text}")
+    return int(text)
 
 
 def _size(text: str) -> int:
@@ -106,9 +121,17 @@ def _load(options: argparse.Namespace, stop: threading.Event) -> Loaded:
         target_size=options.target_size,
         compression=options.compression,
         accept_loss=options.accept_loss,
+        max_offsets=options.max_offsets,
         read_committed=not options.read_uncommitted,
         stop=stop,
     )
+
+
+def _cause(fault: Exception) -> str:
+    """The last line of a Python worker's traceback inside a long Java one, or the Java one's first."""
+    lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
+    inner = [line for line in lines if re.match(r"[\w.]+(Error|Exception|DataLoss|Refused|Lost|TimedOut)\b.*: ", line)]
+    return (inner or lines or [""])[0]
 
 
 def _report(loaded: Loaded) -> int:

@@ -1,0 +1,160 @@
+"""The loader stopped at every step that touches the lake, and killed as a process: exactly once all the same."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from ottla.records.reader import Record
+from ottla.spark import lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+TIME = 1_356_998_400_000
+HOUR = 3_600_000
+
+
+def visible(directory: Path) -> list[tuple[str, int, int]]:
+    """Every row of every visible file, sorted: a file is visible unless it lies under an underscore."""
+    rows = []
+    for path in directory.glob("topic=*/**/*"):
+        if path.is_file():
+            table = pq.read_table(path, columns=["partition", "offset"], partitioning=None)
+            topic = path.relative_to(directory).parts[0].removeprefix("topic=")
+            rows += [(topic, *pair) for pair in zip(*table.to_pydict().values(), strict=True)]
+    return sorted(rows)
+
+
+def fill(topics, topic, count):
+    for partition in (0, 1):
+        records = [Record(0, TIME + at % 3 * HOUR, b"k", b"%d" % at) for at in range(count)]
+        topics.fill(topic, partition, records)
+
+
+class Killed(BaseException):
+    """Ends the loader as abruptly as an exception can."""
+
+
+class Fuse:
+    """Burns at the n-th call of what it is put before."""
+
+    def __init__(self, calls):
+        self.left = calls
+
+    def before(self, call):
+        def burning(*arguments, **named):
+            self.left -= 1
+            if self.left == 0:
+                raise Killed
+            return call(*arguments, **named)
+
+        return burning
+
+
+def test_a_loader_that_ends_at_any_step_is_made_good_by_the_next(spark, bootstrap, topics, tmp_path, monkeypatch):
+    topic = topics.new(2)
+    fill(topics, topic, 20)
+    everything = sorted((topic, partition, at) for partition in (0, 1) for at in range(20))
+
+    def load(directory):
+        lake.load([topic], to=directory, bootstrap=bootstrap, spark=spark, tell=lambda _: None, max_offsets=25)
+
+    for step in range(1, 200):
+        directory = tmp_path / str(step)
+        fuse = Fuse(step)
+        with monkeypatch.context() as patch:
+            for name in ("rename", "fsync", "mkdir"):
+                patch.setattr(os, name, fuse.before(getattr(os, name)))
+            with contextlib.suppress(Killed):
+                load(directory)
+        seen = visible(directory)
+        assert len(seen) == len(set(seen)), f"a row is in two files after step {step}"
+        load(directory)
+        assert visible(directory) == everything, f"after step {step}"
+        if fuse.left > 0:
+            break
+    assert step > 20, "the fuse never burned: nothing was proved"
+
+
+def start_loader(bootstrap, topic, directory):
+    code = "import sys; from ottla.spark.lake.command import command; sys.exit(command(sys.argv[1:]))"
+    arguments = ["load", topic, "--to", str(directory), "-b", bootstrap, "--max-offsets", "3000"]
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            child = int(status.parent.name)
+            found += [child, *children(child)]
+    return found
+
+
+def wait_for(holds, process):
+    deadline = time.monotonic() + 120
+    while not holds() and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("victim", ["driver", "everything", "a worker"])
+def test_kill_9_at_any_moment_loses_and_repeats_nothing(bootstrap, topics, tmp_path, victim):
+    topic = topics.new(2)
+    for _ in range(10):
+        fill(topics, topic, 1500)
+    directory = tmp_path / "lake"
+    everything = sorted((topic, partition, at) for partition in (0, 1) for at in range(15_000))
+    process = start_loader(bootstrap, topic, directory)
+    wait_for(lambda: any((directory / "_ottla").glob("plan-*.json")), process)
+    time.sleep(random.uniform(0, 6))
+    family = children(process.pid)
+    if victim == "a worker":
+        workers = [pid for pid in family if "pyspark" in _command(pid)]
+        if workers:
+            os.kill(random.choice(workers), signal.SIGKILL)
+    else:
+        os.kill(process.pid, signal.SIGKILL)
+        if victim == "everything":
+            for pid in family:
+                _kill(pid)
+        process.wait()
+    seen = visible(directory)
+    assert len(seen) == len(set(seen))
+    if victim == "a worker":
+        output, _ = process.communicate(timeout=300)
+    if process.returncode != 0:
+        second = start_loader(bootstrap, topic, directory)
+        output, _ = second.communicate(timeout=300)
+        assert second.returncode == 0, output
+    assert "adds up" in output or "nothing new" in output
+    assert visible(directory) == everything
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
