@@ -9,10 +9,9 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from importlib.util import find_spec
 from types import FrameType
 from typing import TYPE_CHECKING
-
-from py4j.protocol import Py4JError
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
@@ -30,9 +29,14 @@ def command(arguments: Sequence[str]) -> int:
     if bool(options.topics) == (options.pattern is not None):
         print("ottla lake load: name topics or give --pattern, one of them", file=sys.stderr)
         return 2
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        print("ottla lake load: needs Spark: pip install 'ottla[spark]', and a Java 17 runtime", file=sys.stderr)
+        return 1
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
     stop = threading.Event()
     _stop_on_signals(stop)
+    from py4j.protocol import Py4JError
+
     try:
         loaded = _load(options, stop)
     except (LakeRefused, ApiError, ClientError, OSError) as fault:
