@@ -187,6 +187,18 @@ def test_a_broker_that_is_taken_for_dead_by_mistake_unfences_itself():
     assert all(one.leader != NO_LEADER for one in cluster.follow[1].metadata.topic("orders").partitions)
 
 
+def test_a_broker_that_reads_of_its_own_fence_answers_as_leader_no_more():
+    cluster = Cluster()
+    cluster.up(1, 2)
+    follow = cluster.follow[2]
+    seen: list[tuple[bool, bool]] = []
+    follow.on_reconcile = lambda changes: seen.append((follow.metadata.brokers[2].fenced, follow.lease_valid()))
+    cluster.way[2].expire()
+    assert cluster.until(lambda: (False, True) in seen)
+    assert (True, False) in seen
+    assert (True, True) not in seen
+
+
 def test_a_broker_stops_when_another_process_registers_as_it():
     cluster = Cluster()
     cluster.up(1)
@@ -256,7 +268,9 @@ def test_a_stopping_broker_refuses_what_waits():
     cluster.follow[1].close()
     late = cluster.follow[1].submit(AllocateProducerIds())
     assert isinstance(late.result(), ApiError)
-    assert all(slot.full for slot in slots[1:])
+    assert all(slot.full for slot in slots)
+    cluster.loop.run_for(60_000)
+    assert not cluster.fatal, "what was on its way came back to a stopped broker"
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -295,6 +309,7 @@ def _check_topics(cluster, asked):
         assert present is not None
         if isinstance(outcome, Applied):
             assert present.topic_id == command.topic_id
+            assert outcome.entries, "an own entry that was found is success"
         else:
             assert outcome.code in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.STALE_BROKER_EPOCH)
             assert present.topic_id != command.topic_id or outcome.code == ErrorCode.STALE_BROKER_EPOCH

@@ -168,8 +168,9 @@ class MetadataFollow:
         """One append in flight at a time, for as many commands as may share it (rule A4)."""
         conflicts = 0
         while self._queue:
-            if self._queue[0].deadline_ms <= self._clock.mono_ms():
-                self._queue.popleft().slot.fill(ApiError(ErrorCode.REQUEST_TIMED_OUT))
+            self._time_out()
+            if self._queue[0].slot.full:
+                self._queue.popleft()
                 continue
             try:
                 lost = await self._write_some()
@@ -181,6 +182,13 @@ class MetadataFollow:
             if conflicts >= _PATIENT_CONFLICTS:
                 await self._sleep(_BACK_OFF_MS * (1 + self.rank()))
         self._writing = False
+
+    def _time_out(self) -> None:
+        """Tell those whose time is over. What is on its way into the log may still happen."""
+        now_ms = self._clock.mono_ms()
+        for pending in self._queue:
+            if pending.deadline_ms <= now_ms:
+                pending.slot.fill(ApiError(ErrorCode.REQUEST_TIMED_OUT))
 
     async def _write_some(self) -> bool:
         """Decide the first commands and append what they need; True where somebody else was first."""
@@ -197,17 +205,23 @@ class MetadataFollow:
         self._apply_own(first_version, [body for pending in batch for body in pending.bodies])
         self._renew(sent_ms)
         for pending in batch:
-            self._queue.remove(pending)
+            self._done(pending)
         for pending in batch:
             pending.slot.fill(Applied(first_version, tuple(pending.bodies)))
             first_version += len(pending.bodies)
         return False
+
+    def _done(self, pending: _Pending) -> None:
+        if not self._closed:  # then the queue is empty already
+            self._queue.remove(pending)
 
     def _decide_some(self) -> list[_Pending]:
         """The first commands with their entries, encoded; none where the first of all needs no entry."""
         batch: list[_Pending] = []
         size = 0
         for pending in self._queue:
+            if pending.slot.full:
+                break
             if batch and not (size < _APPEND_BYTES and len(batch) < _APPEND_COMMANDS and _fits(pending, batch)):
                 break
             decided = decide(pending.command, self.metadata, self.writer())
@@ -229,7 +243,7 @@ class MetadataFollow:
         if self.metadata.version != version:
             return
         decided = decide(pending.command, self.metadata, self.writer())
-        self._queue.remove(pending)
+        self._done(pending)
         pending.slot.fill(decided if isinstance(decided, ApiError) else Applied(version + 1, ()))
 
     async def _append(self, data: list[bytes], expected: int) -> int:
@@ -240,11 +254,18 @@ class MetadataFollow:
             outcome = await self._coordination.append(data, expected)
             if isinstance(outcome, Written):
                 return expected + 1
-            await self._read_to_end()
+            while not self._closed:  # the outcome must be known before anything else is tried
+                try:
+                    await self._read_to_end()
+                    break
+                except OSError:
+                    self._time_out()
+                    await self._sleep(_RETRY_MS)
             if self._found_version:  # an answer was lost, the entries are there (rule C1)
                 return self._found_version
-            if isinstance(outcome, Conflict) or self.metadata.version > expected:
+            if isinstance(outcome, Conflict) or self.metadata.version > expected or self._closed:
                 return 0
+            self._time_out()
             await self._sleep(_RETRY_MS)
 
     def _apply_own(self, first_version: int, bodies: list[Body]) -> None:
