@@ -7,12 +7,15 @@ records, three rounds), `--only PART` (lines whose name contains PART; again for
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
+
+from confluent_kafka import KafkaException
 
 from bench.brokers import ROOT
 from bench.lines import Line, all_lines
@@ -35,10 +38,13 @@ def main() -> int:
     race = Race(machine_facts(folder) | {"librdkafka": librdkafka_version(), "quick": options.quick})
     print(f"librdkafka {librdkafka_version()}, data in {folder}")
     try:
-        for line in lines:
+        for number, line in enumerate(lines):
             rounds = options.rounds or (QUICK_ROUNDS if options.quick else line.rounds)
             race.outcomes.append(measure(rig, line, rounds))
             print_outcome(race.outcomes[-1])
+            if line.finish is not None and line.finish not in [later.finish for later in lines[number + 1 :]]:
+                with contextlib.suppress(KafkaException):
+                    line.finish(rig)
         race.brokers = broker_facts(rig)
     finally:
         rig.stop()
@@ -76,11 +82,9 @@ def measure(rig: Rig, line: Line, rounds: int) -> Outcome:
         for figure in line.figures:
             ours, theirs = (median(outcome.values(name, figure.key)) for name in line.contestants)
             outcome.ratios[figure.key] = ours / theirs if theirs else float("nan")
-    except (RuntimeError, OSError, KeyError) as fault:
+    except Exception as fault:
         outcome.fault = f"{type(fault).__name__}: {fault}"
     show("")
-    if line.finish is not None:
-        line.finish(rig)
     return outcome
 
 

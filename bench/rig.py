@@ -49,7 +49,7 @@ class Rig:
     @contextlib.contextmanager
     def topic(self, name: str, partitions: int = 1) -> Iterator[str]:
         """A new topic, deleted afterwards."""
-        admin = AdminClient({"bootstrap.servers": self.broker(name).address, "log_level": 3})
+        admin = AdminClient({"bootstrap.servers": self.broker(name).address, "log_level": 0})
         topic = f"race-{next(self._topics)}"
         for outcome in admin.create_topics([NewTopic(topic, partitions, 1)], operation_timeout=30).values():
             outcome.result(30)

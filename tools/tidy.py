@@ -23,7 +23,7 @@ MAY_CALL_FILES = (
     "storage/disk.py", "server", "coordination", "config", "spark/lake", "cli", "console", "demo", "testing", "connect",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing")
-MAY_CATCH_ALL = ("server", "broker/dispatch.py", "kernel/story.py", "testing")
+MAY_CATCH_ALL = ("server", "broker/dispatch.py", "kernel/story.py", "testing", "cli/main.py")
 
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap"}
 SOCKET_MODULES = {"socket", "socketserver", "ssl", "selectors"}

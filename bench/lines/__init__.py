@@ -1,7 +1,8 @@
 """The lines of the race. A module here declares `LINES`; `bench/race.py` finds it by itself.
 
 A line is measured for each of its two contestants in turn, ours first: `measure(rig, contestant)` makes one run and
-answers figures by key; `warm(rig, contestant)` comes once before the first of them and is not counted.
+answers figures by key; `warm(rig, contestant)` comes once before the first of them and is not counted; `finish(rig)`
+comes once after the last line that names the same one.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ LINES = [
         "consume",
         (
             Figure("records_per_second", "consume", "records/s", at_least=0.95),
-            Figure("broker_cpu_per_million", "broker CPU per million", "s", more_is_better=False, at_most=1.1),
+            Figure("broker_cpu_per_million", "  broker CPU per million", "s", more_is_better=False, at_most=1.1),
         ),
         measure,
         warm=fill,

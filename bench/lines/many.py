@@ -65,13 +65,15 @@ def idle(rig: Rig, contestant: str) -> Figures:
 def line(name: str, title: str, measure: object, **more: object) -> Line:
     figures = (
         Figure("records_per_second", title, "records/s"),
-        Figure("broker_cpu_per_million", "broker CPU per million", "s", more_is_better=False),
+        Figure("broker_cpu_per_million", "  broker CPU per million", "s", more_is_better=False),
     )
     return Line(name, figures, measure, order=60, **more)  # type: ignore[arg-type]
 
 
 LINES = [
-    line("partitions-produce", "produce to 1,000 partitions", produce_to_partitions, warm=make_partitions),
+    line(
+        "partitions-produce", "produce to 1,000 partitions", produce_to_partitions, warm=make_partitions, finish=finish
+    ),
     line("partitions-read", "consume 1,000 partitions", consume_from_partitions, warm=make_partitions, finish=finish),
     line("connections-active", "500 connections produce", crowd, warm=lambda rig, who: crowd(rig, who) and None),
     line("connections-idle", "1 of 500 connections produces", idle, warm=lambda rig, who: idle(rig, who) and None),

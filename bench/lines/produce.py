@@ -26,7 +26,7 @@ def line(batch: int, records: int, name: str, wanted: float, acks: str) -> Line:
         f"produce-{name}-acks-{acks}",
         (
             Figure("records_per_second", f"produce, {name} a batch, acks={acks}", "records/s", at_least=wanted),
-            Figure("broker_cpu_per_million", "broker CPU per million", "s", more_is_better=False),
+            Figure("broker_cpu_per_million", "  broker CPU per million", "s", more_is_better=False),
         ),
         run,
         warm=lambda rig, contestant: [run(rig, contestant) for _ in range(1 if rig.quick else 2)] and None,

@@ -33,9 +33,9 @@ def main() -> int:
         count = sum(len(events.values) for events in topics)
         steps.say(f"{count:,} events in {len(topics)} topics, every one acknowledged: {rate:,.0f} a second")
         waking.join()
+        loaded = lake.load(session("ottla demo"), address, topics, FOLDER / "lake", steps.progress)
+        steps.say(f"{loaded:,} rows are in a Parquet lake: {FOLDER}/lake")
         answer = streamed(steps, address, topics)
-        lake.load(address, topics, FOLDER / "lake")
-        steps.say(f"the lake is loaded: {FOLDER}/lake")
     audits = [lake.audit(events, FOLDER / "lake") for events in topics]
     for audit in audits:
         steps.say(told(audit))

