@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.connect import admin_from
 from ottla.cli.faults import Misuse
+from ottla.cli.javamap import hash_order, string_hash
 from ottla.cli.kafka.java_errors import java, told
 from ottla.cli.options import Given, Option, Parser
 from ottla.client.errors import ClientError
@@ -80,9 +81,15 @@ def command(arguments: Sequence[str]) -> int:
             _actions()[chosen[0]](admin, given)
     except Misuse as fault:
         PARSER.usage(str(fault))
+    except NoSuchTopic as fault:
+        print_error(f"Executing consumer group command failed due to {told(fault)}")
     except (ClientError, ApiError) as fault:
         print_error(f"Executing consumer group command failed due to {java(fault)}")
     return 0
+
+
+class NoSuchTopic(ApiError):
+    """A topic on the command line that does not exist."""
 
 
 def _actions() -> dict[str, Callable[[Admin, Given], None]]:
@@ -142,10 +149,12 @@ def chosen_groups(admin: Admin, given: Given) -> list[str]:
 
 
 def _consumer_groups(admin: Admin, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[_Listed]:
-    found = admin.list_groups(states=states, types=types)
-    return [
-        _Listed(each.group_id, each.group_state, each.group_type) for each in found if _is_consumer(each.protocol_type)
-    ]
+    found = {
+        each.group_id: _Listed(each.group_id, each.group_state, each.group_type)
+        for each in admin.list_groups(states=states, types=types)
+        if _is_consumer(each.protocol_type)
+    }
+    return [found[group] for group in hash_order(found, string_hash)]
 
 
 def _is_consumer(protocol_type: str) -> bool:
@@ -226,15 +235,18 @@ def parse_topics(admin: Admin, given: Given) -> tuple[list[TopicPartition], list
 def _delete_offsets(admin: Admin, given: Given) -> None:
     group = given.need("group")
     partitions, missing = parse_topics(admin, given)
+    outcome: dict[TopicPartition, ApiError | None] = {}
     try:
         outcome = admin.delete_offsets(group, partitions) if partitions else {}
     except ApiError as fault:
-        _delete_offsets_failed(group, fault)
-        return
-    if any(outcome.values()):
-        print_error("Encountered some partition-level error, see the follow-up details.")
+        outcome = dict.fromkeys(partitions, fault)
+        known = fault.code in _GROUP_FAULTS
+        print_error(told(fault) if known else f"Encounter some unknown error: {told(fault)}")
     else:
-        sys.stdout.write(f"Request succeeded for deleting offsets from group {group}.\n")
+        if any(outcome.values()):
+            print_error("Encountered some partition-level error, see the follow-up details.")
+        else:
+            sys.stdout.write(f"Request succeeded for deleting offsets from group {group}.\n")
     sys.stdout.write(f"\n{'TOPIC':<15} {'PARTITION':<10} {'STATUS':<15}\n")
     unknown = f"Error: {java(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))}"
     rows = [(name, "-", unknown) for name in missing]
@@ -246,14 +258,14 @@ def _delete_offsets(admin: Admin, given: Given) -> None:
         sys.stdout.write(f"{topic:<15} {number:<10} {status:<15}\n")
 
 
-def _delete_offsets_failed(group: str, fault: ApiError) -> None:
-    reasons = {
-        ErrorCode.INVALID_GROUP_ID: f"'{group}' is not valid.",
-        ErrorCode.GROUP_ID_NOT_FOUND: f"'{group}' does not exist.",
-        ErrorCode.GROUP_AUTHORIZATION_FAILED: f"Access to '{group}' is not authorized.",
-        ErrorCode.NON_EMPTY_GROUP: f"'{group}' is active.",
+_GROUP_FAULTS = frozenset(
+    {
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.NON_EMPTY_GROUP,
     }
-    print_error(reasons.get(fault.code, f"Encounter some unknown error: {told(fault)}"))
+)
 
 
 def _validate_regex(_admin: Admin, given: Given) -> None:

@@ -172,18 +172,20 @@ def _print_members(group: str, found: DescribedGroup, *, verbose: bool) -> None:
         return
     static = any(member.instance_id for member in members)
     titles = ["GROUP", "CONSUMER-ID"] + (["GROUP-INSTANCE-ID"] if static else []) + ["HOST", "CLIENT-ID", "#PARTITIONS"]
-    widths = [_width(15, [group]), _width(15, [member.member_id for member in members])]
+    widths = [_width(15, [group] if members else []), _width(15, [member.member_id for member in members])]
     widths += [_width(17, [member.instance_id or "" for member in members])] if static else []
     widths += [_width(15, [member.host for member in members]), _width(15, [member.client_id for member in members])]
     widths.append(15)
     if verbose:
         titles += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
         widths += [15, _width(20, [_assignment(member) for member in members]), 15, 20]
+    else:
+        titles.append("")
     table = [titles]
     for member in members:
         line = [group, member.member_id] + ([member.instance_id or ""] if static else [])
         line += [member.host, member.client_id, str(len(member.assignment))]
-        table.append(line + ([_DASH, _assignment(member), _DASH, _DASH] if verbose else []))
+        table.append(line + ([_DASH, _assignment(member), _DASH, _DASH] if verbose else [""]))
     _print_table(table, widths)
 
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.faults import Misuse
 from ottla.cli.javamap import hash_order, partition_hash, string_hash
-from ottla.cli.kafka.consumer_groups import chosen_groups, parse_topics, print_error
+from ottla.cli.kafka.consumer_groups import NoSuchTopic, chosen_groups, parse_topics, print_error
 from ottla.cli.options import Given
-from ottla.client.errors import refused
 from ottla.client.model import EARLIEST, LATEST, CommittedOffset, OffsetAtTime
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -52,7 +51,7 @@ def reset(admin: Admin, given: Given) -> None:
                 if fault is not None:
                     raise fault
     if "export" in given:
-        sys.stdout.write(_as_csv(planned))
+        sys.stdout.write(_as_csv(planned) + "\n")
     else:
         _print(planned)
 
@@ -96,7 +95,7 @@ def _partitions(admin: Admin, given: Given, group: str) -> list[TopicPartition]:
         raise Misuse("One of the reset scopes should be defined: --all-topics, --topic.")
     partitions, missing = parse_topics(admin, given)
     if missing:
-        raise refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, missing[0])
+        raise NoSuchTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return partitions
 
 
@@ -118,7 +117,11 @@ def _within(admin: Admin, wanted: Offsets) -> Offsets:
 
 def _at_time(admin: Admin, partitions: list[TopicPartition], moment_ms: int) -> Offsets:
     found = _listed(admin, dict.fromkeys(partitions, moment_ms))
-    late = [each for each, offset in found.items() if offset < 0]
+    late = [each for each in hash_order(found, partition_hash) if found[each] < 0]
+    for topic, number in late:
+        sys.stdout.write(
+            f"\nWarn: Partition {number} from topic {topic} is empty. Falling back to latest known offset.\n"
+        )
     return found | _listed(admin, dict.fromkeys(late, LATEST))
 
 

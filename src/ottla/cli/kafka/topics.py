@@ -73,7 +73,10 @@ def command(arguments: Sequence[str]) -> int:
                 admin, given
             )
     except Misuse as fault:
-        sys.stderr.write(f"{fault}\n")
+        if str(fault).startswith("Cannot parse"):
+            sys.stdout.write(f"Error while executing topic command : {fault}\n")
+        else:
+            sys.stderr.write(f"{fault}\n")
         return 1
     except (ApiError, ClientError, _Failed) as fault:
         sys.stdout.write(f"Error while executing topic command : {told(fault)}\n")
