@@ -1,0 +1,128 @@
+"""The Spark side of the race: one session of pyspark 4.2 with Spark's own connector beside ours, jobs as JSON lines.
+
+Runs under .venv-spark42; bench/lines/spark.py writes one request a line and reads one answer a line. Both sides have
+the same session, the same data, the same codec; a job answers the seconds it took, its session not counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ottla.spark import lake, session
+
+ROWS = "key, value, topic, partition, offset, timestamp"
+
+
+class Jobs:
+    """The jobs of one session."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str) -> None:
+        self.spark = spark
+        self.bootstrap = bootstrap
+        self._frames: dict[int, DataFrame] = {}
+
+    def source(self, connector: str, topic: str) -> float:
+        """Read a topic and throw the rows away."""
+        return timed(lambda: self._read(connector, topic).write.format("noop").mode("overwrite").save())
+
+    def lake(self, connector: str, topic: str) -> float:
+        """Read a topic into Parquet files: the loader's whole round against the connector's data frame."""
+        folder = Path(tempfile.mkdtemp(prefix="race-lake-"))
+        try:
+            if connector == "ottla":
+                return timed(lambda: self._load(topic, folder))
+            frame = self._read(connector, topic).selectExpr(*ROWS.split(", "))
+            return timed(lambda: frame.write.option("compression", "zstd").mode("overwrite").parquet(str(folder)))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def write(self, connector: str, topic: str, rows: int) -> float:
+        """Write rows that lie in memory to a topic."""
+        frame = self._frame(rows)
+        writer = frame.write.format(connector).option("kafka.bootstrap.servers", self.bootstrap)
+        return timed(lambda: writer.option("topic", topic).mode("append").save())
+
+    def stream(self, connector: str, topic: str, each: int, triggers: int) -> float:
+        """A steady stream of small micro-batches into Parquet: the median seconds of a trigger but for the first."""
+        folder = Path(tempfile.mkdtemp(prefix="race-stream-"))
+        stream = (
+            self._options(self.spark.readStream.format(connector), topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", each)
+            .load()
+        )
+        writer = stream.selectExpr(*ROWS.split(", ")).writeStream.format("parquet")
+        query = (
+            writer.option("path", str(folder / "out")).option("checkpointLocation", str(folder / "checkpoint")).start()
+        )
+        try:
+            while query.lastProgress is None or query.lastProgress["batchId"] < triggers:
+                if query.exception() is not None:
+                    raise RuntimeError(str(query.exception()))
+                time.sleep(0.05)
+            times = [
+                progress["durationMs"]["triggerExecution"]
+                for progress in query.recentProgress
+                if progress["numInputRows"] and progress["batchId"] > triggers // 3
+            ]
+        finally:
+            query.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+        return statistics.median(times) / 1000
+
+    def _read(self, connector: str, topic: str) -> DataFrame:
+        return self._options(self.spark.read.format(connector), topic).load()
+
+    def _options(self, reader: Any, topic: str) -> Any:
+        return reader.option("kafka.bootstrap.servers", self.bootstrap).option("subscribe", topic)
+
+    def _load(self, topic: str, folder: Path) -> None:
+        loaded = lake.load([topic], to=folder, bootstrap=self.bootstrap, spark=self.spark, tell=lambda _: None)
+        if not loaded.adds_up or not loaded.rows:
+            raise RuntimeError(f"the lake of {topic} does not add up")
+
+    def _frame(self, rows: int) -> DataFrame:
+        if rows not in self._frames:
+            value = "concat(sha2(cast(id as string), 512), substring(sha2(cast(-id as string), 512), 1, 72)) value"
+            frame = self.spark.range(0, rows, 1, 2).selectExpr("concat('key-', lpad(id, 10, '0')) key", value)
+            self._frames[rows] = frame.persist()
+            self._frames[rows].count()
+        return self._frames[rows]
+
+
+def timed(work: Callable[[], object]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
+def main(bootstrap: str, jars: str) -> int:
+    """Answer requests until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what Java prints must not come between the answers
+    libraries = ",".join(str(path) for path in sorted(Path(jars).glob("*.jar")))
+    jobs = Jobs(session("race", f"local[{os.cpu_count() or 2}]", spark__jars=libraries), bootstrap)
+    answers.write(json.dumps({"ready": jobs.spark.version}) + "\n")
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer: dict[str, object] = {"seconds": getattr(jobs, request.pop("job"))(**request)}
+        except Exception as fault:
+            answer = {"fault": f"{type(fault).__name__}: {fault}"[:2000]}
+        answers.write(json.dumps(answer) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
