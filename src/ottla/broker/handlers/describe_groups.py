@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
 
 _OPERATIONS_SINCE = 3
-_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""Read, delete and describe by their numbers in ACLs: all there is to be done to a group, and all that anybody may."""
+_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""Read, delete, describe, and describe and alter configs, by their numbers in ACLs: all that can be done to a group,
+and all that anybody may do."""
 
 
 async def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:

@@ -31,12 +31,9 @@ class _Found(NamedTuple):
 async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     if call.api_version < _BATCHED_SINCE:
         found = await _find(call, request.key_type, request.key)
+        message = found.message or (found.error.message if found.error else "NONE")  # Java's name for no error
         return FindCoordinatorResponse(
-            error_code=found.error,
-            error_message=_message(found),
-            node_id=found.node_id,
-            host=found.host,
-            port=found.port,
+            error_code=found.error, error_message=message, node_id=found.node_id, host=found.host, port=found.port
         )
     response = FindCoordinatorResponse()
     for key in request.coordinator_keys:
@@ -48,7 +45,7 @@ async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinator
                 host=found.host,
                 port=found.port,
                 error_code=found.error,
-                error_message=_message(found) or "",
+                error_message=found.message or "",
             )
         )
     return response
@@ -71,9 +68,3 @@ async def _find(call: Call, key_type: int, key: str) -> _Found:
         if node_id == leader:
             return _Found(ErrorCode.NONE, None, node_id, host, port)
     return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-
-def _message(found: _Found) -> str | None:
-    if not found.error:
-        return None
-    return found.message or found.error.message
