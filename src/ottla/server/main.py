@@ -92,12 +92,27 @@ def _run(options: argparse.Namespace, static: StaticConfig) -> int:
     from ottla.server.broker_server import BrokerServer, CannotStart
 
     server = BrokerServer(loop, static.texts, memory=options.memory, http_port=options.http_port)
+    try:
+        loop.run_until_complete(_serve(loop, server))
+    except CannotStart as fault:
+        print(f"ottla: cannot start: {fault}", file=sys.stderr)
+        return 1
+    finally:
+        loop.close()
+    if server.fatal is not None:
+        print(f"ottla: stopped: {server.fatal}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer) -> None:
+    """All in one run of the loop: a signal that comes between two runs would be lost."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     server.on_fatal = stopping.set
     try:
-        loop.run_until_complete(server.start())
+        await server.start()
         for line in server.warnings:
             print(f"ottla: warning: {line}", file=sys.stderr)
         host, port = server.client_address
@@ -105,17 +120,9 @@ def _run(options: argparse.Namespace, static: StaticConfig) -> int:
         _print_greeting(server)
         gc.collect()
         gc.freeze()
-        loop.run_until_complete(stopping.wait())
-    except CannotStart as fault:
-        print(f"ottla: cannot start: {fault}", file=sys.stderr)
-        return 1
+        await stopping.wait()
     finally:
-        loop.run_until_complete(server.stop())
-        loop.close()
-    if server.fatal is not None:
-        print(f"ottla: stopped: {server.fatal}", file=sys.stderr)
-        return 1
-    return 0
+        await server.stop()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
