@@ -30,7 +30,8 @@ from ottla.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.schema.codec import MalformedMessage, decoder, encoder
-from ottla.wire.hot import FetchAnswer, FetchedPartition, decode_fetch, decode_produce, encode_produced
+from ottla.wire.hot import FetchedPartition, decode_fetch, decode_produce
+from ottla.wire.hot_answers import FetchAnswer, encode_produced
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

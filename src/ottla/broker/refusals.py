@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.kernel.errors import ErrorCode
 from ottla.wire.apis import APIS
-from ottla.wire.hot import Fetch, FetchAnswer, Produce, encode_produced
+from ottla.wire.hot import Fetch, Produce
+from ottla.wire.hot_answers import FetchAnswer, encode_produced
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call

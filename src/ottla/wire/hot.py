@@ -1,4 +1,4 @@
-"""Produce and Fetch by hand: the two messages that decide the broker's speed, as bare tuples.
+"""Produce and Fetch requests by hand: the two messages that decide the broker's speed, as bare tuples.
 
 The declared codec of `messages/produce.py` and `messages/fetch.py` is the truth; this file gives the same values and
 the same bytes twenty times faster (rule E2). From here requests go to the handlers of broker/handlers.
@@ -21,7 +21,6 @@ _INT8 = Struct(">b")
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _ACKS_TIMEOUT = Struct(">hi")
-_SIZE_AND_CORRELATION = Struct(">ii")
 _FLEXIBLE_PRODUCE = 9
 _FLEXIBLE_FETCH = 12
 _BY_TOPIC_ID = 13
@@ -86,9 +85,6 @@ class FetchedPartition(NamedTuple):
 FetchedTopic = tuple[str, bytes, list[FetchedPartition]]
 Endpoint = tuple[int, str, int, str | None]
 """(node id, host, port, rack)"""
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def _varint(view: memoryview, at: int) -> tuple[int, int]:
@@ -370,177 +366,3 @@ def _skip_fetch_partition_tags(view: memoryview, at: int, version: int) -> int:
         if (tag == 0 and version >= 17 and end - start != 16) or (tag == 1 and version >= 18 and end - start != 8):
             raise MalformedMessage("tagged field of another size than it claims")
     return end
-
-
-# --- writing ---------------------------------------------------------------------------------------------------------
-
-
-def _write_varint(out: bytearray, value: int) -> None:
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
-def _write_count(out: bytearray, count: int, flexible: bool) -> None:
-    if flexible:
-        _write_varint(out, count + 1)
-    else:
-        out += _INT32.pack(count)
-
-
-def _write_topic(out: bytearray, name: str, topic_id: bytes, version: int, flexible: bool) -> None:
-    if version >= _BY_TOPIC_ID:
-        out += topic_id
-        return
-    text = name.encode()
-    if flexible:
-        _write_varint(out, len(text) + 1)
-    else:
-        out += _INT16.pack(len(text))
-    out += text
-
-
-_PRODUCED_2 = Struct(">ihqq")
-_PRODUCED_5 = Struct(">ihqqq")
-_NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"
-"""No record errors, no message, no tags."""
-_NO_ERRORS = b"\x00\x00\x00\x00\xff\xff"
-
-
-def encode_produced(correlation_id: int, version: int, topics: list[ProducedTopic], throttle_ms: int) -> bytes:
-    """A whole Produce answer, length prefix and header included, without record errors and leader hints."""
-    flexible = version >= _FLEXIBLE_PRODUCE
-    out = bytearray(_SIZE_AND_CORRELATION.pack(0, correlation_id))
-    if flexible:
-        out.append(0)
-    _write_count(out, len(topics), flexible)
-    ending = _NO_ERRORS_FLEXIBLE if flexible else _NO_ERRORS if version >= 8 else b""
-    for name, topic_id, partitions in topics:
-        _write_topic(out, name, topic_id, version, flexible)
-        _write_count(out, len(partitions), flexible)
-        for produced in partitions:
-            out += _PRODUCED_5.pack(*produced) if version >= 5 else _PRODUCED_2.pack(*produced[:4])
-            out += ending
-        if flexible:
-            out.append(0)
-    out += _INT32.pack(throttle_ms)
-    if flexible:
-        out.append(0)
-    _INT32.pack_into(out, 0, len(out) - 4)
-    return bytes(out)
-
-
-_FETCHED_4 = Struct(">ihqq")
-_FETCHED_5 = Struct(">ihqqq")
-_ABORTED = Struct(">qq")
-_DIVERGING = Struct(">iq")
-_LEADER = Struct(">ii")
-
-
-class FetchAnswer:
-    """Puts a Fetch answer together: runs of bytes with file slices between them, the length prefix last."""
-
-    __slots__ = ("_flexible", "_out", "_parts", "_slices_size", "_version")
-
-    def __init__(
-        self, correlation_id: int, version: int, *, throttle_ms: int, error: int, session_id: int, topics: int
-    ) -> None:
-        self._version = version
-        self._flexible = version >= _FLEXIBLE_FETCH
-        self._parts: list[Part] = []
-        self._slices_size = 0
-        out = self._out = bytearray(_SIZE_AND_CORRELATION.pack(0, correlation_id))
-        if self._flexible:
-            out.append(0)
-        out += _INT32.pack(throttle_ms)
-        if version >= 7:
-            out += _INT16.pack(error)
-            out += _INT32.pack(session_id)
-        _write_count(out, topics, self._flexible)
-
-    def topic(self, name: str, topic_id: bytes, partitions: list[FetchedPartition]) -> None:
-        flexible, version = self._flexible, self._version
-        out = self._out
-        _write_topic(out, name, topic_id, version, flexible)
-        _write_count(out, len(partitions), flexible)
-        for partition in partitions:
-            self._partition(partition, version, flexible)
-        if flexible:
-            self._out.append(0)
-
-    def _partition(self, fetched: FetchedPartition, version: int, flexible: bool) -> None:
-        out = self._out
-        if version >= 5:
-            out += _FETCHED_5.pack(*fetched[:5])
-        else:
-            out += _FETCHED_4.pack(*fetched[:4])
-        aborted = fetched.aborted
-        if aborted is None:
-            out += b"\x00" if flexible else b"\xff\xff\xff\xff"
-        else:
-            _write_count(out, len(aborted), flexible)
-            for transaction in aborted:
-                out += _ABORTED.pack(*transaction)
-                if flexible:
-                    out.append(0)
-        if version >= 11:
-            out += _INT32.pack(fetched.preferred_read_replica)
-        _write_count(out, fetched.records_size, flexible)
-        if fetched.records_size:
-            self._parts.append(bytes(out))
-            self._parts.extend(fetched.slices)
-            self._slices_size += fetched.records_size
-            out = self._out = bytearray()
-        if flexible:
-            self._partition_tags(out, fetched)
-
-    @staticmethod
-    def _partition_tags(out: bytearray, fetched: FetchedPartition) -> None:
-        out.append((fetched.diverging is not None) + (fetched.leader is not None))
-        if fetched.diverging is not None:
-            out += b"\x00\x0d" + _DIVERGING.pack(*fetched.diverging) + b"\x00"
-        if fetched.leader is not None:
-            out += b"\x01\x09" + _LEADER.pack(*fetched.leader) + b"\x00"
-
-    def finish(self, endpoints: list[Endpoint]) -> list[Part]:
-        """The parts to send; `endpoints` name the leaders hinted at (version 16 on)."""
-        out = self._out
-        if self._flexible:
-            if endpoints and self._version >= 16:
-                out.append(1)
-                body = _encode_endpoints(endpoints)
-                out.append(0)
-                _write_varint(out, len(body))
-                out += body
-            else:
-                out.append(0)
-        parts = self._parts
-        parts.append(bytes(out))
-        first = bytearray(parts[0])  # type: ignore[arg-type]
-        size = self._slices_size - 4
-        for part in parts:
-            if part.__class__ is bytes:
-                size += len(part)
-        _INT32.pack_into(first, 0, size)
-        parts[0] = bytes(first)
-        return parts
-
-
-def _encode_endpoints(endpoints: list[Endpoint]) -> bytearray:
-    out = bytearray()
-    _write_varint(out, len(endpoints) + 1)
-    for node_id, host, port, rack in endpoints:
-        out += _INT32.pack(node_id)
-        text = host.encode()
-        _write_varint(out, len(text) + 1)
-        out += text
-        out += _INT32.pack(port)
-        if rack is None:
-            out.append(0)
-        else:
-            text = rack.encode()
-            _write_varint(out, len(text) + 1)
-            out += text
-        out.append(0)
-    return out

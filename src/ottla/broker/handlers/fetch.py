@@ -14,7 +14,8 @@ from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.storage.values import LogRead
 from ottla.wire.connection import Part
-from ottla.wire.hot import Fetch, FetchAnswer, FetchedPartition
+from ottla.wire.hot import Fetch, FetchedPartition
+from ottla.wire.hot_answers import FetchAnswer
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call

@@ -13,7 +13,8 @@ from ottla.broker.partition import ALL_IN_SYNC, Partition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import Slot
 from ottla.storage.values import Appended
-from ottla.wire.hot import Part, Produce, ProducedTopic, encode_produced
+from ottla.wire.hot import Part, Produce, ProducedTopic
+from ottla.wire.hot_answers import encode_produced
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
@@ -49,9 +50,7 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
             if outcome.__class__ is Appended:
                 if acks == ALL_IN_SYNC:
                     pending.append((partitions, len(partitions), partition, outcome))  # type: ignore[arg-type]
-                partitions.append(
-                    (index, 0, outcome.base_offset, outcome.append_time_ms, outcome.log_start_offset)
-                )
+                partitions.append((index, 0, outcome.base_offset, outcome.append_time_ms, outcome.log_start_offset))
             else:
                 error = outcome.error if outcome.__class__ is Refusal else outcome
                 if partition.__class__ is Partition:
