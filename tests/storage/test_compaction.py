@@ -113,13 +113,14 @@ def test_a_batch_keeps_its_offsets_sequence_producer_and_codec() -> None:
     log = a_log(**COMPACT)
     records = [Record(0, T0, b"a", b"1"), Record(1, T0, b"b", b"2"), Record(2, T0, b"c", b"3")]
     body = build_batch(records, codec=Codec.ZSTD, producer_id=9, producer_epoch=0, base_sequence=0)
-    put(log, Batch(body), leader_epoch=7)
+    log.begin_epoch(0)
+    put(log, Batch(body))
     a_record(log, b"b", b"later")
     roll_and_commit(log)
     compact(log)
     first = batches_of(log)[0]
     assert (first.base_offset, first.last_offset, first.records_count) == (0, 2, 2)
-    assert (first.producer_id, first.base_sequence, first.compression, first.leader_epoch) == (9, 0, Codec.ZSTD, 7)
+    assert (first.producer_id, first.base_sequence, first.compression, first.leader_epoch) == (9, 0, Codec.ZSTD, 0)
     assert first.crc_holds()
     assert content(log) == [(0, b"a", b"1"), (2, b"c", b"3"), (3, b"b", b"later")]
 

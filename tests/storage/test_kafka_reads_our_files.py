@@ -77,7 +77,11 @@ def a_full_log(directory: Path) -> Log:
         )
         put(log, Batch(body), leader_epoch=at // 50)
         if at in (20, 100):
-            put(log, a_batch(b"x", key=b"tx", producer_id=6, sequence=at // 100, transactional=True), leader_epoch=2)
+            put(
+                log,
+                a_batch(b"x", key=b"tx", producer_id=6, sequence=at // 100, transactional=True),
+                leader_epoch=at // 50,
+            )
             marker = build_marker(
                 (Marker.COMMIT if at == 20 else Marker.ABORT),
                 producer_id=6,
@@ -85,7 +89,7 @@ def a_full_log(directory: Path) -> Log:
                 coordinator_epoch=3,
                 timestamp=T0,
             )
-            put(log, Batch(marker), leader_epoch=2, origin=Origin.COORDINATOR)
+            put(log, Batch(marker), leader_epoch=at // 50, origin=Origin.COORDINATOR)
         if at == 120:
             log.update_config(log.config.replace(message_timestamp_type="LogAppendTime"))
         if at == 130:

@@ -22,7 +22,7 @@ from ottla.records.reader import Record, read_records
 from ottla.storage.aborted import AbortedEntry
 from ottla.storage.compaction import CompactionPlan, CompactionResult
 from ottla.storage.scan import scan_batches
-from ottla.storage.segment import CLEANED, LOG, SUFFIXES, Segment
+from ottla.storage.segment import CLEANED, LOG, SUFFIXES, Segment, counted_timestamp
 
 _LONG_KEY = 24
 """Longer keys are remembered by a 16-byte digest."""
@@ -217,7 +217,7 @@ class _Cleaner:
         if body is None:
             return Progress(read_bytes)
         batch = Batch(body)
-        new.append([body], batch.size, batch.base_offset, batch.next_offset, batch.max_timestamp)
+        new.append([body], batch.size, batch.base_offset, batch.next_offset, counted_timestamp(batch))
         self.bytes_after += batch.size
         self.records_after += batch.records_count
         return Progress(read_bytes + batch.size)

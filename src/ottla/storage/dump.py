@@ -19,7 +19,7 @@ from ottla.storage import aborted, checkpoint
 from ottla.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.storage.producers import INT_MAX
 from ottla.storage.scan import DELETE_HORIZON, LOG_APPEND_TIME, Header, scan_batches, scan_headers
-from ottla.storage.segment import ABORTED_INDEX, INDEX, LOG, TIME_INDEX
+from ottla.storage.segment import ABORTED_INDEX, INDEX, LOG, TIME_INDEX, counted_timestamp
 from ottla.storage.snapshot import SNAPSHOT, BadSnapshot, decode_snapshot
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -229,9 +229,6 @@ def _dump_time_index(disk: Disk, path: str, base_offset: int, options: DumpOptio
     if options.index_sanity_check:
         yield _sanity(name, body, TIME_ENTRY.size, entries[-1][1] if entries else 0)
         return
-    if not entries:
-        yield f"{name} is empty."
-        return
     wrong: list[str] = []
     falling: list[str] = []
     batches = _largest_timestamps(disk, path)
@@ -259,7 +256,7 @@ def _largest_timestamps(disk: Disk, path: str) -> dict[int, int] | None:
     if file is None:
         return None
     try:
-        return {header.last_offset: header.max_timestamp for header in scan_headers(file, 0, file.size())}
+        return {header.last_offset: counted_timestamp(header) for header in scan_headers(file, 0, file.size())}
     finally:
         file.release()
 

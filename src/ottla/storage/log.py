@@ -232,7 +232,9 @@ class Log:
                     return ErrorCode.RECORD_LIST_TOO_LARGE
                 rolling.roll_if_due(self, size, base_offset, next_offset, max_timestamp, wall_ms)
                 active = self.active
-            if leader_epoch > self.epochs.latest:
+            if leader_epoch != self.epochs.latest:
+                if leader_epoch < self.epochs.latest:
+                    return ErrorCode.FENCED_LEADER_EPOCH
                 self.epochs.assign(leader_epoch, base_offset)
             active.append(parts, size, base_offset, next_offset, max_timestamp)
         except OSError as fault:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ottla.kernel.seams import Buffer, Disk, OpenFile
+from ottla.records.batch import Batch
 from ottla.storage.aborted import AbortedIndex
 from ottla.storage.index import SparseIndex, offset_index, time_index
 from ottla.storage.scan import Header, scan_headers
@@ -34,6 +35,11 @@ def base_offset_of(name: str, suffix: str = LOG) -> int | None:
     """The base offset in a file's name; None for other names."""
     digits = name.removesuffix(suffix)
     return int(digits) if name.endswith(suffix) and len(digits) == 20 and digits.isdecimal() else None
+
+
+def counted_timestamp(batch: Header | Batch) -> int:
+    """What a batch gives to the time index: nothing where compaction has left it empty."""
+    return batch.max_timestamp if batch.records_count else -1
 
 
 class Found(NamedTuple):
@@ -135,7 +141,7 @@ class Segment:
             self._cut_back(start)
             raise
         for header in headers:
-            self.noted(self.size, header.size, header.base_offset, header.next_offset, header.max_timestamp)
+            self.noted(self.size, header.size, header.base_offset, header.next_offset, counted_timestamp(header))
 
     def _cut_back(self, position: int) -> None:
         try:
@@ -244,7 +250,7 @@ class Segment:
 
     def note_header(self, header: Header) -> None:
         """A batch met while scanning from `restart_from` on. The one the last entry points at gets no second entry."""
-        self.noted(header.position, header.size, header.base_offset, header.next_offset, header.max_timestamp)
+        self.noted(header.position, header.size, header.base_offset, header.next_offset, counted_timestamp(header))
 
     # -- reading ---
 
