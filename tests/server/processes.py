@@ -1,0 +1,60 @@
+"""A real `ottla start` as a process of its own, for tests that kill it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+class OttlaProcess:
+    """Starts in `with` or by `start`; `kill` is kill -9, `stop` is SIGTERM. The port stays the directory's."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self.directory = directory
+        self.options = options
+        self.process: subprocess.Popen[str] | None = None
+        self.address = ""
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the broker
+
+    def start(self) -> OttlaProcess:
+        arguments = ["--data", str(self.directory), "--port", "0", "--http-port", "0", *self.options]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ottla", "start", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if " ready: " not in line:
+            self.process.wait(timeout=30)
+            raise RuntimeError(f"the broker did not start: {self.log()}")
+        self.address = line.split(" ready: ")[1].strip()
+        return self
+
+    def log(self) -> str:
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)
+
+    def __enter__(self) -> OttlaProcess:
+        return self.start()
+
+    def __exit__(self, *exception: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.stop()
+        self.errors.close()
