@@ -1,0 +1,332 @@
+"""Registration, fencing, draining, elections, in-sync sets: rules A4, A6, A7 and A8."""
+
+from __future__ import annotations
+
+import pytest
+from clusters import Decisions, a_cluster, create, register, topic_id
+
+from ottla.cluster.caretaker import PATIENCE_MS, Caretaker
+from ottla.cluster.commands import (
+    AllocateProducerIds,
+    ChangeInSync,
+    DrainBroker,
+    ElectLeader,
+    FenceBroker,
+    ReplicaEpoch,
+    UnfenceBroker,
+    UnregisterBroker,
+    Writer,
+    may_share_append,
+)
+from ottla.cluster.decide import decide
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import NO_LEADER
+from ottla.metadata.entries import BrokerFenced, BrokerRegistered, ClusterCreated, FeatureLevelSet, PartitionsChanged
+
+
+def replicated(replicas: int = 3, **configs: str) -> Decisions:
+    """One partition of `replicas` replicas, led by broker 1."""
+    decisions = a_cluster(*range(1, replicas + 1))
+    command = create("orders", -1, -1, **configs)._replace(assignment=(tuple(range(1, replicas + 1)),))
+    decisions.do(command)
+    return decisions
+
+
+def fence(decisions: Decisions, number: int) -> None:
+    decisions.do(FenceBroker(number, decisions.epoch(number)))
+
+
+def proposal(decisions: Decisions, *in_sync: int, **other: int) -> ChangeInSync:
+    partition = decisions.partition("orders")
+    return ChangeInSync(
+        topic_id("orders"),
+        0,
+        other.get("leader_epoch", partition.leader_epoch),
+        other.get("partition_epoch", partition.partition_epoch),
+        tuple(ReplicaEpoch(number, decisions.epoch(number)) for number in in_sync),
+    )
+
+
+def test_the_first_registration_makes_the_cluster_in_the_same_append():
+    decisions = Decisions()
+    entries = decisions.do(register(1))
+    assert [type(entry) for entry in entries] == [ClusterCreated, FeatureLevelSet, BrokerRegistered]
+    assert decisions.state.cluster_id == "a-cluster"
+    assert [type(entry) for entry in decisions.do(register(2))] == [BrokerRegistered]
+
+
+def test_the_version_of_the_registration_is_the_broker_epoch():
+    decisions = a_cluster(1)
+    assert decisions.epoch(1) == 3
+    decisions.do(register(2))
+    assert decisions.epoch(2) == 4
+    decisions.do(register(1))
+    assert decisions.epoch(1) == 5
+
+
+def test_a_registration_ends_every_leadership_of_the_last_incarnation():
+    decisions = replicated()
+    before = decisions.partition("orders")
+    entries = decisions.do(register(1))
+    after = decisions.partition("orders")
+    assert [type(entry) for entry in entries] == [BrokerRegistered, PartitionsChanged]
+    assert after.leader == 1
+    assert after.leader_epoch == before.leader_epoch + 1
+    assert after.partition_epoch == before.partition_epoch + 1
+
+
+def test_a_registration_leaves_the_leaderships_of_others_alone():
+    decisions = replicated()
+    before = decisions.partition("orders")
+    decisions.do(register(2))
+    assert decisions.partition("orders") == before
+
+
+def test_a_damaged_replica_neither_leads_nor_counts():
+    decisions = replicated()
+    decisions.do(register(1, damaged=[(topic_id("orders"), (0,))]))
+    partition = decisions.partition("orders")
+    assert partition.leader == 2
+    assert partition.in_sync == (2, 3)
+
+
+def test_a_partition_whose_only_replica_is_damaged_has_no_leader():
+    decisions = replicated(1)
+    decisions.do(register(1, damaged=[(topic_id("orders"), (0,))]))
+    partition = decisions.partition("orders")
+    assert (partition.leader, partition.in_sync, partition.last_known) == (NO_LEADER, (), (1,))
+
+
+def test_a_short_replica_leaves_the_set_unless_it_is_the_last():
+    decisions = replicated(2)
+    decisions.do(register(1, short=[(topic_id("orders"), (0,))]))
+    assert (decisions.partition("orders").leader, decisions.partition("orders").in_sync) == (2, (2,))
+    decisions.do(register(2, short=[(topic_id("orders"), (0,))]))
+    assert (decisions.partition("orders").leader, decisions.partition("orders").in_sync) == (2, (2,))
+
+
+def test_a_fence_elects_the_next_in_sync_replica_in_the_order_of_assignment():
+    decisions = replicated()
+    entries = decisions.do(FenceBroker(1, decisions.epoch(1)), by=2)
+    assert [type(entry) for entry in entries] == [BrokerFenced, PartitionsChanged]
+    partition = decisions.partition("orders")
+    assert (partition.leader, partition.leader_epoch, partition.in_sync) == (2, 1, (2, 3))
+
+
+def test_a_fenced_follower_leaves_the_set_and_the_leader_epoch_stays():
+    decisions = replicated()
+    fence(decisions, 3)
+    partition = decisions.partition("orders")
+    assert (partition.leader, partition.leader_epoch, partition.in_sync) == (1, 0, (1, 2))
+    assert partition.partition_epoch == 1
+
+
+def test_the_last_in_sync_replica_stays_in_the_set_and_leads_again_when_it_is_back():
+    decisions = replicated()
+    for number in (1, 2):
+        fence(decisions, number)
+    decisions.do(FenceBroker(3, decisions.epoch(3)), by=3)
+    partition = decisions.partition("orders")
+    assert (partition.leader, partition.in_sync) == (NO_LEADER, (3,))
+    decisions.do(register(1))
+    assert decisions.partition("orders").leader == NO_LEADER
+    decisions.do(register(3))
+    assert decisions.partition("orders").leader == 3
+
+
+def test_leavers_below_the_minimum_stay_eligible_and_may_lead():
+    """Nothing is committed below min.insync.replicas, so that they hold all that was (rule A6)."""
+    decisions = replicated(min_insync_replicas="2")
+    fence(decisions, 1)
+    assert decisions.partition("orders").eligible == ()
+    fence(decisions, 2)
+    partition = decisions.partition("orders")
+    assert (partition.leader, partition.in_sync, partition.eligible) == (3, (3,), (2,))
+    decisions.do(FenceBroker(3, decisions.epoch(3)), by=3)
+    decisions.do(register(1))
+    assert decisions.partition("orders").leader == NO_LEADER
+    decisions.do(register(2))
+    partition = decisions.partition("orders")
+    assert (partition.leader, partition.in_sync, partition.eligible) == (2, (2,), (3,))
+
+
+def test_nobody_stays_eligible_once_the_set_is_large_enough_again():
+    decisions = replicated(min_insync_replicas="2")
+    fence(decisions, 1)
+    fence(decisions, 2)
+    decisions.do(register(2))
+    decisions.do(proposal(decisions, 3, 2), by=3)
+    assert decisions.partition("orders").eligible == ()
+
+
+def test_an_incomplete_replica_leads_only_where_that_is_allowed():
+    for allowed, leader in (("false", NO_LEADER), ("true", 1)):
+        decisions = replicated(2, unclean_leader_election_enable=allowed)
+        fence(decisions, 1)
+        decisions.do(FenceBroker(2, decisions.epoch(2)), by=2)
+        decisions.do(register(1))
+        partition = decisions.partition("orders")
+        assert partition.leader == leader
+        assert partition.in_sync == ((1,) if leader == 1 else (2,))
+
+
+def test_an_unfenced_broker_leads_what_waited_for_it():
+    decisions = replicated(1)
+    decisions.do(FenceBroker(1, decisions.epoch(1)), by=1)
+    assert decisions.partition("orders").leader == NO_LEADER
+    decisions.do(UnfenceBroker(1, decisions.epoch(1)))
+    partition = decisions.partition("orders")
+    assert partition.leader == 1
+    assert partition.leader_epoch == 2
+
+
+def test_a_fence_of_another_incarnation_is_refused():
+    decisions = replicated()
+    epoch = decisions.epoch(1)
+    decisions.do(register(1))
+    assert decisions.refused(FenceBroker(1, epoch), by=2).code == ErrorCode.STALE_BROKER_EPOCH
+    assert decisions.state.is_live(1)
+
+
+def test_who_is_not_registered_or_is_fenced_decides_nothing():
+    decisions = replicated(2)
+    stranger = Writer(9, 1)
+    assert isinstance(decide(create("new"), decisions.state, stranger), ApiError)
+    old = Writer(1, decisions.epoch(1))
+    decisions.do(register(1))
+    assert isinstance(decide(create("new"), decisions.state, old), ApiError)
+    fence(decisions, 2)
+    refused = decisions.refused(create("new"), by=2)
+    assert refused.code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_draining_broker_hands_over_what_others_can_lead():
+    decisions = replicated()
+    decisions.do(create("alone", -1, -1)._replace(assignment=((1,),)))
+    decisions.do(DrainBroker(1, decisions.epoch(1)))
+    assert decisions.partition("orders").leader == 2
+    assert decisions.partition("orders").in_sync == (2, 3)
+    assert decisions.partition("alone").leader == 1
+    assert decisions.refused(proposal(decisions, 2, 3, 1), by=2).code == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_a_leader_changes_its_in_sync_set():
+    decisions = replicated()
+    decisions.do(proposal(decisions, 1, 3))
+    partition = decisions.partition("orders")
+    assert (partition.in_sync, partition.partition_epoch, partition.leader_epoch) == ((1, 3), 1, 0)
+    decisions.do(proposal(decisions, 1, 2, 3))
+    assert decisions.partition("orders").in_sync == (1, 2, 3)
+    assert decisions.ask(proposal(decisions, 1, 2, 3)) == []
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "other", "by", "code"),
+    [
+        ((1, 2), {"leader_epoch": 7}, 1, ErrorCode.FENCED_LEADER_EPOCH),
+        ((1, 2), {"partition_epoch": 7}, 1, ErrorCode.INVALID_UPDATE_VERSION),
+        ((1, 2), {}, 2, ErrorCode.FENCED_LEADER_EPOCH),
+        ((2, 3), {}, 1, ErrorCode.INVALID_REQUEST),
+        ((1, 4), {}, 1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_proposal_of_who_does_not_lead_or_knows_too_little_is_refused(in_sync, other, by, code):
+    decisions = replicated()
+    decisions.do(register(4))
+    assert decisions.refused(proposal(decisions, *in_sync, **other), by=by).code == code
+
+
+def test_an_incarnation_that_is_gone_does_not_join():
+    decisions = replicated()
+    decisions.do(proposal(decisions, 1, 2))
+    stale = proposal(decisions, 1, 2, 3)
+    decisions.do(register(3))
+    assert decisions.refused(stale).code == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_the_preferred_leader_comes_back_when_it_is_asked_for_and_in_sync():
+    decisions = replicated()
+    fence(decisions, 1)
+    decisions.do(register(1))
+    wanted = ElectLeader("orders", 0, unclean=False)
+    assert decisions.refused(wanted).code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    decisions.do(proposal(decisions, 1, 2, 3), by=2)
+    decisions.do(wanted)
+    assert decisions.partition("orders").leader == 1
+    assert decisions.refused(wanted).code == ErrorCode.ELECTION_NOT_NEEDED
+
+
+def test_an_unclean_election_is_for_partitions_without_a_leader():
+    decisions = replicated(2)
+    wanted = ElectLeader("orders", 0, unclean=True)
+    assert decisions.refused(wanted).code == ErrorCode.ELECTION_NOT_NEEDED
+    fence(decisions, 1)
+    decisions.do(register(3))
+    decisions.do(FenceBroker(2, decisions.epoch(2)), by=3)
+    assert decisions.refused(wanted, by=3).code == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    decisions.do(register(1))
+    decisions.do(wanted, by=3)
+    assert (decisions.partition("orders").leader, decisions.partition("orders").in_sync) == (1, (1,))
+
+
+def test_an_unregistered_broker_is_fenced_first():
+    decisions = replicated()
+    decisions.do(UnregisterBroker(1), by=2)
+    assert 1 not in decisions.state.brokers
+    assert decisions.partition("orders").leader == 2
+    assert decisions.refused(UnregisterBroker(1), by=2).code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_blocks_of_producer_ids_never_overlap_and_survive_restarts():
+    decisions = a_cluster(1, 2)
+    given: list[int] = []
+    for by in (1, 2, 1):
+        (block,) = decisions.do(AllocateProducerIds(100), by=by)
+        given += range(block.first, block.first + block.count)
+        decisions.do(register(by))
+    assert len(set(given)) == 300
+
+
+def test_a_broker_of_an_older_release_does_not_join_a_cluster_at_a_later_level():
+    decisions = a_cluster(1)
+    decisions.state.apply(decisions.state.version + 1, FeatureLevelSet(name="metadata.version", level=99))
+    refused = decisions.refused(register(2))
+    assert refused.code == ErrorCode.UNSUPPORTED_VERSION
+    assert "metadata.version 99" in refused.message
+
+
+def test_the_caretaker_fences_at_once_and_the_others_wait_for_their_turn():
+    decisions = a_cluster(1, 2, 3, 4)
+    state, live = decisions.state, frozenset({1, 2, 3})
+    for number, delay_ms in ((1, 0), (2, PATIENCE_MS), (3, 2 * PATIENCE_MS)):
+        caretaker = Caretaker(number)
+        wanted = [FenceBroker(4, decisions.epoch(4))]
+        epoch = decisions.epoch(number)
+        if delay_ms:
+            assert caretaker.turn(state, live, epoch, 1000) == []
+            assert caretaker.turn(state, live, epoch, 1000 + delay_ms - 1) == []
+        assert caretaker.turn(state, live, epoch, 1000 + delay_ms) == wanted
+
+
+def test_a_broker_that_is_back_before_its_time_is_not_fenced():
+    decisions = a_cluster(1, 2, 3)
+    caretaker, epoch = Caretaker(2), decisions.epoch(2)
+    assert caretaker.turn(decisions.state, frozenset({1, 2}), epoch, 0) == []
+    assert caretaker.turn(decisions.state, frozenset({1, 2, 3}), epoch, 1500) == []
+    assert caretaker.turn(decisions.state, frozenset({1, 2}), epoch, 2500) == []
+
+
+def test_a_broker_that_finds_itself_fenced_asks_to_be_unfenced():
+    decisions = a_cluster(1, 2)
+    fence(decisions, 2)
+    epoch = decisions.epoch(2)
+    assert Caretaker(2).turn(decisions.state, frozenset({1, 2}), epoch, 0) == [UnfenceBroker(2, epoch)]
+
+
+def test_only_commands_that_do_not_meet_share_an_append():
+    assert may_share_append(create("a"), create("b"))
+    assert not may_share_append(create("a.b"), create("a_b"))
+    assert not may_share_append(create("a"), FenceBroker(1, 1))
+    assert may_share_append(AllocateProducerIds(), ChangeInSync(b"x" * 16, 0, 0, 0, ()))
+    assert not may_share_append(AllocateProducerIds(), AllocateProducerIds())
+    assert not may_share_append(ChangeInSync(b"x" * 16, 0, 0, 0, ()), ChangeInSync(b"x" * 16, 0, 0, 1, ()))
