@@ -195,7 +195,7 @@ def _dump_index(disk: Disk, path: str, base_offset: int, options: DumpOptions) -
     name = posixpath.basename(path)
     body = disk.read(path)
     whole = len(body) - len(body) % OFFSET_ENTRY.size
-    entries = list(OFFSET_ENTRY.iter_unpack(body[:whole]))
+    entries = _before_padding(list(OFFSET_ENTRY.iter_unpack(body[:whole])), 0)
     if options.index_sanity_check:
         yield _sanity(name, body, OFFSET_ENTRY.size, entries[-1][0] if entries else 0)
         return
@@ -225,7 +225,7 @@ def _dump_time_index(disk: Disk, path: str, base_offset: int, options: DumpOptio
     name = posixpath.basename(path)
     body = disk.read(path)
     whole = len(body) - len(body) % TIME_ENTRY.size
-    entries = list(TIME_ENTRY.iter_unpack(body[:whole]))
+    entries = _before_padding(list(TIME_ENTRY.iter_unpack(body[:whole])), 1)
     if options.index_sanity_check:
         yield _sanity(name, body, TIME_ENTRY.size, entries[-1][1] if entries else 0)
         return
@@ -248,6 +248,12 @@ def _dump_time_index(disk: Disk, path: str, base_offset: int, options: DumpOptio
     if falling:
         yield Complaint(f"Found out of order timestamp in :{path}")
         yield from map(Complaint, falling)
+
+
+def _before_padding(entries: list[tuple[int, ...]], place: int) -> list[tuple[int, ...]]:
+    """Entries up to the zeros with which Kafka preallocates the indexes of its active segment."""
+    end = next((number for number, entry in enumerate(entries) if number and not entry[place]), len(entries))
+    return entries[:end]
 
 
 def _largest_timestamps(disk: Disk, path: str) -> dict[int, int] | None:

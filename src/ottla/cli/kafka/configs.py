@@ -129,7 +129,7 @@ def _entity(given: Given) -> Entity:
         if "add-config" in given and "add-config-file" in given:
             raise Misuse("Only one of --add-config or --add-config-file must be specified")
     if entity.kind == "brokers" and entity.name and not entity.name.isdigit():
-        raise Misuse(f"The entity name for brokers must be a valid integer broker id, found: {entity.name}")
+        raise Misuse(f"The entity name for brokers must be a valid integer broker id, but it is: {entity.name}")
     return entity
 
 
@@ -173,8 +173,10 @@ def _names(admin: Admin, entity: Entity) -> list[str]:
         known = list(admin.list_topics())
     elif entity.kind in ("groups", "client-metrics"):
         known = _known_resources(admin, entity.kind)
+    elif entity.name:
+        known = [str(broker) for broker in admin.cluster.brokers()]
     else:
-        return [entity.name or ""]
+        return [""]
     if entity.name is None:
         return hash_order(known, string_hash)
     if entity.name not in known:

@@ -1,0 +1,125 @@
+"""Kafka's producer and consumer options, as tools are given them, turned into this client's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.cli.connect import parse_pairs, read_properties
+from ottla.cli.faults import Misuse
+from ottla.cli.options import Given
+from ottla.client.accumulator import ProducerSettings
+from ottla.client.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE, Assignor
+from ottla.client.consuming import ConsumerSettings
+from ottla.client.fetching import FetchSettings
+from ottla.client.model import IsolationLevel
+from ottla.client.partitioners import PARTITIONERS, murmur2_partitioner
+from ottla.records.compression import Codec
+
+_ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
+
+
+def gather(given: Given, file_options: tuple[str, ...], pair_options: tuple[str, ...]) -> dict[str, str]:
+    """Properties from files, then from key=value options, which win."""
+    properties: dict[str, str] = {}
+    for name in file_options:
+        path = given.text(name)
+        if path is not None:
+            properties |= read_properties(path)
+    for name in pair_options:
+        properties |= parse_pairs(given.all(name))
+    return properties
+
+
+def number(properties: Mapping[str, str], name: str, default: float) -> int:
+    try:
+        return int(properties.get(name, default))
+    except ValueError:
+        raise Misuse(f"Invalid value {properties[name]} for configuration {name}: Not a number") from None
+
+
+def switch(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = properties.get(name, str(default)).lower()
+    if text not in ("true", "false"):
+        raise Misuse(f"Invalid value {text} for configuration {name}: Expected value to be either true or false")
+    return text == "true"
+
+
+def codec(name: str) -> Codec:
+    try:
+        return Codec[name.upper()]
+    except KeyError:
+        raise Misuse(f"Unknown compression name: {name}. Choose none, gzip, snappy, lz4 or zstd") from None
+
+
+def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
+    """Settings of a producer; a transactional one is refused."""
+    if "transactional.id" in properties:
+        raise Misuse("transactional.id: this client has no transactions yet")
+    acks = properties.get("acks", "all").lower()
+    if acks not in _ACKS:
+        raise Misuse(f"Invalid value {acks} for configuration acks: String must be one of: all, -1, 0, 1")
+    partitioner = properties.get("partitioner", "")
+    if partitioner and partitioner not in PARTITIONERS:
+        raise Misuse(f"Unknown partitioner {partitioner}. Choose one of {', '.join(PARTITIONERS)}")
+    defaults = ProducerSettings()
+    chosen = codec(properties.get("compression.type", "none"))
+    level = properties.get(f"compression.{chosen.name.lower()}.level")
+    return ProducerSettings(
+        acks=_ACKS[acks],
+        enable_idempotence=switch(properties, "enable.idempotence", default=True),
+        linger_ms=number(properties, "linger.ms", defaults.linger_ms),
+        batch_size=number(properties, "batch.size", defaults.batch_size),
+        buffer_memory=number(properties, "buffer.memory", defaults.buffer_memory),
+        max_request_size=number(properties, "max.request.size", defaults.max_request_size),
+        compression=chosen,
+        compression_level=int(level) if level and level.lstrip("-").isdigit() else None,
+        delivery_timeout_ms=number(properties, "delivery.timeout.ms", defaults.delivery_timeout_ms),
+        request_timeout_ms=number(properties, "request.timeout.ms", defaults.request_timeout_ms),
+        max_block_ms=number(properties, "max.block.ms", defaults.max_block_ms),
+        partitioner=PARTITIONERS.get(partitioner, murmur2_partitioner),
+    )
+
+
+def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
+    """Settings of a consumer."""
+    defaults = ConsumerSettings()
+    fetch = FetchSettings()
+    isolation = properties.get("isolation.level", "read_uncommitted").upper()
+    if isolation not in IsolationLevel.__members__:
+        raise Misuse(f"Invalid value {isolation.lower()} for configuration isolation.level")
+    return ConsumerSettings(
+        group_id=properties.get("group.id"),
+        instance_id=properties.get("group.instance.id"),
+        assignors=_assignors(properties.get("partition.assignment.strategy")),
+        session_timeout_ms=number(properties, "session.timeout.ms", defaults.session_timeout_ms),
+        heartbeat_interval_ms=number(properties, "heartbeat.interval.ms", defaults.heartbeat_interval_ms),
+        max_poll_interval_ms=number(properties, "max.poll.interval.ms", defaults.max_poll_interval_ms),
+        max_poll_records=number(properties, "max.poll.records", defaults.max_poll_records),
+        enable_auto_commit=switch(properties, "enable.auto.commit", default=True),
+        auto_commit_interval_ms=number(properties, "auto.commit.interval.ms", defaults.auto_commit_interval_ms),
+        auto_offset_reset=properties.get("auto.offset.reset", "latest"),
+        allow_auto_create_topics=switch(properties, "allow.auto.create.topics", default=True),
+        exclude_internal_topics=switch(properties, "exclude.internal.topics", default=True),
+        fetch=FetchSettings(
+            min_bytes=number(properties, "fetch.min.bytes", fetch.min_bytes),
+            max_wait_ms=number(properties, "fetch.max.wait.ms", fetch.max_wait_ms),
+            max_bytes=number(properties, "fetch.max.bytes", fetch.max_bytes),
+            max_partition_bytes=number(properties, "max.partition.fetch.bytes", fetch.max_partition_bytes),
+            isolation_level=IsolationLevel[isolation],
+            check_crcs=switch(properties, "check.crcs", default=True),
+        ),
+    )
+
+
+def _assignors(text: str | None) -> tuple[Assignor, ...]:
+    """By short name or by the class name that Java clients use."""
+    if not text:
+        return (RANGE, COOPERATIVE_STICKY)
+    chosen = []
+    for word in text.split(","):
+        name = word.strip().rsplit(".", 1)[-1].removesuffix("Assignor")
+        key = {"RoundRobin": "roundrobin", "CooperativeSticky": "cooperative-sticky"}.get(name, name.lower())
+        if key not in ASSIGNORS:
+            raise Misuse(f"Unknown assignor {word.strip()}. Choose one of {', '.join(ASSIGNORS)}")
+        chosen.append(ASSIGNORS[key])
+    return tuple(chosen)
