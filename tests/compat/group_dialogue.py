@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import struct
+import time
 from typing import Any
 
 from ottla.messages.find_coordinator import FindCoordinatorRequest
@@ -65,7 +66,8 @@ class Wire:
         parts = bytearray()
         while len(parts) < count:
             more = self._socket.recv(count - len(parts))
-            assert more, "the broker closed the connection"
+            if not more:
+                raise ConnectionError("the broker closed the connection")
             parts += more
         return bytes(parts)
 
@@ -79,16 +81,20 @@ class Dialogue:
         self.said: list[str] = []
         self._wires: list[Wire] = []
         self._ids: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        """What else differs from broker to broker, and what to write in its stead."""
         self._find_coordinator()
 
     def _find_coordinator(self) -> None:
         wire = self.wire()
-        for _ in range(100):
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
             found = wire.ask(3, FindCoordinatorRequest(key=self.group))
             if not found.error_code:
                 described = wire.ask(4, HeartbeatRequest(group_id=self.group, member_id="x"))
                 if described.error_code not in (14, 15, 16):
                     return
+            time.sleep(0.02)
         raise AssertionError("no coordinator")
 
     def wire(self, client_id: str = "app") -> Wire:
@@ -109,6 +115,8 @@ class Dialogue:
         def named(found: re.Match[str]) -> str:
             return self._ids.setdefault(found.group(), f"<member {len(self._ids) + 1}>")
 
+        for differs, name in self.names.items():
+            text = text.replace(differs, name)
         return MEMBER_ID.sub(named, text).replace(self.group, "<group>")
 
     def _plain(self, value: Any) -> str:

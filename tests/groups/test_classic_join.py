@@ -326,6 +326,21 @@ def test_a_member_that_waits_to_join_again_does_not_time_out():
     assert len(slot.result().members) == 2
 
 
+def test_a_member_has_a_whole_session_from_when_its_join_is_answered():
+    desk = Desk()
+    _, ids = desk.stable("a", "b", session_ms=10_000)
+    desk.join(ids[0])
+    desk.pass_ms(9_000)
+    desk.heartbeat(ids[1], 1)
+    desk.pass_ms(900)
+    desk.join(ids[1])
+    desk.pass_ms(9_999)
+    assert desk.state() == "CompletingRebalance"
+    assert desk.heartbeat(ids[0], 2) == ErrorCode.NONE
+    desk.pass_ms(1)
+    assert [member.member_id for member in desk.describe().members] == [ids[0]]
+
+
 # The size of a group
 
 

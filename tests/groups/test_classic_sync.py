@@ -133,6 +133,16 @@ def test_an_assignment_that_cannot_be_written_fails_all_who_wait_and_the_group_b
     assert desk.join(follower).result().generation_id == 2
 
 
+def test_when_a_generation_fails_before_its_assignment_the_old_assignments_are_gone():
+    desk = Desk()
+    _, ids = desk.stable("a", "b")
+    desk.join(ids[0])
+    desk.join(ids[1])
+    assert [member.member_assignment for member in desk.describe().members] == [each.encode() for each in ids]
+    desk.leave(ids[1])
+    assert [member.member_assignment for member in desk.describe().members] == [b""]
+
+
 # Heartbeat
 
 

@@ -209,6 +209,16 @@ def test_offsets_of_a_topic_that_a_member_reads_are_not():
     assert desk.committed() == {}
 
 
+def test_what_members_read_is_known_after_the_move_too():
+    desk = Desk()
+    generation, (member,) = desk.stable("a")
+    desk.commit({("t", 0): 5, ("u", 0): 6}, member_id=member, generation=generation)
+    desk.fail_over()
+    assert desk.delete_offsets("t", [0]).topics[0].partitions[0].error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    desk.delete_offsets("u", [0])
+    assert desk.committed() == {("t", 0): 5}
+
+
 def test_where_subscriptions_cannot_be_read_every_topic_may_be_read():
     desk = Desk()
     desk.stable("a", protocols=offers("range", metadata=b"?"))
@@ -357,3 +367,17 @@ def test_an_empty_group_that_has_nothing_is_forgotten_at_the_next_look():
     desk.pass_ms(600_000)
     assert desk.list() == []
     assert desk.log[-1] == (b"\0\x02\0\x01g", None)
+
+
+def test_an_empty_group_that_has_promised_an_id_is_kept():
+    desk = Desk()
+    desk.fail_over()
+    _, (member,) = desk.stable("a")
+    desk.leave(member)
+    desk.pass_ms(599_000)
+    promised = desk.join().result().member_id
+    desk.pass_ms(5_000)
+    assert desk.state() == "Empty"
+    desk.join(promised)
+    desk.pass_ms(0)
+    assert desk.state() == "CompletingRebalance"

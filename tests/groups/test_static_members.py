@@ -185,3 +185,26 @@ def test_a_static_member_that_is_silent_for_its_session_timeout_is_removed():
     assert [member.group_instance_id for member in desk.describe().members] == ["one"]
     fresh = desk.join(instance="two")
     assert not fresh.full
+
+
+def test_a_restarted_member_that_waits_to_join_is_no_newcomer_that_may_be_given_up():
+    desk = Desk(initial_rebalance_delay_ms=15_000)
+    desk.join(instance="one")
+    desk.pass_ms(1_000)
+    again = desk.join(instance="one")
+    desk.pass_ms(13_999)
+    assert not again.full
+    desk.pass_ms(1)
+    assert again.result().error_code == ErrorCode.NONE
+
+
+def test_a_restarted_member_still_has_to_ask_for_its_assignment():
+    desk = Desk()
+    slots = [desk.join(instance=name, rebalance_ms=5_000) for name in ("one", "two")]
+    desk.pass_ms(0)
+    leader = slots[0].result().member_id
+    desk.sync(leader, 1, {}, instance="one")
+    fresh = desk.join(instance="two", rebalance_ms=5_000).result().member_id
+    desk.pass_ms(5_000)
+    assert desk.heartbeat(fresh, 1, instance="two") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert desk.state() == "PreparingRebalance"

@@ -78,7 +78,6 @@ class Rebalances:
             return
         group.initial_wait = None
         group.generation += 1
-        group.pending_sync.clear()
         if group.members:
             self._hand_out_generation(group, now, out)
         else:
