@@ -16,16 +16,22 @@ class Wire:
     def __init__(self) -> None:
         self.sent: list[bytes] = []
         self.unsent_bytes = 0
+        self.weight = 0
+        self.corked = False
         self.closed = False
 
     def send(self, parts) -> None:
         self.sent.extend(parts)
+        if self.corked:
+            self.unsent_bytes += sum(map(len, parts)) * self.weight
 
     def cork(self) -> None:
-        pass
+        self.corked = True
 
     def uncork(self) -> None:
-        pass
+        """What was sent while corked leaves now."""
+        self.corked = False
+        self.unsent_bytes = 0
 
     def close(self) -> None:
         self.closed = True
@@ -122,3 +128,11 @@ def test_a_closed_connection_drops_late_answers():
     room.answer(0)
     assert room.wire.sent == []
     assert room.wire.closed
+
+
+def test_answers_too_large_to_be_held_back_do_not_keep_later_requests_waiting():
+    room = Room()
+    room.wire.weight = 1 << 20
+    room.receive(framed(b"one") + framed(b"two") + framed(b"three"))
+    assert room.served == [b"one", b"two", b"three"]
+    assert not room.connection.paused

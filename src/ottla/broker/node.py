@@ -28,6 +28,7 @@ from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, BrokerState, Changes, Listener, Metadata, Topic
 from ottla.metrics.metric import Traffic
 from ottla.storage.directory import HeldLock
+from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
     from ottla.config.topic import TopicConfig
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.node")
 _SESSION_EVICTION_MS = 120_000
+_RECONCILE_AGAIN_MS = 1000
+EVERYTHING = Changes(frozenset(), brokers=True, configs=frozenset(), everything=True)
 Lock = Callable[[str], HeldLock | None]
 
 
@@ -106,7 +109,7 @@ class Node:
             self.replicas.refuse_data_without_metadata()
             await self._register(host, listeners)
             self.replicas.open(self.metadata.cluster_id, self._new_id(), lock)
-        self._reconcile(Changes(frozenset(), brokers=True, configs=frozenset(), everything=True))
+        self._reconcile(EVERYTHING)
         self.follow.on_reconcile = self._reconcile
         self._rounds.start()
 
@@ -159,7 +162,7 @@ class Node:
         try:
             self.replicas.reconcile([topic for topic in touched if topic.ready], gone)
         except OSError as error:
-            self.disk_failed(error)
+            self._cannot_reconcile(error)
             return
         for topic in touched:
             self._topics_here[topic.topic_id] = topic.name
@@ -167,6 +170,14 @@ class Node:
             self.traffic.pop(self._topics_here.pop(topic_id), None)
         if gone:
             self.groups.topics_deleted({name: topic_id for topic_id, name in gone.items()})
+
+    def _cannot_reconcile(self, error: OSError) -> None:
+        """A full disk has no room for new logs: what is here goes on, and it is tried again; the rest is fatal."""
+        if error.errno not in FULL_DISK:
+            self.disk_failed(error)
+            return
+        log.warning("no room for a new partition, trying again: %s", error)
+        self.deadlines.after(_RECONCILE_AGAIN_MS, lambda: self._reconcile(EVERYTHING))
 
     def _take_configs(self, changes: Changes) -> None:
         """Options of brokers that were set while it runs; topics inherit from them."""

@@ -57,7 +57,12 @@ class Channel:
         if connection.paused:
             self._stop_reading()
             return
-        target = connection.reader.target()
+        try:
+            target = connection.reader.target()
+        except AssertionError:
+            log.exception("%s: closed by a fault of the broker's own", connection.name)
+            self.close()
+            return
         if target is None:
             self._stop_reading()
             self._listener.starved.append(self)
@@ -82,6 +87,9 @@ class Channel:
             self.connection.run()
         except FrameTooLarge as fault:
             log.warning("%s: %s; closed", self.connection.name, fault)
+            self.close()
+        except Exception:
+            log.exception("%s: closed by a fault of the broker's own", self.connection.name)
             self.close()
 
     def _stop_reading(self) -> None:

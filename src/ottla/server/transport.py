@@ -103,7 +103,7 @@ class SocketTransport:
             if self._writing:
                 self._writing = False
                 self._loop.remove_writer(self._socket.fileno())
-                self._on_drained()
+            self._on_drained()
         elif not self._warming and not self._writing:
             self._writing = True
             if self.stuck_since is None:

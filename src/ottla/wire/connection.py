@@ -74,17 +74,19 @@ class ServerConnection:
 
     def run(self) -> None:
         """Serve the whole frames received so far; stops where a request must be answered before the next begins."""
-        transport = self.transport
-        transport.cork()
-        reader, serve = self.reader, self._serve
-        try:
-            while not self.closed and not self.held:
-                frame = reader.next()
-                if frame is None:
-                    break
-                serve(self, frame)
-        finally:
-            transport.uncork()
+        transport, reader, serve = self.transport, self.reader, self._serve
+        exhausted = False
+        while not exhausted and not self.closed and not self.held:
+            transport.cork()
+            try:
+                while not self.closed and not self.held:
+                    frame = reader.next()
+                    if frame is None:
+                        exhausted = True
+                        break
+                    serve(self, frame)
+            finally:
+                transport.uncork()  # sends, and so may end what held us: then we go round again
         if not self.closed:
             self.paused = not reader.park() or self.held
 
