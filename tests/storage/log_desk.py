@@ -59,7 +59,11 @@ def settings(options: TopicConfig, synced: list[int] | None = None) -> dict[str,
 
 
 def a_log(disk: Disk | None = None, synced: list[int] | None = None, directory: str = PLACE, **options: object) -> Log:
-    return Log.create(disk or SimDisk(), directory, **settings(config(**options), synced))  # type: ignore[arg-type]
+    disk = disk or SimDisk()
+    if isinstance(disk, SimDisk):  # as a log directory would have done
+        disk.make_directory("/data")
+        disk.sync_directory("/")
+    return Log.create(disk, directory, **settings(config(**options), synced))  # type: ignore[arg-type]
 
 
 def reopened(

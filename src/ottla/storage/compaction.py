@@ -57,6 +57,9 @@ class CompactionPlan(NamedTuple):
     segment_bytes: int
     index_interval_bytes: int
     last_of_producers: dict[int, LastOfProducer]
+    must: bool
+    """max.compaction.lag.ms has passed for its oldest uncompacted record."""
+    dirty_ratio: float
     max_keys: int = MAX_KEYS
 
     def encoded(self) -> bytes:
@@ -170,6 +173,8 @@ def plan_compaction(log: Log, *, cleaned_to: int | None, now_ms: int) -> Compact
             producer_id: LastOfProducer(state.marks[-1].last_offset if state.marks else -1, state.epoch)
             for producer_id, state in log.producers.items()
         },
+        must=found.must,
+        dirty_ratio=found.dirty_ratio,
     )
 
 

@@ -470,7 +470,7 @@ class Log:
         segment.max_entries = max(1, self.config.segment_index_bytes // 12)
 
     def schedule_roll(self, first_timestamp: int) -> None:
-        """When the active segment is too old, by the time of its first record; -1: `roll_if_due` asks the clock."""
+        """When the active segment is too old, by the time of its first record."""
         self.roll_timestamp = rolling.roll_timestamp(self, first_timestamp)
 
     def refuse(self, fault: OSError) -> ErrorCode:
@@ -485,4 +485,4 @@ class Log:
         self.segment_bytes = config.internal_segment_bytes or config.segment_bytes
         self._append_time = config.message_timestamp_type == "LogAppendTime"
         self.write_caching = config.write_caching
-        self.roll_timestamp = -1
+        self.roll_timestamp = rolling.ASK_THE_CLOCK

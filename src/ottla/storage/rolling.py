@@ -12,6 +12,9 @@ from ottla.storage.snapshot import write_snapshot
 if TYPE_CHECKING:
     from ottla.storage.log import Log
 
+ASK_THE_CLOCK = -2
+"""Below every timestamp, so that each append comes to `roll_if_due`, which goes by the wall clock."""
+
 
 def roll_if_due(log: Log, size: int, base_offset: int, next_offset: int, max_timestamp: int, wall_ms: int) -> None:
     """Roll where the segment is full, its first record too old, its index full, or the offset too far from it."""
@@ -36,12 +39,12 @@ def _too_old(log: Log, max_timestamp: int, wall_ms: int) -> bool:
 
 
 def roll_timestamp(log: Log, first_timestamp: int) -> int:
-    """The record time from which on the active segment is too old; -1 where its records have none.
+    """The record time from which on the active segment is too old; ASK_THE_CLOCK where its records have none.
 
     The jitter is drawn from the segment's name, so that a replay draws the same.
     """
     if first_timestamp < 0:
-        return -1
+        return ASK_THE_CLOCK
     longest = segment_ms(log.config)
     jitter = min(log.config.segment_jitter_ms, longest)
     if jitter:

@@ -164,6 +164,7 @@ def remove_files(log: Log, segments: list[Segment]) -> None:
 def truncate_to(log: Log, offset: int) -> None:
     """Segments go from the last to the first, so that a crash half-way leaves a log without a hole."""
     if offset >= log.end_offset:
+        log.epochs.cut_end(offset)  # an epoch of ours that holds nothing may be in the way of the leader's
         return
     if offset <= log.bases[0]:
         truncate_fully_to(log, offset, wall_ms=log.active.created_ms)
