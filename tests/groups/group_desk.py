@@ -53,6 +53,7 @@ class Desk:
         self._suffixes = count(1)
         self.shard = self._new_shard()
         self.now_ms = 0
+        self.wall_start_ms = WALL_START_MS
         self.log: list[tuple[bytes, bytes | None]] = []
         self.refusing: ErrorCode | None = None
         self._opened: list[Slot[Any]] = []
@@ -62,7 +63,7 @@ class Desk:
 
     @property
     def now(self) -> Moment:
-        return Moment(self.now_ms, WALL_START_MS + self.now_ms)
+        return Moment(self.now_ms, self.wall_start_ms + self.now_ms)
 
     def ticket(self) -> Slot[Any]:
         return Slot()

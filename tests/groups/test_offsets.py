@@ -381,3 +381,37 @@ def test_an_empty_group_that_has_promised_an_id_is_kept():
     desk.join(promised)
     desk.pass_ms(0)
     assert desk.state() == "CompletingRebalance"
+
+
+def test_a_wall_clock_that_jumps_ahead_does_not_make_offsets_old():
+    """Rule B9: a day's jump is waited out, and a jump back ends the wait."""
+    desk = Desk(offsets_retention_ms=5 * DAY_MS)
+    desk.fail_over()
+    desk.commit({("t", 0): 5})
+    desk.pass_ms(DAY_MS)
+    desk.wall_start_ms += 30 * DAY_MS
+    desk.pass_ms(4 * DAY_MS)
+    assert desk.committed() == {("t", 0): 5}
+    desk.wall_start_ms -= 30 * DAY_MS
+    desk.pass_ms(600_000)
+    assert desk.committed() == {}
+
+
+def test_a_pause_of_expiry_ends_by_itself():
+    desk = Desk(offsets_retention_ms=5 * DAY_MS)
+    desk.fail_over()
+    desk.commit({("t", 0): 5})
+    desk.wall_start_ms += 2 * DAY_MS
+    desk.pass_ms(2 * DAY_MS - 600_000)
+    assert desk.committed() == {("t", 0): 5}
+    desk.pass_ms(2 * DAY_MS)
+    assert desk.committed() == {}
+
+
+def test_a_small_step_of_the_clock_pauses_nothing():
+    desk = Desk(offsets_retention_ms=5 * DAY_MS)
+    desk.fail_over()
+    desk.commit({("t", 0): 5})
+    desk.wall_start_ms += DAY_MS // 4
+    desk.pass_ms(5 * DAY_MS - DAY_MS // 4)
+    assert desk.committed() == {}
