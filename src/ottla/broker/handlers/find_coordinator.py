@@ -1,7 +1,8 @@
 """FindCoordinator (key 10): which broker coordinates a group. The first question creates the offsets topic.
 
 Apache Kafka answers that first question with COORDINATOR_NOT_AVAILABLE and lets the client ask again; here it waits for
-the topic. There are no transactions yet: who asks for their coordinator is told so in a way that ends its attempts.
+the topic. There are no transactions yet: who asks for their coordinator gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the
+one code that Java's clients and librdkafka both take as final (librdkafka asks for ever at INVALID_REQUEST).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinator
 
 async def _find(call: Call, key_type: int, key: str) -> _Found:
     if key_type == _TRANSACTION:
-        return _Found(ErrorCode.INVALID_REQUEST, _NO_TRANSACTIONS)
+        return _Found(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NO_TRANSACTIONS)
     if key_type != _GROUP:
         return _Found(ErrorCode.INVALID_REQUEST)
     node = call.node
