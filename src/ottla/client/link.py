@@ -23,7 +23,7 @@ _FIRST_READ = 1 << 20
 _API_VERSIONS = 18
 _UNSUPPORTED_VERSION = 35
 _TAGS_AT_MOST = 1000
-_KEYS = {
+KEYS = {
     "Produce": 0,
     "Fetch": 1,
     "ListOffsets": 2,
@@ -78,9 +78,9 @@ def api_of(request: type[Any]) -> Api:
     if known is None:
         name = request.__name__.removesuffix(_REQUEST)
         schema = schema_of(request)
-        if name not in _KEYS or schema.versions is None:
+        if name not in KEYS or schema.versions is None:
             raise TypeError(f"{request.__name__} is not a request that this client sends")
-        known = _apis[request] = Api(_KEYS[name], name, schema.versions, schema.flexible_since)
+        known = _apis[request] = Api(KEYS[name], name, schema.versions, schema.flexible_since)
     return known
 
 

@@ -1,0 +1,100 @@
+"""`ottla config`: read and change configurations."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+
+from ottla.cli.faults import Misuse
+from ottla.cli.options import Given, Option
+from ottla.cli.own import Command, connected, noun, pairs, print_json, print_table, wants_json
+from ottla.client.admin import ConfigOperation, ConfigSource, Resource, ResourceType
+from ottla.kernel.errors import ApiError
+
+_KINDS = {"topic": ResourceType.TOPIC, "broker": ResourceType.BROKER, "group": ResourceType.GROUP}
+
+
+def command(arguments: Sequence[str]) -> int:
+    return noun("config", VERBS, arguments)
+
+
+def _resource(given: Given) -> Resource:
+    kind, name = given.words[:2]
+    if kind not in _KINDS:
+        raise Misuse(f"configurations belong to a topic, a broker or a group, not to a {kind!r}")
+    if kind == "broker" and name != "default" and not name.isdigit():
+        raise Misuse(f"a broker is named by its number, or `default` for all: not {name!r}")
+    return Resource(_KINDS[kind], "" if kind == "broker" and name == "default" else name)
+
+
+def _get(given: Given) -> int:
+    resource, keys = _resource(given), given.words[2:]
+    with connected(given) as admin:
+        found = admin.describe_configs([resource], keys=keys or None, documentation="doc" in given)[resource]
+    if isinstance(found, ApiError):
+        raise found
+    every = "all" in given or keys
+    shown = [
+        each
+        for each in sorted(found, key=lambda each: each.name)
+        if every or each.config_source not in (ConfigSource.DEFAULT_CONFIG, ConfigSource.STATIC_BROKER_CONFIG)
+    ]
+    missing = sorted(set(keys) - {each.name for each in found})
+    if missing:
+        raise Misuse(f"there is no configuration {missing[0]!r}")
+    if wants_json(given):
+        print_json(
+            [
+                {"name": each.name, "value": each.value, "source": ConfigSource(each.config_source).name}
+                for each in shown
+            ]
+        )
+    elif not shown:
+        sys.stderr.write("nothing differs from the defaults; --all shows everything\n")
+    else:
+        rows = [[each.name, each.value, ConfigSource(each.config_source).name.lower()] for each in shown]
+        titles = ["NAME", "VALUE", "SOURCE"]
+        if "doc" in given:
+            titles.append("ABOUT")
+            rows = [[*row, each.documentation] for row, each in zip(rows, shown, strict=True)]
+        print_table(titles, rows)
+    return 0
+
+
+def _change(given: Given, changes: Collection[tuple[str, ConfigOperation, str | None]]) -> int:
+    resource = _resource(given)
+    with connected(given) as admin:
+        fault = admin.alter_configs({resource: changes})[resource]
+    if fault is not None:
+        raise fault
+    if not wants_json(given):
+        sys.stdout.write(f"changed {given.words[0]} {given.words[1]}\n")
+    return 0
+
+
+def _set(given: Given) -> int:
+    return _change(given, [(key, ConfigOperation.SET, value) for key, value in pairs(given.words[2:]).items()])
+
+
+def _unset(given: Given) -> int:
+    return _change(given, [(key, ConfigOperation.DELETE, None) for key in given.words[2:]])
+
+
+VERBS = {
+    "get": Command(
+        "ottla config get topic|broker|group NAME [KEY...] [--all]",
+        "Show configurations that differ from the defaults, or all.",
+        _get,
+        [Option("all", "Defaults too.", short="a"), Option("doc", "Say what each is for.")],
+        words=(2, 1000),
+    ),
+    "set": Command(
+        "ottla config set topic|broker|group NAME KEY=VALUE...", "Change configurations.", _set, words=(3, 1000)
+    ),
+    "unset": Command(
+        "ottla config unset topic|broker|group NAME KEY...",
+        "Take them back to their defaults.",
+        _unset,
+        words=(3, 1000),
+    ),
+}

@@ -1,0 +1,209 @@
+"""`ottla consume`: records of topics, alone or in a group."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.cli.connect import client_settings, read_properties
+from ottla.cli.faults import Misuse
+from ottla.cli.options import Given, Option
+from ottla.cli.own import Command, pairs, wants_json
+from ottla.client.model import EARLIEST, LATEST, ConsumedRecord
+from ottla.kernel.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.blocking_consumer import Consumer
+
+_PLACES = frozenset("tpokvhTS%")
+
+
+def command(arguments: Sequence[str]) -> int:
+    return COMMAND.run(arguments)
+
+
+def _consume(given: Given) -> int:
+    from ottla.cli.kafka.client_options import consumer_settings
+    from ottla.client.blocking_consumer import Consumer
+
+    start = given.need("from")
+    path = given.text("command-config")
+    properties = {
+        "auto.offset.reset": "earliest" if start == "beginning" else "latest",
+        "isolation.level": "read_committed" if "committed" in given else "read_uncommitted",
+        **(read_properties(path) if path else {}),
+        **pairs(given.all("property")),
+    }
+    if "group" in given:
+        properties["group.id"] = given.need("group")
+    show = as_json if wants_json(given) else template(given.need("output"))
+    try:
+        consumer = Consumer(
+            given.need("bootstrap-server"), consumer=consumer_settings(properties), settings=client_settings(properties)
+        )
+    except ValueError as fault:
+        raise Misuse(str(fault)) from None
+    with consumer:
+        ends = _place(consumer, given, start)
+        _read(consumer, given, ends, show)
+    return 0
+
+
+def _place(consumer: Consumer, given: Given, start: str) -> dict[TopicPartition, int]:
+    """Subscribe or assign; with --exit the offsets at which to stop."""
+    if "group" in given:
+        if "partition" in given or "exit" in given:
+            raise Misuse("--group shares partitions with others: it goes with neither --partition nor --exit")
+        consumer.subscribe(given.words)
+        return {}
+    wanted = {int(number) for text in given.all("partition") for number in text.split(",") if number.isdigit()}
+    partitions = [
+        place
+        for topic in given.words
+        for place in consumer.cluster.partitions(topic)
+        if not wanted or place.partition in wanted
+    ]
+    if not partitions:
+        raise Misuse(f"there is no partition {', '.join(given.all('partition'))} in {', '.join(given.words)}")
+    isolation = consumer.core.settings.fetch.isolation_level
+    ends = {each: at.offset for each, at in consumer.cluster.list_offsets(partitions, LATEST, isolation).items()}
+    consumer.assign(partitions)
+    for place, offset in _starts(consumer, partitions, start, ends).items():
+        consumer.seek(place, offset)
+    return ends if "exit" in given else {}
+
+
+def _starts(
+    consumer: Consumer, partitions: Sequence[TopicPartition], start: str, ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """`beginning`, `end`, an offset, `-N` records before the end, or a time."""
+    if start == "end":
+        return dict(ends)
+    first = {each: at.offset for each, at in consumer.cluster.list_offsets(partitions, EARLIEST).items()}
+    if start == "beginning":
+        return first
+    if start.isdigit():
+        return {each: min(max(int(start), first[each]), ends[each]) for each in partitions}
+    if start.startswith("-") and start[1:].isdigit():
+        return {each: max(ends[each] - int(start[1:]), first[each]) for each in partitions}
+    from ottla.cli.kafka.groups_reset import parse_datetime
+
+    found = consumer.cluster.list_offsets(partitions, parse_datetime(start))
+    return {each: at.offset if at.offset >= 0 else ends[each] for each, at in found.items()}
+
+
+def _read(
+    consumer: Consumer, given: Given, ends: Mapping[TopicPartition, int], show: Callable[[ConsumedRecord], bytes]
+) -> None:
+    limit, timeout_ms = given.number("count"), given.number("timeout")
+    out = sys.stdout.buffer
+    seen = 0
+    last = time.monotonic()
+    while True:
+        if ends and all(consumer.position(each) >= end for each, end in ends.items()):
+            break
+        if limit is not None and seen >= limit:
+            break
+        records = consumer.poll(200, None if limit is None else min(limit - seen, 500))
+        for record in records:
+            place = TopicPartition(record.topic, record.partition)
+            if ends and record.offset >= ends[place]:
+                continue
+            out.write(show(record))
+            seen += 1
+        out.flush()
+        now = time.monotonic()
+        if records:
+            last = now
+        elif timeout_ms is not None and (now - last) * 1000 > timeout_ms:
+            break
+
+
+def as_json(record: ConsumedRecord) -> bytes:
+    """One line; keys and values that are no UTF-8 come in Base64 under `key_base64`, `value_base64`."""
+    content: dict[str, object] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+    }
+    for name, raw in (("key", record.key), ("value", record.value)):
+        try:
+            content[name] = None if raw is None else raw.decode()
+        except UnicodeDecodeError:
+            content[f"{name}_base64"] = base64.b64encode(raw or b"").decode()
+    if record.headers:
+        content["headers"] = [
+            [name, None if value is None else value.decode("utf-8", "replace")] for name, value in record.headers
+        ]
+    return (json.dumps(content, ensure_ascii=False) + "\n").encode()
+
+
+def template(text: str) -> Callable[[ConsumedRecord], bytes]:
+    """%t topic, %p partition, %o offset, %k key, %v value, %h headers, %T timestamp, %S size of the value."""
+    pieces: list[str] = text.encode().decode("unicode_escape").split("%")
+    literal, parts = pieces[0], []
+    rest = pieces[1:]
+    while rest:
+        piece = rest.pop(0)
+        if not piece and rest:
+            parts.append(("%", rest.pop(0)))
+            continue
+        if piece[:1] not in _PLACES:
+            raise Misuse(f"%{piece[:1]} means nothing in --output: there are %t %p %o %k %v %h %T %S %%")
+        parts.append((piece[0], piece[1:]))
+
+    def show(record: ConsumedRecord) -> bytes:
+        out = bytearray(literal.encode())
+        for place, after in parts:
+            out += _told(record, place)
+            out += after.encode()
+        return bytes(out)
+
+    return show
+
+
+def _told(record: ConsumedRecord, place: str) -> bytes:
+    if place == "k":
+        return b"null" if record.key is None else record.key
+    if place == "v":
+        return b"null" if record.value is None else record.value
+    if place == "h":
+        return b",".join(name.encode() + b"=" + (b"null" if value is None else value) for name, value in record.headers)
+    numbers = {
+        "t": record.topic,
+        "p": record.partition,
+        "o": record.offset,
+        "T": record.timestamp,
+        "S": -1 if record.value is None else len(record.value),
+        "%": "%",
+    }
+    return str(numbers[place]).encode()
+
+
+COMMAND = Command(
+    "ottla consume TOPIC... [--from WHERE] [-n N] [-e] [-g GROUP] [-o '%k: %v\\n']",
+    "Print records as they come; -e stops at the end as it is now, -n after so many.",
+    _consume,
+    [
+        Option(
+            "from",
+            "beginning, end, an offset, -N records before the end, or 2026-01-31T12:00:00.",
+            "WHERE",
+            default="end",
+        ),
+        Option("group", "Read as a member of this group.", "GROUP", short="g"),
+        Option("partition", "Only these partitions, with commas.", "N", short="p"),
+        Option("count", "Stop after so many records.", "N", "Long", short="n"),
+        Option("exit", "Stop at what is the end now.", short="e"),
+        Option("timeout", "Stop when nothing came for so many milliseconds.", "MS", "Long"),
+        Option("committed", "Leave out records of open and aborted transactions."),
+        Option("output", "%t %p %o %k %v %h %T %S in a text.", "TEMPLATE", default="%v\\n", short="o"),
+        Option("property", "A consumer option of Kafka's.", "KEY=VALUE", short="X"),
+    ],
+    words=(1, 1000),
+)

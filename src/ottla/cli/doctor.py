@@ -1,0 +1,168 @@
+"""`ottla doctor`: what a client sees, step by step, and what to do about what is wrong."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla import __version__
+from ottla.cli.connect import client_settings, read_properties
+from ottla.cli.faults import Misuse
+from ottla.cli.options import Given
+from ottla.cli.own import Command, bad, dim, good, print_json, wants_json
+from ottla.client.blocking import Cluster, Connection
+from ottla.client.errors import ClientError
+from ottla.client.link import KEYS as API_KEYS
+from ottla.client.plan import parse_bootstrap
+from ottla.kernel.errors import ApiError
+
+if TYPE_CHECKING:
+    from ottla.client.model import Broker, ClientSettings, Destination
+
+
+class Report:
+    """What was looked at: each line fine, wrong (with what to do) or for information."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, str]] = []
+
+    def fine(self, text: str) -> None:
+        self.lines.append(("ok", text, ""))
+
+    def wrong(self, text: str, advice: str = "") -> None:
+        self.lines.append(("wrong", text, advice))
+
+    def note(self, text: str) -> None:
+        self.lines.append(("note", text, ""))
+
+    @property
+    def healthy(self) -> bool:
+        return all(kind != "wrong" for kind, _, _ in self.lines)
+
+    def write(self) -> None:
+        marks = {"ok": good("ok   "), "wrong": bad("WRONG"), "note": dim("     ")}
+        for kind, text, advice in self.lines:
+            sys.stdout.write(f"{marks[kind]} {text}\n")
+            if advice:
+                sys.stdout.write(f"      {advice}\n")
+
+
+def command(arguments: Sequence[str]) -> int:
+    return COMMAND.run(arguments)
+
+
+def _doctor(given: Given) -> int:
+    report = Report()
+    path = given.text("command-config")
+    settings = client_settings(read_properties(path) if path else {})
+    report.note(f"ottla {__version__}, Python {platform.python_version()}, records decoded by {decoder_name()}")
+    try:
+        addresses = parse_bootstrap(given.need("bootstrap-server"))
+    except ValueError as fault:
+        raise Misuse(str(fault)) from None
+    reached = [address for address in addresses if _try(address, settings, report)]
+    if reached:
+        _look_at_cluster(given.need("bootstrap-server"), settings, reached, report)
+    if wants_json(given):
+        print_json(
+            {
+                "healthy": report.healthy,
+                "lines": [{"kind": kind, "text": text, "advice": advice} for kind, text, advice in report.lines],
+            }
+        )
+    else:
+        report.write()
+    return 0 if report.healthy else 1
+
+
+def decoder_name() -> str:
+    """Which of the two record decoders runs here."""
+    from ottla.records import compiled
+
+    return compiled.which()
+
+
+def _try(address: Destination, settings: ClientSettings, report: Report) -> bool:
+    """Resolve, connect, exchange versions."""
+    try:
+        found = sorted({each[4][0] for each in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)})
+    except OSError as fault:
+        report.wrong(
+            f"bootstrap {address}: the name does not resolve ({fault})", "check the spelling, or use an IP address"
+        )
+        return False
+    started = time.monotonic()
+    try:
+        connection = Connection(address.host, address.port, settings=settings)
+    except (ClientError, ApiError) as fault:
+        report.wrong(
+            f"bootstrap {address} ({', '.join(map(str, found))}): {fault}",
+            "is a broker running there? `ottla start` starts one on localhost:9092",
+        )
+        return False
+    took = (time.monotonic() - started) * 1000
+    report.fine(f"bootstrap {address} ({', '.join(map(str, found))}): connected, versions exchanged in {took:.0f} ms")
+    missing = [name for name, key in API_KEYS.items() if key not in connection.api_versions]
+    report.note(f"the broker serves {len(connection.api_versions)} APIs")
+    if missing:
+        report.note(f"it does not serve {', '.join(missing)}")
+    connection.close()
+    return True
+
+
+def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence[Destination], report: Report) -> None:
+    with Cluster(bootstrap, settings=settings) as cluster:
+        try:
+            topics = cluster.topics()
+        except (ClientError, ApiError) as fault:
+            report.wrong(f"metadata: {fault}")
+            return
+        metadata = cluster.plan.metadata
+        count = len(metadata.brokers)
+        report.fine(f"cluster {metadata.cluster_id}: {count} broker{'s' if count != 1 else ''}, {len(topics)} topics")
+        for broker in metadata.brokers.values():
+            _look_at_broker(broker, settings, reached, report)
+        leaderless = [
+            f"{topic.name}-{index}"
+            for topic in topics.values()
+            for index, partition in topic.partitions.items()
+            if partition.leader < 0
+        ]
+        if leaderless:
+            report.wrong(f"without a leader: {', '.join(leaderless[:10])}", "their brokers are down: start them")
+        behind = sum(
+            len(partition.isr) < len(partition.replicas)
+            for topic in topics.values()
+            for partition in topic.partitions.values()
+        )
+        if behind:
+            report.wrong(
+                f"{behind} partitions have replicas that are not in sync", "look at the brokers that are missing"
+            )
+
+
+def _look_at_broker(broker: Broker, settings: ClientSettings, reached: Sequence[Destination], report: Report) -> None:
+    """Whether the address that the cluster hands out works from here."""
+    advertised = f"broker {broker.id} advertises {broker.host}:{broker.port}"
+    try:
+        connection = Connection(broker.host, broker.port, settings=settings)
+    except (ClientError, ApiError) as fault:
+        known = ", ".join(map(str, reached))
+        report.wrong(
+            f"{advertised}: {fault}",
+            f"you reached {known}, but clients go on to the advertised address: "
+            "set advertised.listeners on the broker to an address that works from here",
+        )
+        return
+    connection.close()
+    same = any((address.host, address.port) == (broker.host, broker.port) for address in reached)
+    report.fine(f"{advertised}: reachable{'' if same else ' (another address than the one you gave)'}")
+
+
+COMMAND = Command(
+    "ottla doctor [-b HOST:PORT]", "Explain what a client sees of a cluster, and what is wrong with it.", _doctor
+)

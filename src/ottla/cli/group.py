@@ -1,0 +1,184 @@
+"""`ottla group`: list, describe, reset and delete consumer groups."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.cli.faults import Misuse
+from ottla.cli.options import Given, Option
+from ottla.cli.own import Command, connected, noun, print_json, print_table, wants_json
+from ottla.client.errors import refused
+from ottla.client.model import EARLIEST, LATEST, CommittedOffset, OffsetAtTime
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.blocking_admin import Admin
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def command(arguments: Sequence[str]) -> int:
+    return noun("group", VERBS, arguments)
+
+
+def _list(given: Given) -> int:
+    with connected(given) as admin:
+        groups = sorted(admin.list_groups(), key=lambda group: group.group_id)
+    rows = [[group.group_id, group.group_state, group.protocol_type or None] for group in groups]
+    if wants_json(given):
+        print_json([{"group": name, "state": state, "protocol": kind} for name, state, kind in rows])
+    elif not rows:
+        sys.stderr.write("there are no consumer groups\n")
+    else:
+        print_table(["GROUP", "STATE", "PROTOCOL"], rows)
+    return 0
+
+
+def _describe(given: Given) -> int:
+    from ottla.cli.kafka.groups_describe import described_group, offset_rows
+
+    described: list[dict[str, object]] = []
+    with connected(given) as admin:
+        for name in given.words:
+            found = described_group(admin, name)
+            rows = [
+                {
+                    "topic": row.partition.topic if row.partition else None,
+                    "partition": row.partition.partition if row.partition else None,
+                    "committed": row.current,
+                    "end": row.end,
+                    "lag": row.lag,
+                    "member": None if row.consumer_id == "-" else row.consumer_id,
+                    "host": None if row.host == "-" else row.host.lstrip("/"),
+                }
+                for row in offset_rows(admin, name, found)
+            ]
+            described.append(
+                {
+                    "group": name,
+                    "state": found.group_state,
+                    "assignor": found.protocol_data or None,
+                    "members": len(found.members),
+                    "lag": sum(int(str(row["lag"])) for row in rows if row["lag"] is not None),
+                    "partitions": rows,
+                }
+            )
+    if wants_json(given):
+        print_json(described)
+        return 0
+    for each in described:
+        state = str(each["state"]).lower()
+        sys.stdout.write(f"group {each['group']}  {state}, {each['members']} members, lag {each['lag']}\n")
+        parts = each["partitions"]
+        assert isinstance(parts, list)
+        if parts:
+            titles = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "HOST"]
+            print_table(titles, [list(part.values()) for part in parts])
+    return 0
+
+
+def _reset(given: Given) -> int:
+    group = given.words[0]
+    with connected(given) as admin:
+        found = admin.describe_groups([group])[group]
+        state = "Dead" if isinstance(found, ApiError) else found.group_state
+        if state not in ("Empty", "Dead"):
+            raise refused(
+                ErrorCode.NON_EMPTY_GROUP, f"group {group!r}", f"it is {state.lower()}: stop its members first"
+            )
+        partitions = _partitions(admin, given, group)
+        offsets = _offsets(admin, partitions, given.need("to"))
+        if "execute" in given and offsets:
+            committed = {place: CommittedOffset(offset) for place, offset in offsets.items()}
+            for fault in admin.commit_offsets(group, committed).values():
+                if fault is not None:
+                    raise fault
+    rows = [[place.topic, place.partition, offset] for place, offset in sorted(offsets.items())]
+    if wants_json(given):
+        print_json([{"topic": topic, "partition": index, "offset": offset} for topic, index, offset in rows])
+    else:
+        print_table(["TOPIC", "PARTITION", "NEW OFFSET"], rows)
+        if "execute" not in given:
+            sys.stderr.write("nothing was changed: add --execute to commit these offsets\n")
+    return 0
+
+
+def _partitions(admin: Admin, given: Given, group: str) -> list[TopicPartition]:
+    if "topic" not in given:
+        return list(admin.committed_offsets(group))
+    partitions: list[TopicPartition] = []
+    for text in given.all("topic"):
+        name, colon, numbers = text.partition(":")
+        every = admin.cluster.partitions(name)
+        wanted = numbers.split(",") if colon else [str(place.partition) for place in every]
+        if not all(number.isdigit() and int(number) < len(every) for number in wanted):
+            raise Misuse(f"{text!r} is not TOPIC or TOPIC:PARTITION,... of a topic with {len(every)} partitions")
+        partitions += [TopicPartition(name, int(number)) for number in wanted]
+    return partitions
+
+
+def _offsets(admin: Admin, partitions: Sequence[TopicPartition], to: str) -> dict[TopicPartition, int]:
+    """`earliest`, `latest`, an offset, a time like 2026-01-31T12:00, or how long ago: -90m."""
+    if to.isdigit():
+        first, end = _listed(admin, partitions, EARLIEST), _listed(admin, partitions, LATEST)
+        return {place: min(max(int(to), first[place]), end[place]) for place in partitions}
+    if to in ("earliest", "latest"):
+        return _listed(admin, partitions, EARLIEST if to == "earliest" else LATEST)
+    if to.startswith("-") and to[-1:] in _UNITS and to[1:-1].isdigit():
+        moment = int((time.time() - int(to[1:-1]) * _UNITS[to[-1]]) * 1000)
+    else:
+        from ottla.cli.kafka.groups_reset import parse_datetime
+
+        moment = parse_datetime(to)
+    found = _listed(admin, partitions, moment)
+    late = _listed(admin, [place for place, offset in found.items() if offset < 0], LATEST)
+    return found | late
+
+
+def _listed(admin: Admin, partitions: Sequence[TopicPartition], spec: int) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for place, at in (admin.list_offsets(dict.fromkeys(partitions, spec)) if partitions else {}).items():
+        if not isinstance(at, OffsetAtTime):
+            raise at
+        found[place] = at.offset
+    return found
+
+
+def _delete(given: Given) -> int:
+    with connected(given) as admin:
+        outcome = admin.delete_groups(given.words)
+    for name, fault in outcome.items():
+        if fault is not None:
+            sys.stderr.write(f"ottla: {fault.message}\n")
+        elif not wants_json(given):
+            sys.stdout.write(f"deleted group {name}\n")
+    if wants_json(given):
+        print_json([name for name, fault in outcome.items() if fault is None])
+    return 1 if any(outcome.values()) else 0
+
+
+VERBS = {
+    "list": Command("ottla group list", "List consumer groups.", _list),
+    "describe": Command("ottla group describe NAME...", "Show offsets, lag and members.", _describe, words=(1, 1000)),
+    "reset": Command(
+        "ottla group reset NAME --to WHERE [--topic TOPIC[:0,1]] [--execute]",
+        "Set where an inactive group goes on; without --execute it is only shown.",
+        _reset,
+        [
+            Option(
+                "to",
+                "earliest, latest, an offset, 2026-01-31T12:00:00, or -90m (s, m, h, d).",
+                "WHERE",
+                default="latest",
+            ),
+            Option("topic", "Only this topic, or TOPIC:0,1; default: all that it has offsets for.", "TOPIC", short="t"),
+            Option("execute", "Commit the new offsets."),
+        ],
+        words=(1, 1),
+    ),
+    "delete": Command("ottla group delete NAME...", "Delete groups without members.", _delete, words=(1, 1000)),
+}

@@ -1,0 +1,219 @@
+"""`ottla topic`: create, list, describe, alter and delete topics."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.cli.faults import Misuse
+from ottla.cli.options import Given, Option
+from ottla.cli.own import Command, connected, noun, pairs, print_json, print_table, wants_json
+from ottla.client.errors import ClientError
+from ottla.client.model import EARLIEST, LATEST, OffsetAtTime, TopicView
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicPartition, topic_id_text
+
+if TYPE_CHECKING:
+    from ottla.client.blocking_admin import Admin
+
+_PARTITIONS = Option("partitions", "How many partitions.", "N", "Integer", short="p")
+_CONFIG = Option("config", "A configuration; may come several times.", "KEY=VALUE", short="c")
+
+
+def command(arguments: Sequence[str]) -> int:
+    return noun("topic", VERBS, arguments)
+
+
+def _create(given: Given) -> int:
+    from ottla.client.admin import NewTopic
+
+    partitions, replicas = given.number("partitions") or -1, given.number("replicas") or -1
+    configs = pairs(given.all("config"))
+    with connected(given) as admin:
+        outcome = admin.create_topics([NewTopic(name, partitions, replicas, configs) for name in given.words])
+    made, failed = [], 0
+    for name, result in outcome.items():
+        if isinstance(result, ApiError):
+            if result.code is ErrorCode.TOPIC_ALREADY_EXISTS and "if-not-exists" in given:
+                continue
+            failed += _complain(result)
+            continue
+        made.append({"topic": name, "id": topic_id_text(bytes(result.topic_id)), "partitions": result.num_partitions})
+    if wants_json(given):
+        print_json(made)
+    else:
+        sys.stdout.write("".join(f"created topic {each['topic']}, {_count(each['partitions'])}\n" for each in made))
+    return 1 if failed else 0
+
+
+def _count(partitions: object) -> str:
+    return "1 partition" if partitions == 1 else f"{partitions} partitions"
+
+
+def _complain(fault: Exception) -> int:
+    sys.stderr.write(f"ottla: {fault.message if isinstance(fault, ApiError) else fault}\n")
+    return 1
+
+
+def _list(given: Given) -> int:
+    with connected(given) as admin:
+        views = sorted(admin.list_topics().values())
+    shown = [view for view in views if "internal" in given or not view.is_internal]
+    rows = [[view.name, len(view.partitions), _replicas(view), _in_trouble(view)] for view in shown]
+    if wants_json(given):
+        print_json([{"topic": name, "partitions": count, "replicas": replicas} for name, count, replicas, _ in rows])
+    elif not rows:
+        sys.stderr.write("there are no topics; `ottla topic create NAME` makes one\n")
+    else:
+        print_table(["TOPIC", "PARTITIONS", "REPLICAS", "STATE"], rows)
+    return 0
+
+
+def _replicas(view: TopicView) -> int:
+    return max((len(partition.replicas) for partition in view.partitions.values()), default=0)
+
+
+def _in_trouble(view: TopicView) -> str:
+    leaderless = sum(partition.leader < 0 for partition in view.partitions.values())
+    behind = sum(len(partition.isr) < len(partition.replicas) for partition in view.partitions.values())
+    if leaderless:
+        return f"{leaderless} without leader"
+    return f"{behind} under-replicated" if behind else "ok"
+
+
+def _describe(given: Given) -> int:
+    with connected(given) as admin:
+        described = [_described(admin, name) for name in given.words]
+    if wants_json(given):
+        print_json(described)
+        return 0
+    for each in described:
+        sys.stdout.write(f"topic {each['topic']}  id {each['id']}\n")
+        configs = each["configs"]
+        assert isinstance(configs, dict)
+        for key, value in configs.items():
+            sys.stdout.write(f"  {key}={value}\n")
+        partitions = each["partitions"]
+        assert isinstance(partitions, list)
+        titles = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "FIRST", "END", "RECORDS"]
+        rows = [
+            [
+                part["partition"],
+                part["leader"] if part["leader"] >= 0 else None,
+                part["leader_epoch"],
+                ",".join(map(str, part["replicas"])),
+                ",".join(map(str, part["in_sync"])),
+                part["first_offset"],
+                part["end_offset"],
+                None if part["end_offset"] is None else part["end_offset"] - (part["first_offset"] or 0),
+            ]
+            for part in partitions
+        ]
+        print_table(titles, rows)
+    return 0
+
+
+def _described(admin: Admin, name: str) -> dict[str, object]:
+    from ottla.cli.kafka.topics import topic_configs
+
+    view = admin.cluster.topic(name)
+    places = [TopicPartition(name, index) for index in view.partitions]
+    first = admin.list_offsets(dict.fromkeys(places, EARLIEST))
+    end = admin.list_offsets(dict.fromkeys(places, LATEST))
+
+    def offset(found: OffsetAtTime | Exception) -> int | None:
+        return found.offset if isinstance(found, OffsetAtTime) else None
+
+    configs = topic_configs(admin, [name])[name]
+    return {
+        "topic": name,
+        "id": topic_id_text(view.topic_id),
+        "internal": view.is_internal,
+        "configs": {key: value for key, value, is_default in configs if not is_default},
+        "partitions": [
+            {
+                "partition": place.partition,
+                "leader": view.partitions[place.partition].leader,
+                "leader_epoch": view.partitions[place.partition].leader_epoch,
+                "replicas": list(view.partitions[place.partition].replicas),
+                "in_sync": list(view.partitions[place.partition].isr),
+                "first_offset": offset(first[place]),
+                "end_offset": offset(end[place]),
+            }
+            for place in places
+        ],
+    }
+
+
+def _alter(given: Given) -> int:
+    from ottla.client.admin import ConfigOperation, Resource, ResourceType
+
+    name = given.words[0]
+    partitions = given.number("partitions")
+    changes: list[tuple[str, ConfigOperation, str | None]] = [
+        (key, ConfigOperation.SET, value) for key, value in pairs(given.all("config")).items()
+    ]
+    changes += [(key, ConfigOperation.DELETE, None) for key in given.all("delete-config")]
+    if partitions is None and not changes:
+        raise Misuse("nothing to change: give --partitions, --config or --delete-config")
+    with connected(given) as admin:
+        faults: list[ApiError | ClientError | None] = []
+        if partitions is not None:
+            faults += admin.create_partitions({name: partitions}).values()
+        if changes:
+            faults += admin.alter_configs({Resource(ResourceType.TOPIC, name): changes}).values()
+    failed = sum(_complain(fault) for fault in faults if fault is not None)
+    if not failed and not wants_json(given):
+        sys.stdout.write(f"altered topic {name}\n")
+    return 1 if failed else 0
+
+
+def _delete(given: Given) -> int:
+    with connected(given) as admin:
+        outcome = admin.delete_topics(given.words)
+    failed = 0
+    for name, fault in outcome.items():
+        if fault is None:
+            sys.stdout.write("" if wants_json(given) else f"deleted topic {name!s}\n")
+        elif fault.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or "if-exists" not in given:
+            failed += _complain(fault)
+    if wants_json(given):
+        print_json([name for name, fault in outcome.items() if fault is None])
+    return 1 if failed else 0
+
+
+VERBS = {
+    "create": Command(
+        "ottla topic create NAME... [-p N] [-r N] [-c KEY=VALUE]",
+        "Create topics.",
+        _create,
+        [
+            _PARTITIONS,
+            Option("replicas", "How many replicas of each partition.", "N", "Integer", short="r"),
+            _CONFIG,
+            Option("if-not-exists", "Leave a topic that exists as it is."),
+        ],
+        words=(1, 1000),
+    ),
+    "list": Command(
+        "ottla topic list [--internal]", "List topics.", _list, [Option("internal", "Internal topics too.", short="i")]
+    ),
+    "describe": Command(
+        "ottla topic describe NAME...", "Show partitions, offsets and configurations.", _describe, words=(1, 1000)
+    ),
+    "alter": Command(
+        "ottla topic alter NAME [-p N] [-c KEY=VALUE] [--delete-config KEY]",
+        "Add partitions, change configurations.",
+        _alter,
+        [_PARTITIONS, _CONFIG, Option("delete-config", "Take a configuration back to its default.", "KEY")],
+        words=(1, 1),
+    ),
+    "delete": Command(
+        "ottla topic delete NAME...",
+        "Delete topics and all their records.",
+        _delete,
+        [Option("if-exists", "No error where a topic does not exist.")],
+        words=(1, 1000),
+    ),
+}
