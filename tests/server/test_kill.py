@@ -40,7 +40,7 @@ class Load:
     def _run(self) -> None:
         number = 0
         while not self._stop.is_set():
-            for _ in range(50):
+            for _ in range(50 if len(self._producer) < 20_000 else 0):
                 self._producer.produce(
                     "load",
                     number.to_bytes(8, "big") + b"x" * (number % 500),

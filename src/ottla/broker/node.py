@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from ottla.broker.compactor import CompactionWork, Compactor, InTurns
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
@@ -56,6 +57,7 @@ class Node:
         coordination: Coordination,
         data_directory: str,
         on_fatal: Callable[[str], None],
+        compaction: CompactionWork | None = None,
     ) -> None:
         self.layers = layers
         self.config = layers.broker()
@@ -85,6 +87,7 @@ class Node:
         self.follow.on_fatal = self._stop_for
         self.producer_ids = ProducerIds(self.follow)
         self.groups = GroupCoordinator(self, entropy, self.config, self._offsets_partitions)
+        self.compactor = Compactor(self, compaction or InTurns(disk, clock))
         self._rounds = Rounds(self)
         self._coordination = coordination
         self._on_fatal = on_fatal
@@ -126,6 +129,7 @@ class Node:
 
     async def _stop(self, *, clean: bool) -> None:
         self._rounds.stop()
+        self.compactor.stop()
         self.groups.close()
         epoch = self.metadata.brokers[self.broker].epoch if self.broker in self.metadata.brokers else -1
         self.replicas.close(clean=clean, broker_epoch=epoch)

@@ -30,6 +30,7 @@ class Rounds:
         self._every("recovery points", lambda: config.log_flush_offset_checkpoint_interval_ms,
                     replicas.checkpoint_recovery_points)  # fmt: skip
         self._every("retention", lambda: self._node.config.log_retention_check_interval_ms, replicas.apply_retention)
+        self._every("compaction", lambda: self._node.config.log_cleaner_backoff_ms, self._node.compactor.round)
         self._every("flush", lambda: _FLUSH_EVERY_MS, replicas.flush_due)
 
     def stop(self) -> None:

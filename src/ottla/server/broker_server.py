@@ -22,6 +22,7 @@ from ottla.kernel.story import Slot
 from ottla.metadata.state import Listener as RegisteredListener
 from ottla.server.clock import LoopClock, SystemEntropy
 from ottla.server.cold_reads import ColdReads
+from ottla.server.compaction_child import CompactionChild
 from ottla.server.http import HttpServer, Page
 from ottla.server.listener import Listener
 from ottla.server.sync_loop import SyncLoop
@@ -124,6 +125,7 @@ class BrokerServer:
             coordination=self._open_coordination(),
             data_directory=self.directory,
             on_fatal=self._fail,
+            compaction=None if self._memory else CompactionChild(self._loop),
         )
         self.node = node
         node.syncs = lambda: syncer.syncs
