@@ -15,6 +15,7 @@ from ottla.spark.plan import (
     added_partitions,
     between,
     check_limits,
+    gathered,
     questions,
     resolved,
     share_limit,
@@ -144,6 +145,13 @@ def test_split_ranges_cover_every_offset_once(spans, least, longest):
     covered = [(piece.partition, offset) for piece in pieces for offset in range(piece.start, piece.end)]
     assert covered == [(span.partition, offset) for span in ranges for offset in range(span.start, span.end)]
     assert all(piece.size > 0 and (longest is None or piece.size <= longest) for piece in pieces)
+
+
+def test_small_ranges_share_a_task_and_large_ones_do_not():
+    ranges = [OffsetRange("a", number, 0, size) for number, size in enumerate((3, 4, 10, 5, 5))]
+    tasks = [[span.partition for span in task] for task in gathered(ranges, 10)]
+    assert tasks == [[0, 1], [2], [3, 4]]
+    assert [len(task) for task in gathered(ranges, 0)] == [1] * 5
 
 
 def test_data_loss_says_which_option_accepts_it():

@@ -6,10 +6,11 @@ import pytest
 from ottla.kernel.ids import TopicId
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
+from ottla.spark.batch import plan_batch
 from ottla.spark.connections import cluster
 from ottla.spark.options import source_options
 from ottla.spark.plan import DataLoss, OffsetRange, split
-from ottla.spark.reader import plan_batch, read_decoded, read_partition
+from ottla.spark.reader import read_decoded, read_ranges
 from ottla.spark.survey import Survey
 
 TIME = 1_700_000_000_000
@@ -29,7 +30,7 @@ def planned(chosen, filters=()):
 def rows(chosen, ranges=None):
     found = []
     for span in planned(chosen) if ranges is None else ranges:
-        for batch in read_partition(span, chosen):
+        for batch in read_ranges([span], chosen):
             batch.validate(full=True)
             found += batch.to_pylist()
     return found
@@ -65,12 +66,12 @@ def test_the_schema_is_exactly_what_spark_maps_its_own_to(bootstrap, topics):
     topic = topics.new()
     topics.count(topic, 0, 3)
     chosen = options(bootstrap, topic, includeHeaders="true")
-    (batch,) = read_partition(planned(chosen)[0], chosen)
+    (batch,) = read_ranges(planned(chosen), chosen)
     assert batch.schema.field("value").type == pa.binary()
     assert batch.schema.field("timestamp").type == pa.timestamp("us", tz="UTC")
     assert batch.schema.field("partition").type == pa.int32()
     chosen = options(bootstrap, topic, columns="offset")
-    (batch,) = read_partition(planned(chosen)[0], chosen)
+    (batch,) = read_ranges(planned(chosen), chosen)
     assert batch.schema.names == ["offset"]
 
 

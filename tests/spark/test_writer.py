@@ -8,7 +8,8 @@ from ottla.client import partitioners
 from ottla.spark import writer
 from ottla.spark.arrow import HEADERS
 from ottla.spark.options import sink_options
-from ottla.spark.writer import check_columns, write_rows
+from ottla.spark.sink import check_columns
+from ottla.spark.writer import write_rows
 
 
 def sink(bootstrap, **more):

@@ -291,6 +291,20 @@ def split(ranges: list[OffsetRange], *, min_partitions: int | None, max_records:
     return [piece for span in pieces for piece in _cut(span, 1 if span in whole else _parts(span.size, large, wanted))]
 
 
+def gathered(ranges: list[OffsetRange], most: int) -> list[tuple[OffsetRange, ...]]:
+    """Neighbouring ranges together while they hold at most `most` offsets: a task costs more than a small range."""
+    tasks: list[list[OffsetRange]] = []
+    size = 0
+    for span in ranges:
+        if tasks and size + span.size <= most:
+            tasks[-1].append(span)
+            size += span.size
+        else:
+            tasks.append([span])
+            size = span.size
+    return [tuple(task) for task in tasks]
+
+
 def _parts(size: int, total: int, wanted: int) -> int:
     return max(math.floor(size / total * wanted + 0.5), 1)
 

@@ -1,20 +1,18 @@
-"""Ranges into record batches: planned on the driver for a batch, read on the executors for batches and streams alike.
+"""Ranges into record batches, on the executors, for batches and streams alike.
 
-Comes from source.py and stream.py; bytes come from the leaders by client/blocking, columns from records/columns.
+Comes from batch.py and stream.py; bytes come from the leaders by client/blocking, columns from records/columns.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from struct import Struct
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ottla.client.blocking import Cluster
 from ottla.client.errors import RequestTimedOut
@@ -26,17 +24,16 @@ from ottla.spark.arrow import record_batch, row_schema
 from ottla.spark.connections import cluster
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.options import COLUMNS, HEADERS, SourceOptions
-from ottla.spark.plan import DataLoss, OffsetRange, split
-from ottla.spark.pushdown import narrowed
-from ottla.spark.survey import Survey
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter
+from ottla.spark.plan import DataLoss, OffsetRange
 
 log = logging.getLogger("ottla.spark")
 
 MOST_BYTES = 32 << 20
 """Keys and values in one record batch; compressed pieces may hold much more."""
+LEAST_BYTES = 256 << 10
+"""Asked for at least; a batch that is larger comes whole all the same."""
+_bytes_each: dict[str, float] = {}
+"""Bytes of a record by topic, as this process last saw them."""
 _PLACE = Struct(">qi")
 _REST = Struct(">hi")
 _COUNT = Struct(">i")
@@ -44,80 +41,19 @@ _CONTROL = 0x20
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID})
 
 
-class RangePartition(InputPartition):
-    """One task's range."""
-
-    def __init__(self, span: OffsetRange) -> None:
-        super().__init__(span)
-        self.span = span
-
-
-class OttlaBatchReader(DataSourceReader):
-    """Plans a batch on the driver; the copy that executors get only reads."""
-
-    def __init__(self, options: SourceOptions) -> None:
-        self.options = options
-        self._filters: list[Filter] = []
-
-    def partitions(self) -> list[InputPartition]:
-        ranges = split(
-            plan_batch(Survey.of(cluster(self.options.kafka), self.options), self.options, self._filters),
-            min_partitions=self.options.min_partitions,
-            max_records=self.options.max_records_per_partition,
-        )
-        return [RangePartition(span) for span in ranges]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, RangePartition):
-            return iter(())  # Spark's stand-in where there is nothing to read
-        return read_partition(partition.span, self.options)
-
-
-class OttlaFilteringReader(OttlaBatchReader):
-    """Takes filters too. A class of its own: Spark refuses any reader that could while its switch for it is off."""
-
-    def pushFilters(self, filters: list[Filter]) -> list[Filter]:
-        """Narrow the ranges; Spark applies every filter once more, so that narrowing need not be exact."""
-        self._filters = filters
-        return filters
-
-
-def plan_batch(survey: Survey, options: SourceOptions, filters: list[Filter]) -> list[OffsetRange]:
-    """The ranges of a batch query."""
-    assigned = survey.assigned()
-    latest, epochs = survey.latest(assigned, {})
-    starts = survey.limit(options.starting, assigned, option="startingOffsets", starting=True)
-    ends = survey.limit(options.ending, assigned, option="endingOffsets", starting=False)
-    ranges = []
-    for partition, start in sorted(starts.items()):
-        end = ends[partition]
-        if end > latest[partition]:
-            reason = f"Partition {partition} ends at {latest[partition]}, before the ending offset {end}."
-            if options.fail_on_data_loss:
-                raise DataLoss(reason)
-            log.warning("%s", reason)
-            end = latest[partition]
-        if start > end:
-            raise ValueError(
-                f"The resolved start offset {start} is greater than the resolved end offset {end} for topic "
-                f"{partition.topic} partition {partition.partition}."
-            )
-        epoch = epochs.get(partition, -1)
-        ranges.append(OffsetRange(partition.topic, partition.partition, start, end, assigned[partition], epoch))
-    return narrowed(ranges, filters, lambda times: {each: at for each, (at, _) in survey.at_times(times).items()})
-
-
-def read_partition(span: OffsetRange, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+def read_ranges(spans: Iterable[OffsetRange], options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """What a task yields."""
-    pieces = read_decoded(
-        span,
-        options.kafka,
-        columns=options.columns,
-        poll_timeout_ms=options.poll_timeout_ms,
-        fail_on_data_loss=options.fail_on_data_loss,
-        counted=False,
-    )
-    return (piece.batch for piece in pieces)
+    for span in spans:
+        pieces = read_decoded(
+            span,
+            options.kafka,
+            columns=options.columns,
+            poll_timeout_ms=options.poll_timeout_ms,
+            fail_on_data_loss=options.fail_on_data_loss,
+            counted=False,
+        )
+        for piece in pieces:
+            yield piece.batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +117,12 @@ def _pieces(span: OffsetRange, kafka: KafkaSettings, poll_timeout_ms: int, fail:
                 span.partition,
                 position,
                 span.end,
-                max_bytes=kafka.fetch_max_bytes,
+                max_bytes=_worth_fetching(span, position, kafka),
                 isolation_level=isolation,
                 timeout_ms=poll_timeout_ms,
             ):
                 _check_identity(where, span, poll_timeout_ms)
+                _bytes_each[span.topic] = len(piece.records) / max(1, piece.next_offset - position)
                 position = piece.next_offset
                 yield piece
             return
@@ -208,6 +145,12 @@ def _pieces(span: OffsetRange, kafka: KafkaSettings, poll_timeout_ms: int, fail:
                 raise DataLoss(f"{reason}: {fault}") from fault
             position = _next_kept(where, span, position) if fault.code is ErrorCode.OFFSET_OUT_OF_RANGE else span.end
         log.warning("%s: %s; going on, since failOnDataLoss is false", span.topic_partition, reason)
+
+
+def _worth_fetching(span: OffsetRange, position: int, kafka: KafkaSettings) -> int:
+    """How much to ask for at a time: what the rest of the range will take, by what the topic's records took before."""
+    likely = (span.end - position) * _bytes_each.get(span.topic, 1024.0) * 1.2
+    return min(kafka.fetch_max_bytes, max(LEAST_BYTES, int(likely)))
 
 
 def _next_kept(where: Cluster, span: OffsetRange, position: int) -> int:

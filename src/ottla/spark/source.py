@@ -1,5 +1,5 @@
-"""`format("ottla")`: where Spark comes in. Options are understood in options.py; reading goes on in reader.py and
-stream.py, writing in writer.py."""
+"""`format("ottla")`: where Spark comes in. Options are understood in options.py; reading goes on in batch.py and
+stream.py, writing in sink.py."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OttlaDataSource(DataSource):
         return row_schema(source_columns(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from ottla.spark.reader import OttlaBatchReader, OttlaFilteringReader
+        from ottla.spark.batch import OttlaBatchReader, OttlaFilteringReader
 
         self._check_schema(schema)
         options = source_options(self.options, streaming=False)
@@ -67,7 +67,7 @@ class OttlaDataSource(DataSource):
         return OttlaStreamReader(source_options(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from ottla.spark.writer import OttlaBatchWriter
+        from ottla.spark.sink import OttlaBatchWriter
 
         if overwrite:
             raise ValueError(
@@ -76,7 +76,7 @@ class OttlaDataSource(DataSource):
         return OttlaBatchWriter(sink_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from ottla.spark.writer import OttlaStreamWriter
+        from ottla.spark.sink import OttlaStreamWriter
 
         return OttlaStreamWriter(sink_options(self.options), schema)
 

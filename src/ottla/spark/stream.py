@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.spark.batch import RangePartition
 from ottla.spark.connections import cluster
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan import (
@@ -31,19 +32,23 @@ from ottla.spark.plan import (
     SourceOffset,
     added_partitions,
     between,
+    gathered,
     nested,
     share_limit,
     should_wait,
     split,
 )
 from ottla.spark.publish import Publisher
-from ottla.spark.reader import RangePartition, read_partition
 from ottla.spark.survey import Survey
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 log = logging.getLogger("ottla.spark")
+
+SMALL = 20_000
+"""Offsets that one task of a micro-batch reads from several partitions, unless minPartitions is given: for Spark a
+Python task costs some 50 ms, and small ranges of their own would make small files too."""
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -104,11 +109,12 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             min_partitions=self.options.min_partitions,
             max_records=self.options.max_records_per_partition,
         )
-        return [RangePartition(span) for span in ranges]
+        small = SMALL if self.options.min_partitions is None else 0
+        return [RangePartition(*spans) for spans in gathered(ranges, small)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        return read_partition(partition.span, self.options)
+        return partition.read(self.options)
 
     def commit(self, end: dict[str, object]) -> None:
         self._publish(SourceOffset.from_json(end), wait=False)

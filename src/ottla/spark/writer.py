@@ -1,6 +1,6 @@
-"""Rows into topics: each task encodes Arrow columns as batches and waits until all in-sync replicas have them.
+"""Rows into topics, on the executors: Arrow columns become batches, sent until all in-sync replicas have them.
 
-Comes from source.py. At-least-once: a task or micro-batch that Spark repeats is written again. Within an attempt the
+Comes from sink.py. At-least-once: a task or micro-batch that Spark repeats is written again. Within an attempt the
 producer is idempotent, so that a request which had to be repeated is not.
 """
 
@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
 from ottla.client.blocking import Cluster
 from ottla.client.model import ProducerIdentity
@@ -28,60 +26,7 @@ from ottla.spark.arrow import HEADERS, binary_column, header_column
 from ottla.spark.connections import cluster
 from ottla.spark.options import SinkOptions
 from ottla.spark.partitions import choose, spread_rows
-
-ACCEPTED: dict[str, tuple[str, ...]] = {
-    "topic": ("string",),
-    "key": ("string", "binary"),
-    "value": ("string", "binary"),
-    "headers": ("array<struct<key:string,value:binary>>",),
-    "partition": ("int",),
-}
-
-
-def check_columns(schema: StructType, topic: str | None) -> None:
-    """Refuse what cannot be written, in the words of Spark's connector; other columns are left alone."""
-    kinds = {each.name: each.dataType.simpleString() for each in schema.fields}
-    if topic is None and "topic" not in kinds:
-        raise ValueError(
-            "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."
-        )
-    if "value" not in kinds:
-        raise ValueError("Required attribute 'value' not found")
-    for name, accepted in ACCEPTED.items():
-        if name in kinds and kinds[name] not in accepted and not (name == "topic" and topic is not None):
-            raise ValueError(
-                f"{name} attribute unsupported type {kinds[name]}. {name} must be a(n) {' or '.join(accepted)}"
-            )
-
-
-@dataclass(frozen=True)
-class Written(WriterCommitMessage):
-    """What a task wrote."""
-
-    rows: int
-    batches: int
-
-
-class OttlaBatchWriter(DataSourceArrowWriter):
-    """Writes a data frame; there is nothing to commit or take back."""
-
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        check_columns(schema, options.topic)
-        self.options = options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return write_rows(self.options, iterator)
-
-
-class OttlaStreamWriter(DataSourceStreamArrowWriter):
-    """Writes micro-batches; there is nothing to commit or take back."""
-
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        check_columns(schema, options.topic)
-        self.options = options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return write_rows(self.options, iterator)
+from ottla.spark.sink import Written
 
 
 @dataclass(slots=True)
