@@ -82,7 +82,7 @@ class _File:
         found: dict[bytes, None] = {}
         for kept in _subsets(self.pending):
             found[self.after_crash(kept, stretched=False)] = None
-        found[self.after_crash([], stretched=True)] = None
+            found[self.after_crash(kept, stretched=True)] = None
         return list(found)
 
 
