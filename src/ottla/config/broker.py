@@ -48,8 +48,8 @@ class BrokerConfig(OptionSet):
         doc="The security protocol of each listener name, as NAME:PROTOCOL,...",
     )
     inter_broker_listener_name: str | None = option(
-        "inter.broker.listener.name", None, Kind.STRING,
-        doc="The listener on which brokers speak to one another; by default the first.",
+        "inter.broker.listener.name", None, Kind.STRING, status=Status.NO_EFFECT,
+        doc="The listener on which brokers speak to one another; they do not yet.",
     )
     log_dir: tuple[str, ...] = option(
         "log.dir", ("ottla-data",), Kind.LIST,
@@ -95,7 +95,8 @@ class BrokerConfig(OptionSet):
     )
     max_connections_per_ip: int = option(
         "max.connections.per.ip", INT_MAX, Kind.INT, check=at_least(0), scope=Scope.CLUSTER_WIDE,
-        doc="Connections this broker accepts from one address at a time.",
+        status=Status.NO_EFFECT,
+        doc="Connections are bounded by max.connections only.",
     )
     fetch_max_bytes: int = option(
         "fetch.max.bytes", 55 * MiB, Kind.INT, check=at_least(1024),
@@ -191,16 +192,16 @@ class BrokerConfig(OptionSet):
         "Kafka's default is 9000.",
     )
     broker_heartbeat_interval_ms: int = option(
-        "broker.heartbeat.interval.ms", 2000, Kind.INT, check=at_least(10),
-        doc="How often a broker renews its lease at the coordination store.",
+        "broker.heartbeat.interval.ms", 2000, Kind.INT, check=at_least(10), status=Status.NO_EFFECT,
+        doc="A broker renews its lease six times in each broker.session.timeout.ms.",
     )
     replica_lag_time_max_ms: int = option(
-        "replica.lag.time.max.ms", 30_000, Kind.LONG,
-        doc="A follower that has not caught up for this long leaves the in-sync set.",
+        "replica.lag.time.max.ms", 30_000, Kind.LONG, status=Status.NO_EFFECT,
+        doc="A follower that has not caught up for this long leaves the in-sync set; there are none yet.",
     )
     transaction_max_timeout_ms: int = option(
-        "transaction.max.timeout.ms", 900_000, Kind.INT, check=at_least(1),
-        doc="The longest timeout a transactional producer may ask for.",
+        "transaction.max.timeout.ms", 900_000, Kind.INT, check=at_least(1), status=Status.NO_EFFECT,
+        doc="The longest timeout a transactional producer may ask for; there are none yet.",
     )
     # What would change who may do what is refused rather than ignored.
     authorizer_class_name: str = option(

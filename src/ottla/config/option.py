@@ -102,6 +102,8 @@ class Option:
     def parse(self, text: str) -> Value:
         """The value behind a text; ConfigError where the text is none, is out of bounds, or the option is refused."""
         value = self._of_kind(text.strip())
+        if isinstance(value, tuple) and "" in value:
+            raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
         if self.check is not None and (wrong := self.check(value)) is not None:
             raise ConfigError(f"Invalid value {text} for configuration {self.name}: {wrong}")
         if self.status is Status.REFUSED and value != self.default:
@@ -198,8 +200,6 @@ def some_of(*allowed: str) -> Check:
 
     def check(value: Value) -> str | None:
         words = value if isinstance(value, tuple) else ()
-        if "" in words:
-            return "values must not be empty."
         return None if set(words) <= set(allowed) else f"String must be one of: {', '.join(allowed)}"
 
     return check
