@@ -2,59 +2,66 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from ottla.demo import flights, lake, page, picture, produce, query, running
 from ottla.demo.delays import Delays
+from ottla.demo.flights import Events
+from ottla.demo.lake import Audit
 from ottla.demo.terminal import Steps, delays_table
 from ottla.spark.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FOLDER = Path("ottla-demo")
 
 
 def main() -> int:
     """Tell the tale; 1 where a row is missing."""
-    steps = Steps()
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
-    # Starting Spark takes seconds and needs nothing from the steps before it.
-    waking = threading.Thread(target=session, args=("ottla demo",), daemon=True)
-    waking.start()
-    with running.broker(FOLDER / "broker") as address:
+    steps = Steps()
+    with ThreadPoolExecutor(2) as beside, running.broker(FOLDER / "broker") as address:
+        # Starting Spark takes seconds and needs nothing from the steps before it.
+        waking = beside.submit(spark_session)
         steps.say(f"a broker answers at {address}, its data in {FOLDER}/broker")
         topics = flights.all_events()
         produce.create_topics(address, topics)
         rate = produce.produce(address, topics)
         count = sum(len(events.values) for events in topics)
         steps.say(f"{count:,} events in {len(topics)} topics, every one acknowledged: {rate:,.0f} a second")
-        waking.join()
-        loaded = lake.load(session("ottla demo"), address, topics, FOLDER / "lake", steps.progress)
-        steps.say(f"{loaded:,} rows are in a Parquet lake: {FOLDER}/lake")
-        answer = streamed(steps, address, topics)
+        spark = waking.result()
+        steps.say("Spark is up: the loader and the query run side by side")
+        in_lake = beside.submit(loaded, steps, spark, address, topics)
+        answer = streamed(steps, spark, address, topics)
+        audits = in_lake.result()
+    return told(steps, Delays(answer), audits, rate)
+
+
+def spark_session() -> SparkSession:
+    """Four tasks at once: the loader's mostly wait for the disk."""
+    return session("ottla demo", f"local[{max(4, os.cpu_count() or 1)}]", spark__sql__shuffle__partitions="2")
+
+
+def loaded(steps: Steps, spark: SparkSession, address: str, topics: list[Events]) -> list[Audit]:
+    """Fill the lake, then compare it with the files."""
+    rows = lake.load(spark, address, topics, FOLDER / "lake", steps.progress)
+    steps.say(f"{rows:,} rows are in a Parquet lake: {FOLDER}/lake")
     audits = [lake.audit(events, FOLDER / "lake") for events in topics]
     for audit in audits:
-        steps.say(told(audit))
-    delays = Delays(answer)
-    counted = int(answer["flights"].sum())
-    picture.draw(delays, FOLDER / "delays.png")
-    page.write(delays, audits, {"produced": f"{rate:,.0f} events/s"}, FOLDER / "delays.png", FOLDER / "index.html")
-    print(f"\n{delays_table(delays)}\n\n{delays.finding()}.\n")
-    print(f"picture   {FOLDER.resolve()}/delays.png\npage      {FOLDER.resolve()}/index.html")
-    print(f"lake      {FOLDER.resolve()}/lake\ntopics    {FOLDER.resolve()}/broker")
-    steps.say("done")
-    wrong = [audit.topic for audit in audits if not audit.whole]
-    if wrong or counted != len(topics[-1].rows):
-        print(f"FAILED: rows differ in the lake of {wrong}; the query counted {counted:,} flights", file=sys.stderr)
-        return 1
-    return 0
+        steps.say(verdict(audit))
+    return audits
 
 
-def streamed(steps: Steps, address: str, topics: list[flights.Events]) -> pd.DataFrame:
+def streamed(steps: Steps, spark: SparkSession, address: str, topics: list[Events]) -> pd.DataFrame:
     """Run the query, saying how far it is."""
     total = len(topics[-1].rows)
     seen = 0
@@ -65,12 +72,12 @@ def streamed(steps: Steps, address: str, topics: list[flights.Events]) -> pd.Dat
         steps.progress(f"streaming: {seen:,} of {total:,} flights, {rows_per_second:,.0f} a second")
 
     by_name = {events.topic: events for events in topics}
-    answer = query.run(session("ottla demo"), address, by_name, str(FOLDER / "checkpoint"), progress)
+    answer = query.run(spark, address, by_name, str(FOLDER / "checkpoint"), progress)
     steps.say(f"a streaming query joined {seen:,} flights with weather and airlines as they came")
     return answer
 
 
-def told(audit: lake.Audit) -> str:
+def verdict(audit: Audit) -> str:
     """One topic's line."""
     if audit.whole:
         return f"{audit.topic}: {audit.in_lake:,} rows in the lake, as in the CSV; checksum {audit.checksum_of_lake}"
@@ -78,6 +85,24 @@ def told(audit: lake.Audit) -> str:
         f"{audit.topic}: NOT WHOLE: {audit.in_file:,} rows in the CSV (checksum {audit.checksum_of_file}), "
         f"{audit.in_lake:,} in the lake (checksum {audit.checksum_of_lake})"
     )
+
+
+def told(steps: Steps, delays: Delays, audits: list[Audit], rate: float) -> int:
+    """Draw the picture, write the page, print the table and where everything is; the exit status."""
+    png, html = FOLDER / "delays.png", FOLDER / "index.html"
+    picture.draw(delays, png)
+    page.write(delays, audits, {"produced": f"{rate:,.0f} events/s"}, png, html)
+    print(f"\n{delays_table(delays)}\n\n{delays.finding()}.\n")
+    print(f"picture   {png.resolve()}\npage      {html.resolve()}")
+    print(f"lake      {FOLDER.resolve()}/lake\ntopics    {FOLDER.resolve()}/broker")
+    steps.say("done")
+    wrong = [audit.topic for audit in audits if not audit.whole]
+    scheduled = {audit.topic: audit.in_file for audit in audits}["flights"]
+    counted = int(delays.answer["flights"].sum())
+    if wrong or counted != scheduled:
+        print(f"FAILED: differing in the lake: {wrong}; flights counted {counted:,} of {scheduled:,}", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

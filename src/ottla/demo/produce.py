@@ -5,9 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+import pyarrow as pa
+
+from ottla.client.blocking import Cluster
 from ottla.client.blocking_admin import Admin
-from ottla.client.blocking_producer import Producer
 from ottla.demo.flights import Events
+from ottla.records.columns import encode_columns
+from ottla.spark.arrow import binary_column
+
+BATCH_BYTES = 900_000
 
 
 def create_topics(address: str, topics: Iterable[Events]) -> None:
@@ -18,15 +24,26 @@ def create_topics(address: str, topics: Iterable[Events]) -> None:
 
 
 def produce(address: str, topics: Iterable[Events]) -> float:
-    """Send everything, idempotent and acks=all, and wait for every acknowledgement; records a second."""
+    """Send everything, idempotent and acks=all, waiting for every batch's acknowledgement; records a second.
+
+    All records are there already, so that whole columns become batches; no Python runs for a single record.
+    """
     begin, records = time.monotonic(), 0
-    with Producer(address) as producer:
-        deliveries = []
+    with Cluster(address) as cluster:
+        identity = cluster.init_producer_id()
         for events in topics:
-            for key, value, at_ms in zip(events.keys, events.values, events.times_ms, strict=True):
-                deliveries.append(producer.produce(events.topic, value, key, timestamp=at_ms))
-            records += len(events.values)
-        producer.flush()
-        for delivery in deliveries:
-            delivery.result(0)
+            times = pa.array(events.times_ms, pa.int64())
+            batches = encode_columns(
+                len(events.values),
+                key=binary_column(pa.array(events.keys, pa.binary())),
+                value=binary_column(pa.array(events.values, pa.binary())),
+                timestamp=(None, times.buffers()[1]),
+                max_bytes=BATCH_BYTES,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                base_sequence=0,
+            )
+            for encoded in batches:
+                cluster.produce(events.topic, 0, encoded.batch)
+                records += encoded.rows
     return records / (time.monotonic() - begin)
