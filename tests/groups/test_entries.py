@@ -1,5 +1,9 @@
+from contextlib import suppress
+
 import pytest
 from group_desk import subscription
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.groups.entries import (
     decode_entry,
@@ -145,3 +149,17 @@ def test_the_topics_of_all_members_are_read_from_their_subscriptions():
 )
 def test_topics_are_unknown_where_one_subscription_cannot_be_read(broken: bytes):
     assert subscribed_topics([subscription("a"), broken]) is None
+
+
+@given(st.binary(max_size=60), st.none() | st.binary(max_size=120))
+def test_any_bytes_are_a_record_or_malformed(key: bytes, value: bytes | None):
+    for kind in (b"", b"\0\x00", b"\0\x01", b"\0\x02"):
+        for version in (b"", b"\0\x00", b"\0\x03", b"\0\x04"):
+            with suppress(MalformedMessage):
+                decode_entry(kind + key, None if value is None else version + value)
+
+
+@given(st.binary(max_size=60))
+def test_any_subscription_is_read_or_unknown(metadata: bytes):
+    topics = subscribed_topics([b"\0\0" + metadata])
+    assert topics is None or all(isinstance(topic, str) for topic in topics)

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ottla.groups.deadlines import DeadlineKey, DeadlineKind
+from ottla.groups.entries import writable
 from ottla.groups.group import Group, GroupState, Member
 from ottla.groups.rebalance import Rebalances, answer_sync, joined
-from ottla.groups.values import Decision, Moment, Turn
+from ottla.groups.values import Caller, Decision, Moment, Turn
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.messages.sync_group import SyncGroupResponse
 
 _MEMBER_ID_REQUIRED_SINCE = 4
 _SKIP_ASSIGNMENT_SINCE = 9
+_UUID_LENGTH = 36
 
 
 class Joins:
@@ -30,7 +32,9 @@ class Joins:
         if turn.caller.version == 0:
             request.rebalance_timeout_ms = request.session_timeout_ms
         member_id = request.member_id
-        if not self._has_room(group, member_id):
+        if not _writable(request, turn.caller):
+            turn.answer(JoinGroupResponse(error_code=ErrorCode.INVALID_REQUEST, member_id=member_id))
+        elif not self._has_room(group, member_id):
             group.remove(member_id)
             self._rebalances.deadlines.cancel(DeadlineKey(DeadlineKind.SESSION, group.group_id, member_id))
             turn.answer(JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
@@ -166,6 +170,13 @@ class Joins:
             self._rename(group, member, new_id, old_id, now)
 
         return put_back
+
+
+def _writable(request: JoinGroupRequest, caller: Caller) -> bool:
+    """Whether this member could be written down: requests may carry longer names than records."""
+    suffix = "-" + "0" * _UUID_LENGTH
+    names = [caller.client_id + suffix, (request.group_instance_id or "") + suffix, request.protocol_type]
+    return all(writable(name) for name in [*names, *(protocol.name for protocol in request.protocols)])
 
 
 def _replaced(group: Group, new_id: str, leader_before: str | None, version: int) -> JoinGroupResponse:

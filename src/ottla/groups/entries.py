@@ -22,6 +22,7 @@ from ottla.schema.codec import MalformedMessage, decoder, encoder
 
 _GROUP_METADATA_VERSION = 3
 _NEWEST_VALUE_VERSION = 4
+_LONGEST_STRING = 0x7FFF
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
@@ -34,6 +35,11 @@ def partition_for(group_id: str, partitions: int) -> int:
     for (unit,) in struct.iter_unpack(">H", units):
         code = (code * 31 + unit) & 0xFFFFFFFF
     return (code & 0x7FFFFFFF) % partitions
+
+
+def writable(text: str) -> bool:
+    """Whether a record can hold it: its length is an int16 there, while newer requests may bring more."""
+    return len(text) <= _LONGEST_STRING // 4 or len(text.encode("utf-8", "surrogatepass")) <= _LONGEST_STRING
 
 
 def offset_entry(group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> Entry:

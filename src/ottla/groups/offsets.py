@@ -36,6 +36,7 @@ from ottla.messages.offset_fetch import (
 
 NO_OFFSET = -1
 NO_PRODUCER = -1
+_INT64_MAX = 2**63 - 1
 
 
 class CommittedOffset(NamedTuple):
@@ -84,7 +85,7 @@ class Offsets:
     def commit(self, request: OffsetCommitRequest, now: Moment, out: Decision) -> OffsetCommitResponse:
         response = OffsetCommitResponse()
         keep_ms = request.retention_time_ms
-        expire_ms = -1 if keep_ms == -1 else now.wall_ms + keep_ms
+        expire_ms = -1 if keep_ms == -1 else min(now.wall_ms + keep_ms, _INT64_MAX)
         for topic in request.topics:
             said = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
             response.topics.append(said)

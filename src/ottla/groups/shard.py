@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ottla.groups import classic_sync
 from ottla.groups.classic_join import Joins
 from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
-from ottla.groups.entries import group_entry
+from ottla.groups.entries import group_entry, writable
 from ottla.groups.group import Group, GroupState
 from ottla.groups.offsets import NO_PRODUCER, Offsets, commit_error, unknown_group_error
 from ottla.groups.rebalance import Rebalances
@@ -60,7 +60,7 @@ class GroupShard:
         out = Decision()
         error = ErrorCode.NONE
         group = self.groups.get(request.group_id)
-        if not request.group_id:
+        if not request.group_id or not writable(request.group_id):
             error = ErrorCode.INVALID_GROUP_ID
         elif not (
             self.settings.min_session_timeout_ms <= request.session_timeout_ms <= self.settings.max_session_timeout_ms
@@ -126,7 +126,10 @@ class GroupShard:
         """Commit offsets of topics whose ids and names are both filled in. An ErrorCode refuses them all."""
         out = Decision()
         group = self.groups.get(request.group_id)
-        error = unknown_group_error(request, caller) if group is None else commit_error(group, request)
+        if group is not None:
+            error = commit_error(group, request)
+        else:
+            error = unknown_group_error(request, caller) if writable(request.group_id) else ErrorCode.INVALID_GROUP_ID
         if error:
             out.answer(ticket, error)
             return out
