@@ -18,11 +18,13 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE_LINES, FUNCTION_LINES = 500, 60
 
 MACHINES = ("replication", "groups", "transactions", "cluster")
-MAY_PRINT = ("cli", "console", "server", "demo", "spark/lake")
+# A compaction's child process reports to its parent on standard output.
+MAY_PRINT = ("cli", "console", "server", "demo", "spark/lake", "sim/main.py", "storage/compact_child.py")
 MAY_CALL_FILES = (
-    "storage/disk.py", "server", "coordination", "config", "spark/lake", "cli", "console", "demo", "testing", "connect",
+    "storage/disk.py", "storage/cleaner.py", "storage/compact_child.py", "server", "coordination", "config",
+    "spark/lake", "cli", "console", "demo", "testing", "connect",
 )  # fmt: skip
-MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing")
+MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo")
 MAY_CATCH_ALL = ("server", "broker/dispatch.py", "kernel/story.py", "testing", "cli/main.py")
 
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap"}
@@ -62,7 +64,7 @@ def check(path: Path) -> Iterator[Finding]:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text, str(path))
     lines = text.count("\n")
-    if lines > FILE_LINES:
+    if lines > FILE_LINES and not path.is_relative_to(ROOT / "tests"):
         yield lines, f"{lines} lines: a file has at most {FILE_LINES}"
     yield from functions_too_long(tree)
     yield from todos_without_issue(text)

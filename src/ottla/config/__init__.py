@@ -1,0 +1,1 @@
+"""Every option, declared once, and how its value is found: defaults, file, environment, command line, dynamic."""

@@ -1,0 +1,1 @@
+"""The engines that keep the metadata log: `sqlite` for one machine, `memory` for tests."""

@@ -1,0 +1,1 @@
+"""Batches on disk in Kafka's layout. Enter at `log.py`; `disk.py` is where files are touched."""
