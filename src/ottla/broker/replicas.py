@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from ottla.broker.partition import Partition
@@ -28,6 +29,7 @@ log = logging.getLogger("ottla.replicas")
 METADATA_DIRECTORY = "metadata"
 OURS_TOO: Collection[str] = (METADATA_DIRECTORY, "port")
 _REMOVE_EVERY_MS = 50
+_FEW = 2
 
 
 class Replicas:
@@ -118,12 +120,23 @@ class Replicas:
         for topic_id in gone:
             for key in [key for key in self.by_id if key[0] == topic_id]:
                 self._drop(self.by_id[key])
+        topics = list(topics)
+        with self._disk.gathered(self.path) if self._many_are_new(topics) else nullcontext():
+            for topic in topics:
+                for state in topic.partitions:
+                    if self._node.broker in state.replicas:
+                        self._reconcile_partition(topic, state)
+                    elif (partition := self.by_id.get((topic.topic_id, state.partition))) is not None:
+                        self._drop(partition)
+
+    def _many_are_new(self, topics: list[Topic]) -> bool:
+        """A new log asks for ten syncs; those of many logs go together."""
+        here = self._node.broker
+        new = 0
         for topic in topics:
             for state in topic.partitions:
-                if self._node.broker in state.replicas:
-                    self._reconcile_partition(topic, state)
-                elif (partition := self.by_id.get((topic.topic_id, state.partition))) is not None:
-                    self._drop(partition)
+                new += here in state.replicas and (topic.topic_id, state.partition) not in self.by_id
+        return new > _FEW
 
     def _reconcile_partition(self, topic: Topic, state: PartitionState) -> None:
         key = (topic.topic_id, state.partition)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from ottla.kernel.ids import BrokerId
@@ -70,6 +71,9 @@ class Disk(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def sync_directory(self, path: str) -> None: ...
+
+    def gathered(self, path: str) -> AbstractContextManager[None]:
+        """Syncs that this thread asks for inside are durable when it ends, and not before: for many new files."""
 
     def file_size(self, path: str) -> int: ...
 

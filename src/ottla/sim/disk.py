@@ -10,6 +10,7 @@ import errno
 import itertools
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import NamedTuple, TypeVar
 
@@ -210,6 +211,11 @@ class SimDisk:
         """Let a coming operation fail: write, short write, read, truncate, sync, create, rename, remove, sync names."""
         self._faults.append(Fault(operation, error, where, skip))
 
+    def forget_faults(self) -> None:
+        """No error is to come any more, nor a power cut."""
+        self._faults = []
+        self.cut_after = None
+
     def take_fault(self, operation: str, path: str) -> OSError | None:
         for at, fault in enumerate(self._faults):
             if fault.operation == operation and fault.where in path:
@@ -375,6 +381,10 @@ class SimDisk:
     def sync_directory(self, path: str) -> None:
         self.operate("sync names", path)
         self._directory(path).settle()
+
+    def gathered(self, path: str) -> AbstractContextManager[None]:
+        """Every sync is done where it is asked for: some states come sooner, none is missed."""
+        return nullcontext()
 
     def file_size(self, path: str) -> int:
         return len(self._file(path).body)

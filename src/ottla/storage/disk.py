@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from threading import get_ident
 from typing import ClassVar
 
 from ottla.kernel.seams import Buffer, OpenFile
@@ -14,6 +17,31 @@ from ottla.kernel.seams import Buffer, OpenFile
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 _MAX_PARTS = 1024
 """IOV_MAX on Linux."""
+
+
+class _Gathering:
+    """The thread whose syncs are put off until the end of `LocalDisk.gathered`, if any."""
+
+    thread: int | None = None
+
+
+_gathering = _Gathering()
+
+
+def sync_file_system(path: str) -> None:
+    """Everything dirty on the file system of `path`, in one call (200 files: 1 ms against 9 to 36)."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not hasattr(_libc, "syncfs"):
+            os.sync()
+        elif _libc.syncfs(fd) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+    finally:
+        os.close(fd)
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class LocalFile:
@@ -69,7 +97,8 @@ class LocalFile:
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
-        os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
+        if _gathering.thread != get_ident():
+            os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
 
     def hold(self) -> None:
         assert self._holders > 0, f"{self.path} is closed"
@@ -121,11 +150,24 @@ class LocalDisk:
             shutil.rmtree(path)
 
     def sync_directory(self, path: str) -> None:
+        if _gathering.thread == get_ident():
+            return
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    @contextlib.contextmanager
+    def gathered(self, path: str) -> Iterator[None]:
+        """What this thread would sync one by one meanwhile is synced at the end, by one call for the file system."""
+        assert _gathering.thread is None
+        _gathering.thread = get_ident()
+        try:
+            yield
+        finally:
+            _gathering.thread = None
+            sync_file_system(path)
 
     def file_size(self, path: str) -> int:
         return os.stat(path).st_size

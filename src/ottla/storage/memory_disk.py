@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import posixpath
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from ottla.kernel.seams import Buffer, OpenFile
 
@@ -118,6 +119,9 @@ class MemoryDisk:
 
     def sync_directory(self, path: str) -> None:
         """Names are as durable as the rest."""
+
+    def gathered(self, path: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def file_size(self, path: str) -> int:
         return len(self._at(path).body)

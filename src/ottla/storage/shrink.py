@@ -166,13 +166,13 @@ def truncate_to(log: Log, offset: int) -> None:
     if offset >= log.end_offset:
         log.epochs.cut_end(offset)  # an epoch of ours that holds nothing may be in the way of the leader's
         return
-    if offset <= log.bases[0]:
+    if offset < log.bases[0]:
         truncate_fully_to(log, offset, wall_ms=log.active.created_ms)
         return
     try:
         found = reading.locate(log, offset)
         _lower_recovery_point(log, offset if found is None else min(offset, found[1].base_offset))
-        keep = bisect_left(log.bases, offset)
+        keep = max(1, bisect_left(log.bases, offset))
         gone, kept = log.segments[keep:], log.segments[:keep]
         for segment in reversed(gone):
             remove_files(log, [segment])
