@@ -30,7 +30,10 @@ def _consume(given: Given) -> int:
     from ottla.cli.kafka.client_options import consumer_settings
     from ottla.client.blocking_consumer import Consumer
 
-    start = given.need("from")
+    start = "beginning" if "from-beginning" in given else given.need("from")
+    topics = [*given.all("topic"), *given.words]
+    if not topics:
+        raise Misuse("which topic?")
     path = given.text("command-config")
     properties = {
         "auto.offset.reset": "earliest" if start == "beginning" else "latest",
@@ -48,27 +51,27 @@ def _consume(given: Given) -> int:
     except ValueError as fault:
         raise Misuse(str(fault)) from None
     with consumer:
-        ends = _place(consumer, given, start)
+        ends = _place(consumer, given, topics, start)
         _read(consumer, given, ends, show)
     return 0
 
 
-def _place(consumer: Consumer, given: Given, start: str) -> dict[TopicPartition, int]:
+def _place(consumer: Consumer, given: Given, topics: Sequence[str], start: str) -> dict[TopicPartition, int]:
     """Subscribe or assign; with --exit the offsets at which to stop."""
     if "group" in given:
         if "partition" in given or "exit" in given:
             raise Misuse("--group shares partitions with others: it goes with neither --partition nor --exit")
-        consumer.subscribe(given.words)
+        consumer.subscribe(topics)
         return {}
     wanted = {int(number) for text in given.all("partition") for number in text.split(",") if number.isdigit()}
     partitions = [
         place
-        for topic in given.words
+        for topic in topics
         for place in consumer.cluster.partitions(topic)
         if not wanted or place.partition in wanted
     ]
     if not partitions:
-        raise Misuse(f"there is no partition {', '.join(given.all('partition'))} in {', '.join(given.words)}")
+        raise Misuse(f"there is no partition {', '.join(given.all('partition'))} in {', '.join(topics)}")
     isolation = consumer.core.settings.fetch.isolation_level
     ends = {each: at.offset for each, at in consumer.cluster.list_offsets(partitions, LATEST, isolation).items()}
     consumer.assign(partitions)
@@ -196,6 +199,8 @@ COMMAND = Command(
             "WHERE",
             default="end",
         ),
+        Option("topic", "A topic, beside those that are words.", "TOPIC", short="t"),
+        Option("from-beginning", "As --from beginning."),
         Option("group", "Read as a member of this group.", "GROUP", short="g"),
         Option("partition", "Only these partitions, with commas.", "N", short="p"),
         Option("count", "Stop after so many records.", "N", "Long", short="n"),
@@ -205,5 +210,5 @@ COMMAND = Command(
         Option("output", "%t %p %o %k %v %h %T %S in a text.", "TEMPLATE", default="%v\\n", short="o"),
         Option("property", "A consumer option of Kafka's.", "KEY=VALUE", short="X"),
     ],
-    words=(1, 1000),
+    words=(0, 1000),
 )

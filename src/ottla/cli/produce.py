@@ -43,7 +43,7 @@ def _produce(given: Given) -> int:
         **(read_properties(path) if path else {}),
         **pairs(given.all("property")),
     }
-    topic = given.words[0]
+    topic, values = _topic(given)
     try:
         producer = Producer(
             given.need("bootstrap-server"),
@@ -62,7 +62,7 @@ def _produce(given: Given) -> int:
                 partition=record.partition,
                 timestamp=record.timestamp,
             )
-            for record in _records(given)
+            for record in _records(given, values)
         ]
         producer.flush()
         delivered = [delivery.result() for delivery in deliveries]
@@ -75,13 +75,21 @@ def _produce(given: Given) -> int:
     return 0
 
 
-def _records(given: Given) -> Iterator[_Outgoing]:
+def _topic(given: Given) -> tuple[str, list[str]]:
+    """The topic and the values: `-t TOPIC VALUE...` or `TOPIC VALUE...`."""
+    named = given.text("topic")
+    if named is None and not given.words:
+        raise Misuse("which topic?")
+    return (named, given.words) if named is not None else (given.words[0], given.words[1:])
+
+
+def _records(given: Given, values: Sequence[str]) -> Iterator[_Outgoing]:
     """Values on the command line, else lines of the file or of standard input."""
     headers: list[Header] = [(name, value.encode()) for name, value in pairs(given.all("header")).items()]
     key = given.text("key")
     common = _Outgoing(key.encode() if key is not None else None, None, headers, given.number("partition"))
-    if len(given.words) > 1:
-        return (common._replace(value=word.encode()) for word in given.words[1:])
+    if values:
+        return (common._replace(value=word.encode()) for word in values)
     if "tombstone" in given:
         return iter([common])
     path = given.text("file")
@@ -138,6 +146,7 @@ COMMAND = Command(
     "Write records: values given here, else one per line of standard input.",
     _produce,
     [
+        Option("topic", "The topic, where it is not the first word.", "TOPIC", short="t"),
         Option("key", "The key of every record.", "KEY", short="k"),
         Option("key-separator", "Lines are KEY, this, VALUE.", "TEXT", short="K"),
         Option("header", "A header; may come several times.", "NAME=VALUE", short="H"),
@@ -155,5 +164,5 @@ COMMAND = Command(
         ),
         Option("property", "A producer option of Kafka's.", "KEY=VALUE", short="X"),
     ],
-    words=(1, 100_000),
+    words=(0, 100_000),
 )

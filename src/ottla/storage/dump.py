@@ -200,7 +200,7 @@ def _dump_index(disk: Disk, path: str, base_offset: int, options: DumpOptions) -
         yield _sanity(name, body, OFFSET_ENTRY.size, entries[-1][0] if entries else 0)
         return
     if not entries:
-        yield f"{name} is empty."
+        yield f"{path} is empty."
         return
     wrong: list[tuple[int, int]] = []
     file = _log_beside(disk, path, INDEX)

@@ -75,7 +75,8 @@ def command(arguments: Sequence[str]) -> int:
             )
             if not partitions:
                 raise Misuse("Could not match any topic-partitions with the specified filters")
-            for partition, found in sorted(admin.list_offsets(dict.fromkeys(partitions, spec)).items()):
+            offsets = admin.list_offsets(dict.fromkeys(partitions, spec))
+            for partition, found in sorted(offsets.items(), key=_as_texts):
                 _print(partition, found)
     except Misuse as fault:
         sys.stderr.write(f"Error occurred: {fault}\n")
@@ -84,6 +85,11 @@ def command(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"Error occurred: {told(fault)}\n")
         return 1
     return 0
+
+
+def _as_texts(found: tuple[TopicPartition, object]) -> tuple[str, str]:
+    """Kafka's tool orders partitions as texts: 0, 1, 10, 2."""
+    return found[0].topic, str(found[0].partition)
 
 
 def _print(partition: TopicPartition, found: OffsetAtTime | Exception) -> None:

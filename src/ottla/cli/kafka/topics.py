@@ -295,7 +295,7 @@ def _from_metadata(admin: Admin, name: str) -> DescribeTopicPartitionsResponseTo
 
 
 def topic_configs(admin: Admin, names: Iterable[str]) -> dict[str, list[tuple[str, str | None, bool]]]:
-    """(name, value, whether it is Kafka's default) for each topic, in the broker's order."""
+    """(name, value, whether it is Kafka's default) for each topic, in the order of Java's map."""
     from ottla.client.admin import ConfigSource, Resource, ResourceType
 
     resources = [Resource(ResourceType.TOPIC, name) for name in names]
@@ -303,8 +303,10 @@ def topic_configs(admin: Admin, names: Iterable[str]) -> dict[str, list[tuple[st
     for resource, found in admin.describe_configs(resources).items():
         if isinstance(found, ApiError):
             raise found
+        by_name = {each.name: each for each in found}
         configs[resource.name] = [
-            (each.name, each.value, each.config_source == ConfigSource.DEFAULT_CONFIG) for each in found
+            (name, by_name[name].value, by_name[name].config_source == ConfigSource.DEFAULT_CONFIG)
+            for name in hash_order(by_name, string_hash)
         ]
     return configs
 
