@@ -16,7 +16,7 @@ from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, a_directory, config, put, sy
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.sim.disk import SimDisk
+from ottla.sim.disk import PowerCut, SimDisk
 from ottla.storage import checkpoint
 from ottla.storage.checkpoint import BadCheckpoint
 from ottla.storage.directory import DirectoryRefused, LogDirectory, parse_directory_name
@@ -275,7 +275,7 @@ def test_every_legal_crash_state_of_a_checkpoint_is_the_old_or_the_new() -> None
         try:
             checkpoint.write_offsets(disk, "/data/c", {TopicPartition("t", 0): 2})
             ended = True
-        except BaseException:
+        except PowerCut:
             ended = False
         disk.cut_after = None
         for state in disk.legal_states():
@@ -317,6 +317,36 @@ def test_the_log_start_does_not_go_back_after_retention_and_a_crash() -> None:
     disk.lose_unsynced()
     opened = open_only(a_directory(disk))
     assert opened.log_start_offset == 4 and values_of(opened) == [b"4", b"5"]
+
+
+def test_every_legal_crash_state_of_retention_leaves_a_log_without_a_hole() -> None:
+    options = config(internal_segment_bytes=100, file_delete_delay_ms=0)
+    cut, states = 0, 0
+    while True:
+        disk = SimDisk()
+        directory = a_directory(disk)
+        log = directory.create_log("t", 0, TOPIC_ID, config=options, **HOW)  # type: ignore[arg-type]
+        for at in range(4):
+            put(log, a_batch(b"%d" % at))
+        log.sync_now()
+        log.set_high_watermark(4)
+        log.delete_records_before(2)
+        disk.cut_after = disk.operations + cut
+        try:
+            directory.apply_retention(T0, mono_ms=0)
+            ended = True
+        except PowerCut:
+            ended = False
+        disk.cut_after = None
+        for state in disk.legal_states():
+            states += 1
+            opened = open_only(a_directory(state))
+            assert opened.log_start_offset == 2 if ended else opened.log_start_offset in (0, 2)
+            assert values_of(opened) == [b"%d" % at for at in range(opened.log_start_offset, 4)]
+        if ended:
+            assert states > 100
+            return
+        cut += 1
 
 
 # -- failure ---

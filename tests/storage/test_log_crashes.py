@@ -223,6 +223,28 @@ def test_whatever_was_synced_survives_any_crash_and_nothing_else_appears(block: 
             raise AssertionError(f"seed {seed}: {fault}") from fault
 
 
+@pytest.mark.parametrize(
+    ("seed", "often"),
+    [
+        (5061, False),  # retention left no snapshot from which a truncation could be replayed
+        (5106, False),
+        (5622, False),  # a tail that was cut came back under a batch of a later epoch
+        (6378, True),  # the same, in a segment that ended right at the recovery point
+        (6692, True),  # an unsynced snapshot took the place of a synced one
+        (12023, True),  # a truncation down to the log's start forgot the producers of before
+    ],
+)
+def test_a_seed_that_once_failed_passes(seed: int, often: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if often:
+        monkeypatch.setattr(syncing, "CHECKPOINT_BYTES", 300)
+        monkeypatch.setattr(syncing, "SNAPSHOT_BYTES", 900)
+    world = World(seed)
+    for _ in range(world.random.randrange(1, 5)):
+        for _ in range(world.random.randrange(100)):
+            world.step()
+        world.crash()
+
+
 @pytest.mark.usefixtures("_checkpoints")
 @pytest.mark.parametrize("block", range(6))
 def test_the_power_may_go_before_any_single_operation(block: int) -> None:

@@ -354,9 +354,10 @@ class LogDirectory:
         """Close all logs and let the lock go. Only where everything was synced is the directory marked clean."""
         clean = clean and self.failed is None
         try:
-            for log in self.logs.values():
-                clean = clean and not log.refusing
-                log.close(clean=clean)
+            with self.disk.gathered(self.path):
+                for log in self.logs.values():
+                    clean = clean and not log.refusing
+                    log.close(clean=clean)
             if clean:
                 self.checkpoint_recovery_points()
                 self.checkpoint_log_starts()
