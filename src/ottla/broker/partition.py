@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.admission import Refusal, admit
 from ottla.broker.waiting import CommitWaits, Deadlines
+from ottla.cluster.topics import INTERNAL_TOPICS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, SyncedOffset
 from ottla.kernel.seams import Clock, Syncer
@@ -51,6 +52,7 @@ class Partition:
         "_commit_listeners",
         "config",
         "index",
+        "is_internal",
         "leader",
         "leader_epoch",
         "leader_id",
@@ -75,6 +77,7 @@ class Partition:
     ) -> None:
         self.topic = topic
         self.index = index
+        self.is_internal = topic in INTERNAL_TOPICS
         self.topic_id = topic_id
         self.log = log
         self.config = config

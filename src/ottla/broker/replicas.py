@@ -73,20 +73,27 @@ class Replicas:
             also_ours=OURS_TOO,
             lock=lock,
         )
-        for found in directory.found:
-            topic = node.metadata.topics.get(TopicId(found.topic_id)) if found.topic_id is not None else None
-            if topic is None or not self._placed_here(topic, found.partition):
-                self._discard(found)
-                continue
-            opened = directory.open_log(
-                found,
-                config=node.topic_config(topic),
-                wall_ms=node.clock.wall_ms(),
-                producer_expiration_ms=node.config.producer_id_expiration_ms,
-                on_synced=_nobody,
-            )
-            self._recovered[(topic.topic_id, found.partition)] = opened
+        strays = []
+        with self._disk.gathered(self.path):
+            for found in directory.found:
+                topic = node.metadata.topics.get(TopicId(found.topic_id)) if found.topic_id is not None else None
+                if topic is None or not self._placed_here(topic, found.partition):
+                    strays.append(found)
+                else:
+                    self._recover(directory, topic, found)
+        for found in strays:
+            self._discard(found)
         self._remove_later()
+
+    def _recover(self, directory: LogDirectory, topic: Topic, found: FoundPartition) -> None:
+        node = self._node
+        self._recovered[(topic.topic_id, found.partition)] = directory.open_log(
+            found,
+            config=node.topic_config(topic),
+            wall_ms=node.clock.wall_ms(),
+            producer_expiration_ms=node.config.producer_id_expiration_ms,
+            on_synced=_nobody,
+        )
 
     def refuse_data_without_metadata(self) -> None:
         """A data directory whose metadata store is gone: to begin anew would make every record in it a stray."""

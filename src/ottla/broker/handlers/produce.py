@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
     from ottla.messages.produce import ProduceResponse
 
+_ADMIN_CLIENT = "__admin_client"
+"""The client id with which Kafka lets a producer write to internal topics."""
 _ACKS = (ALL_IN_SYNC, 0, 1)
 _TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT
 Pending = tuple[list[Any], int, Partition, Appended]
@@ -42,6 +44,8 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
                 outcome = partition  # type: ignore[assignment]
             elif request.transactional_id is not None:
                 outcome = Refusal(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
+            elif partition.is_internal and call.client_id != _ADMIN_CLIENT:
+                outcome = ErrorCode.INVALID_TOPIC_EXCEPTION
             elif acks not in _ACKS:
                 outcome = ErrorCode.INVALID_REQUIRED_ACKS
             else:
