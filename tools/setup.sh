@@ -31,6 +31,31 @@ apt() {
         { tail -n 5 .cache/apt.log >&2; fail "could not install ${packages[*]}. Please run:  sudo $command"; }
 }
 
+may_install() {
+    command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }; }
+}
+
+# Where nothing can be installed, say at once and in one command all that the parts lack.
+say_what_is_missing() {
+    local part needed=() useful=()
+    if ! python_at_hand >/dev/null; then
+        needed+=(python3 python3-venv)
+        useful+=(python3-dev)
+    elif [ ! -x .venv/bin/python ] && ! "$(python_at_hand)" -c 'import ensurepip' 2>/dev/null; then
+        needed+=(python3-venv)
+    fi
+    command -v cc >/dev/null || useful+=(gcc libc6-dev)
+    for part in "$@"; do
+        case "$part" in
+            java) [ "$(java_version)" -ge 17 ] 2>/dev/null || needed+=(openjdk-17-jre-headless) ;;
+            kafka | kafka-if-possible) command -v mvn >/dev/null || [ -f .cache/kafka/stamp ] || useful+=(maven) ;;
+        esac
+    done
+    [ ${#needed[@]} = 0 ] && return
+    fail "this system lacks ${needed[*]}. Please run, then try again:
+    sudo apt-get install -y --no-install-recommends ${needed[*]} ${useful[*]}"
+}
+
 # stamped FILE VALUE: true where FILE holds VALUE.
 stamped() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
 
@@ -98,7 +123,8 @@ need_spark42() {
 java_version() {
     local java=java
     [ -n "${JAVA_HOME:-}" ] && java="$JAVA_HOME/bin/java"
-    "$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
+    command -v "$java" >/dev/null || return 0
+    command "$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
 }
 
 need_java() {
@@ -142,6 +168,7 @@ case "$(uname -s)" in
     *) fail "$(uname -s) is not supported: ottla runs on Linux" ;;
 esac
 mkdir -p .cache
+may_install || say_what_is_missing "$@"
 for part in "$@"; do
     case "$part" in
         demo | test) need_package "$part" ;;

@@ -53,9 +53,12 @@ def main(arguments: list[str]) -> int:
 
 
 def tracked_files() -> list[Path]:
-    """Every Python file of the project that is not ignored."""
+    """Every Python file of the project that git does not ignore; without git, those of its folders."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
-    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    try:
+        names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError):
+        return [path for folder in ("src", "tests", "bench", "tools") for path in (ROOT / folder).rglob("*.py")]
     return [ROOT / name for name in names if (ROOT / name).exists()]
 
 
