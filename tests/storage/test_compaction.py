@@ -30,7 +30,6 @@ from ottla.records.control import Marker, build_marker
 from ottla.records.reader import Record
 from ottla.sim.disk import PowerCut, SimDisk
 from ottla.storage import cleaning, compact_child
-from ottla.storage.cleaner import ChildProcess, Cleaner, InProcess
 from ottla.storage.compaction import (
     CompactionPlan,
     CompactionResult,
@@ -40,7 +39,6 @@ from ottla.storage.compaction import (
     install,
     plan_compaction,
 )
-from ottla.storage.directory import LogDirectory
 from ottla.storage.disk import LocalDisk
 from ottla.storage.log import Log
 from ottla.storage.values import Appended, LogRead, Origin
@@ -450,57 +448,3 @@ def test_what_a_consumer_of_all_keys_sees_does_not_depend_on_compaction(seed: in
             if record.value is not None:
                 seen[record.key] = record.value
         assert seen == state
-
-
-# -- the cleaner ---
-
-
-def _dirty_directory(disk: Disk, path: str, **options: object) -> tuple[LogDirectory, Log]:
-    directory = LogDirectory.open(disk, path, cluster_id="cluster", node_id=1, new_directory_id="A" * 22)
-    log = directory.create_log(
-        "t",
-        0,
-        TOPIC_ID,
-        config=config(**(COMPACT | options)),
-        wall_ms=T0,
-        producer_expiration_ms=DAY_MS,
-        on_synced=lambda _: None,
-    )
-    for at in range(60):
-        a_record(log, b"k%d" % (at % 3), b"%d" % at)
-    roll_and_commit(log)
-    return directory, log
-
-
-def test_the_cleaner_compacts_in_a_child_process_without_waiting_for_it(tmp_path: os.PathLike[str]) -> None:
-    directory, log = _dirty_directory(LocalDisk(), f"{tmp_path}/data")
-    cleaner = Cleaner(directory, lambda plan: ChildProcess(plan, 1e9))
-    assert cleaner.turn(T0) and cleaner.busy
-    deadline = compact_child.time.monotonic() + 30
-    while cleaner.turn(T0) and compact_child.time.monotonic() < deadline:
-        os.sched_yield()
-    assert not cleaner.busy
-    assert [offset for offset, _, _ in content(log)] == [57, 58, 59]
-    assert directory.cleaned_to("t", 0) == 60
-    assert not cleaner.turn(T0), "nothing is dirty any more"
-
-
-def test_the_cleaner_leaves_a_damaged_log_alone_and_removes_what_it_began(tmp_path: os.PathLike[str]) -> None:
-    directory, log = _dirty_directory(SimDisk(), "/data")
-    log.segments[1].file.write_at(64, [b"\xff"])
-    cleaner = Cleaner(directory, lambda plan: InProcess(directory.disk, plan, slice_bytes=1))
-    assert cleaner.turn(T0)
-    turns = 0
-    while cleaner.turn(T0):
-        turns += 1
-    assert turns > 3, "it works in slices"
-    assert not cleaner.busy and not cleaner.turn(T0)
-    assert not [name for name in directory.disk.list(log.directory) if name.endswith(".cleaned")]
-
-
-def test_a_topic_deleted_under_the_cleaner_ends_its_compaction() -> None:
-    directory, _ = _dirty_directory(SimDisk(), "/data")
-    cleaner = Cleaner(directory, lambda plan: InProcess(directory.disk, plan, slice_bytes=1))
-    assert cleaner.turn(T0)
-    directory.delete_log("t", 0)
-    assert not cleaner.turn(T0) and not cleaner.busy

@@ -266,8 +266,7 @@ class SimDisk:
 
     def _reboot(self) -> None:
         self.crashes += 1
-        self.cut_after = None
-        self._faults = []
+        self.forget_faults()
 
     def _crash_directory(self, directory: _Directory, random: Random | None) -> None:
         kept = _draw(directory.pending, random)
@@ -284,8 +283,7 @@ class SimDisk:
 
     def legal_states(self, limit: int = 100_000) -> Iterator[SimDisk]:
         """A disk for every state that a crash now may leave; ValueError where they are more than `limit`."""
-        trees = list(self._trees(self.root, limit))
-        for tree in trees:
+        for tree in list(self._trees(self.root, limit)):
             disk = SimDisk(wall_ms=self.wall_ms, capacity_bytes=self.capacity_bytes)
             _plant(disk.root, tree)
             yield disk
@@ -297,9 +295,8 @@ class SimDisk:
             choices: list[list[object]] = []
             count = 1
             for _, node in sorted(names.items()):
-                options: list[object] = (
-                    list(self._trees(node, limit)) if isinstance(node, _Directory) else list(node.states())
-                )
+                options: list[object] = []
+                options += self._trees(node, limit) if isinstance(node, _Directory) else node.states()
                 choices.append(options)
                 count *= len(options)
             if count + len(seen) > limit:
@@ -397,8 +394,6 @@ class SimDisk:
 
     def free_bytes(self, path: str) -> int:
         return max(0, self.capacity_bytes - self.used_bytes())
-
-    # -- inside ---
 
     def _find(self, path: str) -> _File | _Directory | None:
         at: _File | _Directory | None = self.root
