@@ -23,8 +23,7 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
     """Asked for all partitions, it names only those where something was to be done, as Apache Kafka does."""
     response = ElectLeadersResponse()
     if request.election_type not in (_PREFERRED, _UNCLEAN):
-        response.error_code = ErrorCode.INVALID_REQUEST
-        return response
+        return _unknown_type(request)
     everything = request.topic_partitions is None
     wanted = (
         [(topic.name, list(range(len(topic.partitions)))) for topic in call.node.metadata.visible_topics()]
@@ -45,4 +44,16 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
                 said.error_message = outcome.message
             result.partition_result.append(said)
         response.replica_election_results.append(result)
+    return response
+
+
+def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    message = f"Unknown election type {request.election_type}"
+    response = ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+    for asked in request.topic_partitions or ():
+        results = [
+            PartitionResult(partition_id=partition, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
+            for partition in asked.partitions
+        ]
+        response.replica_election_results.append(ReplicaElectionResult(topic=asked.topic, partition_result=results))
     return response
