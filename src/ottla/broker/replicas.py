@@ -154,6 +154,7 @@ class Replicas:
             traffic = self._node.traffic.setdefault(topic.name, Traffic())
             partition = Partition(topic.name, state.partition, topic.topic_id, opened, config, traffic, self._node)
             opened.on_synced = partition.on_synced
+            opened.on_failed = self._node.disk_failed
             self.by_id[key] = self.by_name[(topic.name, state.partition)] = partition
         elif partition.config != config:
             partition.set_config(config)
@@ -244,10 +245,10 @@ class Replicas:
             self.directory.checkpoint_log_starts()
 
     def flush_due(self) -> None:
-        """flush.ms and flush.messages of topics with write.caching, whose syncs nobody waits for."""
+        """Syncs that nobody waits for: flush.ms and flush.messages with write.caching, and what retention sealed."""
         wall_ms = self._node.clock.wall_ms()
         for partition in self.by_id.values():
-            if partition.config.write_caching and partition.log.flush_due(wall_ms):
+            if partition.log.flush_due(wall_ms):
                 self._node.syncer.submit(partition.log)
 
     def fail(self, error: OSError) -> None:
