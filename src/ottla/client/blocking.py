@@ -19,6 +19,8 @@ from ottla.client.errors import (
 )
 from ottla.client.link import response_of
 from ottla.client.model import (
+    EARLIEST,
+    LATEST,
     Broker,
     ClientSettings,
     CommittedOffset,
@@ -194,11 +196,8 @@ class Cluster:
                     timeout_ms=timeout_ms,
                 )
             if piece.error:
-                raise refused(
-                    piece.error,
-                    f"{topic}-{partition} at offset {position} "
-                    f"(kept: {piece.log_start_offset} to {piece.high_watermark})",
-                )
+                kept = self._kept(TopicPartition(topic, partition))
+                raise refused(piece.error, f"{topic}-{partition} at offset {position} (kept: {kept})")
             if piece.next_offset <= position:
                 if attempts.left_ms <= 0:
                     raise RequestTimedOut(f"{topic}-{partition}: no records from offset {position} to {end}")
@@ -252,6 +251,11 @@ class Cluster:
     ) -> dict[TopicPartition, CommittedOffset]:
         """What a group has committed, for these partitions or all; those without a commit are left out."""
         return self.run(offsets.committed_offsets(self.plan, group, partitions, require_stable=require_stable))
+
+    def _kept(self, partition: TopicPartition) -> str:
+        """What a partition holds now, for an error that says what it no longer does."""
+        first = self.list_offsets([partition], EARLIEST)[partition].offset
+        return f"{first} to {self.list_offsets([partition], LATEST)[partition].offset}"
 
     async def _request(self, message: Any, broker_id: int | None, timeout_ms: int | None) -> Any:
         request, response = type(message), response_of(type(message))
