@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.client.errors import ClientError
+from ottla.kernel.errors import ApiError
 from ottla.spark.connections import cluster
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.lake.plans import LakeRefused
@@ -63,11 +65,23 @@ def load(
     interval_ms = duration_ms(every) if every is not None else 1_000 if continuous else None
     cluster(settings.kafka).brokers()  # before Spark is started, which takes a while
     with _loader(settings, spark, tell or _to_stderr) as loader:
-        loader.finish_what_was_begun()
-        loader.catch_up(stop)
-        while interval_ms is not None and not (stop := stop or threading.Event()).wait(interval_ms / 1000):
+        if interval_ms is None:
             loader.catch_up(stop)
+        else:
+            _repeat(loader, interval_ms / 1000, stop or threading.Event())
         return loader.loaded
+
+
+def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
+    """Catch up until told to stop. What may pass (a broker away, a Spark job that failed) is tried again next time."""
+    from py4j.protocol import Py4JError
+
+    while not stop.is_set():
+        try:
+            loader.catch_up(stop)
+        except (ApiError, ClientError, Py4JError) as fault:
+            loader.tell(f"this round failed and is done over next time: {str(fault).splitlines()[0]}")
+        stop.wait(seconds)
 
 
 @contextlib.contextmanager

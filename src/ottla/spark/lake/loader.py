@@ -84,6 +84,7 @@ class Loader:
 
     def catch_up(self, stop: threading.Event | None = None) -> None:
         """Load what the topics hold now; what comes meanwhile is for the next time (as Trigger.AvailableNow)."""
+        self.finish_what_was_begun()
         latest = self._latest()
         earliest = self._survey.earliest(latest.offsets.keys())
         while not (stop is not None and stop.is_set()):
