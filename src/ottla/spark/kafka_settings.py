@@ -66,7 +66,7 @@ _REFUSED_BY_BOTH = {
     "sasl.": "security over SASL is not supported yet",
     "ssl.": "security over TLS is not supported yet",
 }
-_REFUSED_BY_SOURCE = {
+REFUSED_BY_SOURCE = {
     "auto.offset.reset": (
         "Kafka option 'auto.offset.reset' is not supported. Instead set the source option 'startingOffsets' to "
         "'earliest' or 'latest' to specify where to start. Structured Streaming manages which offsets are consumed "
@@ -84,7 +84,7 @@ _REFUSED_BY_SOURCE = {
     "enable.auto.commit": "Kafka option 'enable.auto.commit' is not supported",
     **_REFUSED_BY_BOTH,
 }
-_REFUSED_BY_SINK = {
+REFUSED_BY_SINK = {
     "key.serializer": (
         "Kafka option 'key.serializer' is not supported as keys are serialized with ByteArraySerializer."
     ),
@@ -99,8 +99,8 @@ _REFUSED_BY_SINK = {
     **_REFUSED_BY_BOTH,
 }
 _ALWAYS = {"bootstrap.servers", "client.id", "request.timeout.ms", "security.protocol"}
-_READ = frozenset({"group.id", "isolation.level", "fetch.max.bytes", "fetch.max.wait.ms", "check.crcs"} | _ALWAYS)
-_WRITTEN = frozenset(
+READ = frozenset({"group.id", "isolation.level", "fetch.max.bytes", "fetch.max.wait.ms", "check.crcs"} | _ALWAYS)
+WRITTEN = frozenset(
     {"acks", "compression.type", "batch.size", "max.request.size", "delivery.timeout.ms", "enable.idempotence"}
     | _ALWAYS
 )
@@ -108,7 +108,7 @@ _WRITTEN = frozenset(
 
 def consumer_settings(settings: Mapping[str, str]) -> KafkaSettings:
     """The settings of a source; `settings` without their prefix. ValueError for one that is refused."""
-    _judge(settings, _REFUSED_BY_SOURCE, _READ, CONSUMER_WITHOUT_EFFECT)
+    _judge(settings, REFUSED_BY_SOURCE, READ, CONSUMER_WITHOUT_EFFECT)
     isolation = settings.get("isolation.level", "read_uncommitted").strip().lower()
     if isolation not in ("read_uncommitted", "read_committed"):
         raise ValueError(
@@ -134,7 +134,7 @@ def consumer_settings(settings: Mapping[str, str]) -> KafkaSettings:
 
 def producer_settings(settings: Mapping[str, str]) -> KafkaSettings:
     """The settings of a sink; `settings` without their prefix. ValueError for one that is refused."""
-    _judge(settings, _REFUSED_BY_SINK, _WRITTEN, PRODUCER_WITHOUT_EFFECT)
+    _judge(settings, REFUSED_BY_SINK, WRITTEN, PRODUCER_WITHOUT_EFFECT)
     compression = settings.get("compression.type", "none").strip().lower()
     if compression not in ("none", "gzip", "snappy", "lz4", "zstd"):
         raise ValueError(
