@@ -8,7 +8,14 @@ import pytest
 from followers import SESSION_MS, Cluster
 
 from ottla.broker.metadata_follow import SNAPSHOT_EVERY, Applied
-from ottla.cluster.commands import AllocateProducerIds, CreateTopic, DeleteTopic, FenceBroker
+from ottla.cluster.commands import (
+    AllocateProducerIds,
+    ChangeInSync,
+    CreateTopic,
+    DeleteTopic,
+    FenceBroker,
+    ReplicaEpoch,
+)
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, TopicId
 from ottla.metadata.entries import ProducerIdsAllocated, TopicCreated
@@ -239,10 +246,11 @@ def test_a_laggard_whose_entries_were_cut_goes_on_from_a_snapshot():
 def test_the_caretaker_saves_snapshots_and_cuts_the_log():
     cluster = Cluster()
     cluster.up(1)
-    for number in range(SNAPSHOT_EVERY * 3):
-        cluster.follow[1].submit(a_topic(f"topic-{number}"))
-    assert cluster.until(lambda: len(cluster.follow[1].metadata.topics) == SNAPSHOT_EVERY * 3)
-    assert cluster.until(lambda: cluster.store.load_snapshot() is not None)
+    for round_number in range(3):
+        before = cluster.store.load_snapshot()
+        for number in range(SNAPSHOT_EVERY // 2):
+            cluster.follow[1].submit(a_topic(f"topic-{round_number}-{number}"))
+        assert cluster.until(lambda before=before: cluster.store.load_snapshot() != before)
     with pytest.raises(LookupError):
         cluster.store.read(0, 1)
     cluster.up(2)
@@ -324,6 +332,26 @@ def _check_blocks(asked):
             assert isinstance(body, ProducerIdsAllocated)
             given += range(body.first, body.first + body.count)
     assert len(given) == len(set(given)), "an id was given out twice"
+
+
+def test_ten_brokers_that_shrink_two_hundred_sets_each_at_once_are_done_in_a_moment():
+    cluster = Cluster(3)
+    cluster.up(*range(1, 11))
+    for number in range(4):
+        cluster.ask(1, a_topic(f"topic-{number}", 500, 3))
+    assert cluster.until(lambda: len({follow.metadata.version for follow in cluster.follow.values()}) == 1)
+    state = cluster.follow[1].metadata
+    slots = []
+    for topic in state.visible_topics():
+        for before in topic.partitions:
+            kept = tuple(ReplicaEpoch(one, state.brokers[one].epoch) for one in {before.leader, before.in_sync[0]})
+            command = ChangeInSync(topic.topic_id, before.partition, before.leader_epoch, before.partition_epoch, kept)
+            slots.append(cluster.follow[before.leader].submit(command))
+    started_ms = cluster.loop.mono_ms()
+    assert cluster.until(lambda: all(slot.full for slot in slots))
+    assert all(isinstance(slot.result(), Applied) for slot in slots)
+    assert cluster.loop.mono_ms() - started_ms < 2000
+    assert sum(way.appends for way in cluster.way.values()) < 200
 
 
 def test_a_seed_gives_the_same_trace_twice():

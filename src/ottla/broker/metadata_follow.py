@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import Caretaker
-from ottla.cluster.commands import Command, NewCluster, RegisterBroker, Writer, may_share_append
+from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, Writer, sharing
 from ottla.cluster.decide import decide
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, topic_id_text
@@ -31,7 +31,8 @@ _RETRY_MS = 100
 _BACK_OFF_MS = 20
 _PATIENT_CONFLICTS = 3
 _APPEND_BYTES = 512 * 1024
-_APPEND_COMMANDS = 64
+_APPEND_COMMANDS = 200
+"""Deciding a thousand topics in one turn would stall the loop."""
 _READ_LIMIT = 1000
 
 
@@ -218,11 +219,14 @@ class MetadataFollow:
     def _decide_some(self) -> list[_Pending]:
         """The first commands with their entries, encoded; none where the first of all needs no entry."""
         batch: list[_Pending] = []
-        size = 0
+        footprints: set[Footprint] = set()
+        shared = size = 0
         for pending in self._queue:
             if pending.slot.full:
                 break
-            if batch and not (size < _APPEND_BYTES and len(batch) < _APPEND_COMMANDS and _fits(pending, batch)):
+            kind, footprint = sharing(pending.command), pending.command.footprint
+            full = size >= _APPEND_BYTES or len(batch) >= _APPEND_COMMANDS
+            if batch and (full or kind != shared or not kind or footprint in footprints):
                 break
             decided = decide(pending.command, self.metadata, self.writer())
             if isinstance(decided, ApiError) or not decided:
@@ -230,6 +234,8 @@ class MetadataFollow:
             pending.bodies = decided
             pending.data = [self._encode(body) for body in decided]
             size += sum(map(len, pending.data))
+            shared = kind
+            footprints.add(footprint)
             batch.append(pending)
         return batch
 
@@ -422,10 +428,6 @@ class MetadataFollow:
         slot: Slot[None] = Slot()
         self._deadlines.after(delay_ms, lambda: slot.fill(None))
         await slot
-
-
-def _fits(pending: _Pending, batch: list[_Pending]) -> bool:
-    return all(may_share_append(other.command, pending.command) for other in batch)
 
 
 def _ignore(changes: Changes) -> None:

@@ -16,6 +16,7 @@ Assignment = tuple[tuple[BrokerId, ...], ...]
 """The replicas of each partition, in order; the first is preferred as leader."""
 Footprint = tuple[str | bytes | int, ...]
 EVERYTHING: Footprint = ("everything",)
+"""Of commands that share an append with no other."""
 
 
 class Writer(NamedTuple):
@@ -227,11 +228,13 @@ Command = (
 )
 
 
+def sharing(command: Command) -> int:
+    """Commands of one number above 0 may share an append, where their footprints differ: none sees what the other
+    changes, so that all may be decided on one state."""
+    if isinstance(command, ChangeInSync | AllocateProducerIds | EditConfigs):
+        return 1
+    return 2 if isinstance(command, CreateTopic) else 0
+
+
 def may_share_append(one: Command, other: Command) -> bool:
-    """Whether neither sees or changes what the other changes, so that both may be decided on one state."""
-    if EVERYTHING in (one.footprint, other.footprint):
-        return False
-    kinds = {type(one), type(other)}
-    if kinds <= {ChangeInSync, AllocateProducerIds, EditConfigs} or kinds <= {CreateTopic}:
-        return one.footprint != other.footprint
-    return False
+    return sharing(one) == sharing(other) != 0 and one.footprint != other.footprint
