@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "log": ("ottla.cli.log:command", "print the files of a log directory"),
     "doctor": ("ottla.cli.doctor:command", "explain what a client sees"),
     "lake": ("ottla.spark.lake.command:command", "load topics into a Parquet lake by Spark"),
-    "sim": ("ottla.sim.main:command", "run the broker in simulated time from a seed"),
+    "sim": ("ottla.sim.command:command", "run the broker in simulated time from a seed"),
     "shims": ("ottla.cli.shims:command", "write executables with the names of Kafka's tools"),
 }
 

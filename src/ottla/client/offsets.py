@@ -153,7 +153,7 @@ async def commit_offsets(
             _first_commit_error,
             timeout_ms=timeout_ms,
         )
-        outcome = {
+        outcome: dict[TopicPartition, ApiError | None] = {
             TopicPartition(topic.name, part.partition_index): refused(
                 part.error_code, f"committing {topic.name}-{part.partition_index} of group {group!r}"
             )

@@ -19,7 +19,7 @@ from ottla.kernel.ids import TopicPartition
 
 _MIB = 1024 * 1024
 _DATE_PARTS = {
-    "yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSS": "\0",
+    "yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSS": "%f",
 }  # fmt: skip
 _HEADER = (
     "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, "
@@ -91,7 +91,8 @@ def date_text(moment: float, pattern: str) -> str:
     told = pattern
     for letters, directive in _DATE_PARTS.items():
         told = told.replace(letters, directive)
-    return datetime.fromtimestamp(moment).strftime(told).replace("\0", f"{int(moment * 1000) % 1000:03d}")
+    at = datetime.fromtimestamp(moment)
+    return at.strftime(told.replace("%f", f"{at.microsecond // 1000:03d}"))
 
 
 def _consumer(given: Given) -> Consumer:

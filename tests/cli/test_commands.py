@@ -1,0 +1,150 @@
+"""ottla's own commands end to end, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+from conftest import Ottla, run_ottla
+
+
+def test_a_topic_from_creation_to_deletion(ottla: Ottla, name: str) -> None:
+    assert ottla("topic", "create", name, "-p", "3", "-c", "retention.ms=60000").stdout == (
+        f"created topic {name}, 3 partitions\n"
+    )
+    again = ottla("topic", "create", name)
+    assert (again.returncode, "already exists" in again.stderr) == (1, True)
+    assert ottla("topic", "create", name, "--if-not-exists").returncode == 0
+    listed = json.loads(ottla("topic", "list", "--format", "json").stdout)
+    assert {"topic": name, "partitions": 3, "replicas": 1} in listed
+    ottla("produce", name, "a", "b", "-p", "1")
+    (described,) = json.loads(ottla("topic", "describe", name, "--format", "json").stdout)
+    assert described["configs"]["retention.ms"] == "60000"
+    assert [part["end_offset"] for part in described["partitions"]] == [0, 2, 0]
+    assert "RECORDS" in ottla("topic", "describe", name).stdout
+    assert ottla("topic", "alter", name, "-p", "4", "--delete-config", "retention.ms").returncode == 0
+    (described,) = json.loads(ottla("topic", "describe", name, "--format", "json").stdout)
+    assert (len(described["partitions"]), "retention.ms" in described["configs"]) == (4, False)
+    assert ottla("topic", "delete", name).stdout == f"deleted topic {name}\n"
+    gone = ottla("topic", "describe", name)
+    assert (gone.returncode, f"ottla topic create {name}" in gone.stderr) == (1, True)
+    assert ottla("topic", "delete", name, "--if-exists").returncode == 0
+
+
+def test_records_go_through_a_pipe_unchanged(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name, f"{name}-copy")
+    ottla("produce", name, "-K", ":", "-H", "h=x", stdin="a:1\nb:2\nc:\n")
+    ottla("produce", name, "-k", "gone", "--tombstone")
+    lines = ottla("consume", name, "--from", "beginning", "-e", "--format", "json").stdout
+    assert "wrote 4 records" in ottla("produce", f"{name}-copy", "--input", "json", stdin=lines).stderr
+    copied = ottla("consume", f"{name}-copy", "--from", "beginning", "-e", "--format", "json").stdout
+    kept = ("key", "value", "headers", "timestamp")
+    first, second = (
+        [{part: record.get(part) for part in kept} for record in map(json.loads, text.splitlines())]
+        for text in (lines, copied)
+    )
+    assert first == second
+    assert [(record["key"], record["value"]) for record in first] == [("a", "1"), ("b", "2"), ("c", ""), ("gone", None)]
+    assert first[0]["headers"] == [["h", "x"]]
+
+
+def test_consuming_starts_and_stops_where_it_is_told(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name)
+    ottla("produce", name, *(str(number) for number in range(10)))
+
+    def read(*arguments: str) -> list[str]:
+        return ottla("consume", name, *arguments).stdout.split()
+
+    assert read("--from", "beginning", "-n", "2") == ["0", "1"]
+    assert read("--from", "7", "-e") == ["7", "8", "9"]
+    assert read("--from", "-2", "-e") == ["8", "9"]
+    assert read("--from", "2020-01-01T00:00:00", "-n", "1") == ["0"]
+    assert read("-e") == []
+    assert read("--timeout", "300") == []
+    assert ottla("consume", "-t", name, "--from-beginning", "-n", "1", "-o", "%p/%o %v\\n").stdout == "0/0 0\n"
+
+
+def test_a_group_goes_on_where_it_was_and_is_reset_and_deleted(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name)
+    ottla("produce", name, *(str(number) for number in range(6)))
+    assert ottla("consume", name, "-g", name, "--from", "beginning", "-n", "4").stdout.split() == ["0", "1", "2", "3"]
+    (group,) = json.loads(ottla("group", "describe", name, "--format", "json").stdout)
+    assert (group["state"], group["lag"], group["partitions"][0]["committed"]) == ("Empty", 2, 4)
+    assert name in ottla("group", "list").stdout
+    shown = ottla("group", "reset", name, "--to", "1")
+    assert "nothing was changed" in shown.stderr
+    assert ottla("group", "reset", name, "--to", "1", "--execute").returncode == 0
+    assert ottla("consume", name, "-g", name, "-n", "1").stdout == "1\n"
+    assert ottla("group", "delete", name).stdout == f"deleted group {name}\n"
+    again = ottla("group", "delete", name)
+    assert (again.returncode, "does not exist" in again.stderr) == (1, True)
+
+
+def test_configurations_are_read_set_and_taken_back(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name)
+    assert ottla("config", "set", "topic", name, "retention.ms=5", "cleanup.policy=compact").returncode == 0
+    shown = json.loads(ottla("config", "get", "topic", name, "--format", "json").stdout)
+    assert {"name": "retention.ms", "value": "5", "source": "DYNAMIC_TOPIC_CONFIG"} in shown
+    assert ottla("config", "unset", "topic", name, "retention.ms").returncode == 0
+    (one,) = json.loads(ottla("config", "get", "topic", name, "retention.ms", "--format", "json").stdout)
+    assert one["value"] == "604800000"
+    wrong = ottla("config", "set", "topic", name, "retention.ms=soon")
+    assert wrong.returncode == 1
+    assert "retention.ms" in wrong.stderr
+    assert "there is no configuration 'nope'" in ottla("config", "get", "topic", name, "nope").stderr
+
+
+def test_the_doctor_finds_a_healthy_broker_healthy_and_a_missing_one_missing(ottla: Ottla, bootstrap: str) -> None:
+    healthy = ottla("doctor")
+    assert healthy.returncode == 0
+    assert f"bootstrap {bootstrap}" in healthy.stdout
+    assert "reachable" in healthy.stdout
+    assert "records decoded by" in healthy.stdout
+    missing = run_ottla("doctor", "-b", "127.0.0.1:1", "--format", "json")
+    assert missing.returncode == 1
+    report = json.loads(missing.stdout)
+    assert report["healthy"] is False
+    assert any("ottla start" in line["advice"] for line in report["lines"])
+
+
+def test_the_doctor_explains_an_advertised_address_that_leads_nowhere() -> None:
+    from ottla.testing import TestBroker
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        here = f"127.0.0.1:{probe.getsockname()[1]}"
+    with TestBroker({"listeners": f"PLAINTEXT://{here}", "advertised.listeners": "PLAINTEXT://127.0.0.1:1"}):
+        done = run_ottla("doctor", "-b", here)
+    assert done.returncode == 1
+    assert "broker 1 advertises 127.0.0.1:1" in done.stdout
+    assert "advertised.listeners" in done.stdout
+
+
+def test_partitioners_are_chosen_by_name(ottla: Ottla, name: str) -> None:
+    import zlib
+
+    ottla("topic", "create", name, "-p", "7")
+    (one,) = json.loads(
+        ottla("produce", name, "v", "-k", "key", "--partitioner", "consistent", "--format", "json").stdout
+    )
+    assert one["partition"] == zlib.crc32(b"key") % 7
+    wrong = ottla("produce", name, "v", "--partitioner", "mine")
+    assert (wrong.returncode, "murmur2" in wrong.stderr) == (2, True)
+
+
+def test_a_log_directory_is_dumped(tmp_path: object) -> None:
+    from pathlib import Path
+
+    from ottla.client.blocking_producer import Producer
+    from ottla.testing import TestBroker
+
+    folder = Path(str(tmp_path))
+    with TestBroker(directory=folder) as broker, Producer(broker.bootstrap_servers) as producer:
+        producer.produce("dumped", "the value", "the key")
+        producer.flush(10)
+    done = run_ottla("log", "dump", str(folder / "dumped-0"), "--data")
+    assert done.returncode == 0
+    assert "key: the key payload: the value" in done.stdout
+    assert "leaderEpoch: " in done.stdout
+    missing = run_ottla("log", "dump", str(folder / "nowhere"))
+    assert missing.returncode == 2

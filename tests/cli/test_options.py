@@ -1,0 +1,100 @@
+"""Command lines read as Kafka's tools read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.cli.connect import parse_pairs, read_properties
+from ottla.cli.faults import Misuse
+from ottla.cli.kafka.configs import parse_added
+from ottla.cli.options import Option, Parser
+
+PARSER = Parser(
+    "About.",
+    [
+        Option("topic", "The topic.", "topic"),
+        Option("count", "How many.", "n", "Integer", default="3"),
+        Option("state", "Any.", "", optional=True),
+        Option("list", "A switch."),
+        Option("bootstrap-server", "Where.", "HOST:PORT", short="b"),
+    ],
+)
+
+
+def test_values_come_after_a_space_or_an_equals_sign() -> None:
+    for words in (["--topic", "a=b"], ["--topic=a=b"]):
+        assert PARSER.parse(words).text("topic") == "a=b"
+    assert PARSER.parse(["-b", "h:1"]).text("bootstrap-server") == "h:1"
+    assert PARSER.parse(["--topic", "-1"]).text("topic") == "-1"
+
+
+def test_a_value_that_may_be_left_out_takes_no_option_for_one() -> None:
+    given = PARSER.parse(["--state", "--list"])
+    assert "state" in given
+    assert given.all("state") == []
+    assert "list" in given
+    assert PARSER.parse(["--state", "stable"]).text("state") == "stable"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--foo"], "foo is not a recognized option"),
+        (["--topi", "x"], "topi is not a recognized option; did you mean --topic?"),
+        (["-topic", "x"], "topic is not a recognized option"),
+        (["--topic"], "Option topic requires an argument"),
+        (["--list=x"], "Option list does not take an argument"),
+        (["word"], "belongs to no option"),
+    ],
+)
+def test_what_cannot_be_read_is_said(words: list[str], message: str) -> None:
+    with pytest.raises(Misuse) as raised:
+        PARSER.parse(words)
+    assert message in str(raised.value)
+
+
+def test_numbers_are_checked_and_defaulted() -> None:
+    assert PARSER.parse([]).count("count") == 3
+    assert PARSER.parse(["--count", "-7"]).number("count") == -7
+    for wrong in ("x", str(2**31)):
+        with pytest.raises(Misuse, match=f"Cannot parse argument '{wrong}' of option count"):
+            PARSER.parse(["--count", wrong]).number("count")
+
+
+def test_an_option_given_twice_has_no_single_value() -> None:
+    given = PARSER.parse(["--topic", "a", "--topic", "b"])
+    assert given.all("topic") == ["a", "b"]
+    with pytest.raises(Misuse, match="multiple arguments for option topic"):
+        given.text("topic")
+
+
+def test_usage_goes_to_stderr_with_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        PARSER.read(["--help"])
+    assert ended.value.code == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("About.\nOption ")
+    assert all(f"--{name}" in err for name in PARSER.options)
+    assert all(len(line) <= 80 for line in err.splitlines())
+
+
+def test_properties_files_are_javas(tmp_path: object) -> None:
+    from pathlib import Path
+
+    path = Path(str(tmp_path)) / "client.properties"
+    path.write_text("# note\n! note\na=1\nb : 2\n\nc=x=y\nlong=one,\\\n  two\nempty\n")
+    assert read_properties(str(path)) == {"a": "1", "b": "2", "c": "x=y", "long": "one,two", "empty": ""}
+
+
+def test_pairs_need_a_key_and_an_equals_sign() -> None:
+    assert parse_pairs(["a=1", "b="]) == {"a": "1", "b": ""}
+    for wrong in ("a", "=1"):
+        with pytest.raises(Misuse):
+            parse_pairs([wrong])
+
+
+def test_commas_in_brackets_belong_to_the_value() -> None:
+    assert parse_added(["a=1,b=[x,y],c="]) == {"a": "1", "b": "x,y", "c": ""}
+    with pytest.raises(Misuse, match="key=val"):
+        parse_added(["a"])

@@ -1,0 +1,137 @@
+"""The program by itself: what it says, how it ends, how soon."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Ottla, run_ottla
+
+from ottla.cli.main import COMMANDS, KAFKA_TOOLS
+
+BUDGET_S = 0.3
+
+
+def test_the_overview_names_every_command_and_tool() -> None:
+    done = run_ottla("--help")
+    assert done.returncode == 0
+    assert all(f"  {name} " in done.stdout for name in [*COMMANDS, *KAFKA_TOOLS])
+
+
+def test_a_mistyped_command_is_guessed() -> None:
+    done = run_ottla("topc")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Did you mean `ottla topic`?" in done.stderr
+    assert "did you mean `ottla topic list`?" in run_ottla("topic", "lst").stderr
+
+
+@pytest.mark.parametrize("noun", ["topic", "group", "config", "log"])
+def test_every_noun_lists_its_verbs_and_every_verb_its_options(noun: str) -> None:
+    done = run_ottla(noun, "--help")
+    assert done.returncode == 0
+    verbs = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")]
+    assert verbs
+    told = run_ottla(noun, verbs[0], "--help")
+    assert told.returncode == 0
+    assert "--bootstrap-server" in told.stdout
+
+
+def test_a_broker_that_is_not_there_is_one_line_on_stderr_and_exit_code_1() -> None:
+    for arguments in (["topic", "list"], ["consume", "t"], ["group", "list"]):
+        done = run_ottla(*arguments, "-b", "127.0.0.1:1")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.count("\n") == 1
+        assert "ottla start" in done.stderr
+
+
+def test_misuse_is_exit_code_2_with_the_usage_line() -> None:
+    for arguments in (["topic", "create"], ["topic", "list", "--format", "yaml"], ["config", "get", "moon", "x"]):
+        done = run_ottla(*arguments)
+        assert done.returncode == 2
+        assert "usage: ottla" in done.stderr
+
+
+def test_shims_stand_for_the_tools_with_and_without_sh(ottla: Ottla, tmp_path: Path, bootstrap: str, name: str) -> None:
+    assert run_ottla("shims", str(tmp_path)).returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        tool + suffix for tool in KAFKA_TOOLS for suffix in ("", ".sh")
+    )
+    shim = tmp_path / "kafka-topics.sh"
+    assert shim.stat().st_mode & stat.S_IXUSR
+    ottla("topic", "create", name)
+    done = subprocess.run(
+        [shim, "--bootstrap-server", bootstrap, "--list"], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert name in done.stdout.splitlines()
+
+
+def test_output_that_nobody_reads_any_more_ends_quietly(ottla: Ottla, name: str, bootstrap: str) -> None:
+    ottla("produce", name, stdin="line\n" * 20_000)
+    reading = subprocess.Popen(
+        [sys.executable, "-m", "ottla.cli.main", "consume", name, "--from", "beginning", "-e", "-b", bootstrap],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert reading.stdout is not None
+    assert reading.stderr is not None
+    assert reading.stdout.read(4) == b"line"
+    reading.stdout.close()
+    assert reading.wait(20) in (0, 1)
+    assert b"Traceback" not in reading.stderr.read()
+    reading.stderr.close()
+
+
+def test_every_command_answers_within_its_budget(ottla: Ottla, bootstrap: str, name: str, tmp_path: Path) -> None:
+    """The best of three: what the machine can do, whatever else it does at the moment."""
+    ottla("topic", "create", name)
+    ottla("produce", name, "one", "two")
+    offsets = tmp_path / "offsets.json"
+    offsets.write_text(json.dumps({"partitions": [{"topic": name, "partition": 0, "offset": 0}], "version": 1}))
+    at = ("--bootstrap-server", bootstrap)
+    commands = [
+        ["--help"],
+        ["kafka-topics", "--help"],
+        ["topic", "list", "-b", bootstrap],
+        ["topic", "describe", name, "-b", bootstrap],
+        ["consume", name, "--from", "beginning", "-e", "-b", bootstrap],
+        ["group", "list", "-b", bootstrap],
+        ["config", "get", "topic", name, "-b", bootstrap],
+        ["doctor", "-b", bootstrap],
+        ["kafka-topics", *at, "--describe", "--topic", name],
+        ["kafka-console-consumer", *at, "--topic", name, "--from-beginning", "--max-messages", "2"],
+        ["kafka-consumer-groups", *at, "--list"],
+        ["kafka-configs", *at, "--topic", name, "--describe"],
+        ["kafka-get-offsets", *at, "--topic", name],
+        ["kafka-delete-records", *at, "--offset-json-file", str(offsets)],
+        ["kafka-log-dirs", *at, "--describe"],
+        ["kafka-broker-api-versions", *at],
+    ]
+    slow = {}
+    for arguments in commands:
+        best = min(_seconds(arguments) for _ in range(3))
+        if best > BUDGET_S * float(os.environ.get("OTTLA_SLOW_MACHINE", "1")):
+            slow[" ".join(arguments)] = round(best, 3)
+    assert slow == {}
+
+
+def _seconds(arguments: list[str]) -> float:
+    started = time.monotonic()
+    run_ottla(*arguments)
+    return time.monotonic() - started
+
+
+def test_a_command_of_another_package_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib import metadata
+
+    from ottla.cli import main
+
+    entry = metadata.EntryPoint("extra", "tests_cli_extra:command", "ottla.commands")
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [entry] if group == "ottla.commands" else [])
+    monkeypatch.setattr(metadata.EntryPoint, "load", lambda self: len)
+    assert main.main(["extra", "a", "b"]) == 2
