@@ -47,8 +47,20 @@ def main() -> int:
 
 
 def spark_session() -> SparkSession:
-    """Four tasks at once: the loader's mostly wait for the disk."""
-    return session("ottla demo", f"local[{max(4, os.cpu_count() or 1)}]", spark__sql__shuffle__partitions="2")
+    """Four tasks at once: the loader's mostly wait for the disk. What Spark has to say goes to a file."""
+    terminal = os.dup(sys.stderr.fileno())
+    with (FOLDER / "spark.log").open("wb") as log:
+        os.dup2(log.fileno(), sys.stderr.fileno())
+    try:
+        return open_session()
+    finally:
+        os.dup2(terminal, sys.stderr.fileno())
+        os.close(terminal)
+
+
+def open_session() -> SparkSession:
+    tasks = max(4, os.cpu_count() or 1)
+    return session("ottla demo", f"local[{tasks}]", spark__sql__shuffle__partitions="2")
 
 
 def loaded(steps: Steps, spark: SparkSession, address: str, topics: list[Events]) -> list[Audit]:

@@ -28,7 +28,7 @@ def write(delays: Delays, audits: list[Audit], rates: dict[str, str], picture: P
         f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title><style>{STYLE}</style></head><body>
-<h1>{title}</h1>
+<h1>Departures from New York, 2013</h1>
 <p>{int(delays.answer["flights"].sum()):,} scheduled departures from New York's three airports in 2013 went through
 topics; Spark joined them with airlines and weather while they came, and put them into a Parquet lake.</p>
 <figure><img alt="Heat map of mean departure delay by airline and scheduled hour. {title}."
