@@ -42,6 +42,10 @@ def _nothing_to_do() -> None:
     """A log outside a log directory has no checkpoint."""
 
 
+def _nobody_to_tell(error: OSError) -> None:
+    """A log outside a broker refuses by itself."""
+
+
 class Log:
     """The batches of one partition in segments, their indexes, producer state and leader epochs."""
 
@@ -60,6 +64,7 @@ class Log:
         "epochs",
         "high_watermark",
         "log_start_offset",
+        "on_failed",
         "on_synced",
         "partition",
         "pause",
@@ -119,6 +124,8 @@ class Log:
         """Segments taken out of the log; their files go by `purge`."""
         self.pause = shrink.RetentionPause()
         self.on_synced = on_synced
+        self.on_failed: Callable[[OSError], None] = _nobody_to_tell
+        """Told of a failed sync: the owner takes the directory offline (rule B3)."""
         self.before_cut: Callable[[], None] = _nothing_to_do
         """Lowers the recovery point in the checkpoint before a truncation: else a crash would look like damage."""
         self.syncing = Syncing()
@@ -386,7 +393,7 @@ class Log:
         return self.syncing.begin(self)
 
     def end_sync(self, work: SyncWork, error: OSError | None) -> None:
-        """Raise `synced_offset`, tell `on_synced(offset)`; an error makes this log refuse everything from now on."""
+        """Raise `synced_offset` and tell `on_synced(offset)`; an error ends all writing, and `on_failed` hears of it."""
         self.syncing.end(self, work, error)
 
     def flush_due(self, wall_ms: int) -> bool:
@@ -418,9 +425,9 @@ class Log:
         """
         return shrink.apply_retention(self, wall_ms, mono_ms)
 
-    def purge(self, wall_ms: int) -> None:
-        """Delete the files of segments taken out `file.delete.delay.ms` ago."""
-        shrink.purge(self, wall_ms)
+    def purge(self, wall_ms: int, *, one_by_one: bool = False) -> None:
+        """Delete the files of segments taken out `file.delete.delay.ms` ago; `one_by_one` without a checkpoint."""
+        shrink.purge(self, wall_ms, one_by_one=one_by_one)
 
     def expire_producers(self, wall_ms: int) -> None:
         """Forget producers idle for `producer.id.expiration.ms`."""

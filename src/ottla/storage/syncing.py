@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from ottla.kernel.seams import OpenFile, SyncWork
@@ -15,15 +16,26 @@ CHECKPOINT_BYTES = 8 << 20
 """A sync takes the indexes along, and so moves the recovery point, once this much came since the last that did."""
 SNAPSHOT_BYTES = 64 << 20
 """A producer snapshot inside a segment after this much, so that recovery need not replay all of a large one."""
-_NOT_UNDER_WAY = -1
+_NOTHING = -1
+
+
+class _UnderWay:
+    """What one sync will have shown once it has ended; a truncation meanwhile lowers it."""
+
+    __slots__ = ("candidate", "end")
+
+    def __init__(self, end: int, candidate: int) -> None:
+        self.end = end
+        self.candidate = candidate
+        """The recovery point that it allows."""
 
 
 class Syncing:
-    """The dirty state of one log. One sync at a time; what comes meanwhile shares the next."""
+    """The dirty state of one log. Syncs end in the order they began; the next may begin before the last has ended."""
 
     __slots__ = (
-        "_candidate",
         "_checkpoint_at",
+        "_closed",
         "_dirty",
         "_dirty_data",
         "_dirty_directory",
@@ -41,13 +53,11 @@ class Syncing:
         self._dirty_data = False
         """The active segment was cut: it is dirty even where its end has been synced before."""
         self._dirty_directory = False
-        self._under_way = _NOT_UNDER_WAY
-        """The end of the sync under way, lowered by a truncation meanwhile."""
-        self._candidate = -1
-        """The recovery point that the sync under way allows."""
+        self._under_way: deque[_UnderWay] = deque()
         self._checkpoint_at = 0
         self._snapshot_at = 0
         self._flushed_ms = -1
+        self._closed = False
 
     def opened(self, log: Log, *, synced_to: int) -> None:
         """The log stands as recovery left it, on disk up to `synced_to`."""
@@ -66,8 +76,9 @@ class Syncing:
     def cut(self, end_offset: int) -> None:
         """The log was truncated: what a sync under way covers above that is no longer there."""
         self.held_to = min(self.held_to, end_offset)
-        self._under_way = min(self._under_way, end_offset)
-        self._candidate = min(self._candidate, end_offset)
+        for under_way in self._under_way:
+            under_way.end = min(under_way.end, end_offset)
+            under_way.candidate = min(under_way.candidate, end_offset)
         self._dirty_data = self._dirty_directory = True
         self._checkpoint_at = self._snapshot_at = 0
 
@@ -78,28 +89,33 @@ class Syncing:
         self._dirty = []
         self.cut(offset)
         self.held_to = offset
-        self._under_way = _NOT_UNDER_WAY
+        for under_way in self._under_way:
+            under_way.end = under_way.candidate = _NOTHING
 
     # -- the three of kernel.seams.Syncable ---
 
     def begin(self, log: Log) -> SyncWork | None:
         end = log.end_offset
-        if log.refusing or (self.held_to == end and not (self._dirty or self._dirty_data or self._dirty_directory)):
+        if (
+            log.refusing
+            or self._closed
+            or (self.held_to == end and not (self._dirty or self._dirty_data or self._dirty_directory))
+        ):
             return None
         active = log.active
         files = self._dirty
         self._dirty = []
-        self._candidate = active.base_offset  # all before it is on disk already or part of this work
+        under_way = _UnderWay(end, active.base_offset)  # all before it is on disk already or part of this work
         if active.size - self._checkpoint_at >= CHECKPOINT_BYTES:
-            files += self._checkpoint(log)
+            files += self._checkpoint(log, under_way)
         active.file.hold()
         files.append(active.file)
         directories = (log.directory,) if self._dirty_directory else ()
         self._dirty_directory = self._dirty_data = False
-        self._under_way = end
+        self._under_way.append(under_way)
         return SyncWork(end, tuple(files), directories)
 
-    def _checkpoint(self, log: Log) -> list[OpenFile]:
+    def _checkpoint(self, log: Log, under_way: _UnderWay) -> list[OpenFile]:
         """Write the indexes, now and then a producer snapshot too; a full disk only puts this off."""
         active = log.active
         files: list[OpenFile] = []
@@ -117,24 +133,27 @@ class Syncing:
             log.refuse(fault)
             return files
         self._checkpoint_at = active.size
-        self._candidate = log.end_offset
+        under_way.candidate = log.end_offset
         return files
 
     def end(self, log: Log, work: SyncWork, error: OSError | None) -> None:
         for file in work.files:
             file.release()
-        under_way, self._under_way = self._under_way, _NOT_UNDER_WAY
+        under_way = self._under_way.popleft()
         if error is not None:
             log.refusing = True
+            log.on_failed(error)
             return
-        if self._candidate > log.recovery_point:
-            log.recovery_point = self._candidate
+        if self._closed or log.refusing:
+            return  # deleted meanwhile; or another sync failed, and nobody knows what this one has put on disk
+        if under_way.candidate > log.recovery_point:
+            log.recovery_point = under_way.candidate
             self._drop_snapshots(log)
-        if under_way > self.held_to:
-            self.held_to = under_way
+        if under_way.end > self.held_to:
+            self.held_to = under_way.end
             if not log.write_caching:
-                log.synced_offset = under_way
-                log.on_synced(under_way)
+                log.synced_offset = under_way.end
+                log.on_synced(under_way.end)
 
     def _drop_snapshots(self, log: Log) -> None:
         """Inside the active segment the newest snapshot below the recovery point is enough."""
@@ -178,6 +197,7 @@ class Syncing:
                 self._dirty_directory = True
                 self.sync_now(log)
         finally:
+            self._closed = True
             for file in self._dirty:
                 file.release()
             self._dirty = []

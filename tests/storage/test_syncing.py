@@ -1,0 +1,84 @@
+"""What a sync that has ended says about the disk, whatever happened while it was under way."""
+
+from __future__ import annotations
+
+import errno
+
+from log_desk import a_batch, a_log, put
+
+from ottla.sim.disk import SimDisk
+
+
+def test_a_sync_that_began_before_the_last_had_ended_is_not_taken_for_it():
+    """Seed 8 of the first campaign: acknowledged before it was on disk, lost by a power cut."""
+    log = a_log()
+    put(log, a_batch())
+    first = log.begin_sync()
+    put(log, a_batch())
+    second = log.begin_sync()
+    assert first is not None and second is not None
+    log.end_sync(first, None)
+    assert log.synced_offset == 1
+    log.end_sync(second, None)
+    assert log.synced_offset == 2
+
+
+def test_a_truncation_lowers_what_every_sync_under_way_will_have_shown():
+    log = a_log()
+    put(log, a_batch())
+    first = log.begin_sync()
+    put(log, a_batch())
+    second = log.begin_sync()
+    assert first is not None and second is not None
+    log.truncate_to(1)
+    put(log, a_batch())
+    log.end_sync(first, None)
+    log.end_sync(second, None)
+    assert log.synced_offset == 1
+
+
+def test_a_log_that_is_deleted_while_it_is_dirty_has_nothing_to_sync():
+    """Seed 0 of the first campaign: the files were looked for under the name that was gone, and all syncing stopped."""
+    disk = SimDisk()
+    log = a_log(disk)
+    put(log, a_batch())
+    log.close(clean=False)
+    disk.rename(log.directory, "/data/t-0.0123-delete")
+    assert log.begin_sync() is None
+
+
+def test_a_log_that_is_deleted_while_it_is_synced_takes_no_notice_of_the_end():
+    disk = SimDisk()
+    synced: list[int] = []
+    log = a_log(disk, synced)
+    put(log, a_batch())
+    work = log.begin_sync()
+    assert work is not None
+    log.close(clean=False)
+    disk.rename(log.directory, "/data/t-0.0123-delete")
+    log.end_sync(work, None)
+    assert synced == []
+
+
+def test_the_owner_is_told_of_a_failed_sync():
+    log = a_log()
+    told: list[OSError] = []
+    log.on_failed = told.append
+    put(log, a_batch())
+    work = log.begin_sync()
+    assert work is not None
+    log.end_sync(work, OSError(errno.EIO, "gone"))
+    assert [error.errno for error in told] == [errno.EIO]
+    assert log.refusing
+
+
+def test_a_sync_that_ends_well_after_another_has_failed_shows_nothing():
+    log = a_log()
+    put(log, a_batch())
+    first = log.begin_sync()
+    put(log, a_batch())
+    second = log.begin_sync()
+    assert first is not None and second is not None
+    log.end_sync(first, OSError(errno.EIO, "gone"))
+    log.end_sync(second, None)
+    assert log.synced_offset == 0
