@@ -34,6 +34,8 @@ class SimLoop:
         self.now_us = 0
         self.wall_start_ms = wall_start_ms
         self.turns = 0
+        self.on_note: Callable[[int, str], None] | None = None
+        """Hears every line of the trace, with its virtual time in microseconds."""
 
     def mono_ms(self) -> int:
         return self.now_us // 1000
@@ -60,10 +62,19 @@ class SimLoop:
     def note(self, what: str) -> None:
         """A line of the trace; two runs of one seed have the same `trace_hash`."""
         self._trace.update(f"{self.now_us} {what}\n".encode())
+        if self.on_note is not None:
+            self.on_note(self.now_us, what)
 
     @property
     def trace_hash(self) -> str:
         return self._trace.hexdigest()
+
+    @property
+    def next_us(self) -> int | None:
+        """When the next thing is to be done; None where nothing is left."""
+        while self._heap and self._heap[0][3].callback is None:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
 
     def turn(self) -> bool:
         """Do the next thing; False where nothing is left."""

@@ -1,0 +1,122 @@
+"""The administrator of the simulated workload: makes topics, deletes and makes them anew, deletes records, edits configs."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.sim.checkers.history import DeleteAsked, DeleteDone, LogKey, TopicDeleted
+from ottla.sim.peer import Peer
+from ottla.sim.plan import TopicPlan
+from ottla.sim.readers import offset_of
+
+if TYPE_CHECKING:
+    from ottla.sim.workload import Workload
+
+_TOPIC = 2
+_SET = 0
+_LATEST = -1
+_AGAIN_US = 30_000
+_PAUSE_US = (200_000, 1_500_000)
+
+
+class Administrator:
+    """One client with rights to everything."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.random = Random(f"administrator-{workload.plan.seed}")
+        self.peer = workload.peer("administrator")
+        self._idle = True
+
+    async def run(self) -> None:
+        for plan in self.workload.plan.topics:
+            await self._create(plan)
+        while not self.workload.ending:
+            await self.peer.sleep_us(self.random.randint(*_PAUSE_US))
+            if self.workload.ending:
+                return
+            self._idle = False
+            await self.random.choice((self._recreate, self._delete_records, self._delete_records, self._configure))()
+            self._idle = True
+
+    async def settled(self, peer: Peer) -> None:
+        """Wait until nothing is half done."""
+        while not self._idle:
+            await peer.sleep_us(_AGAIN_US)
+
+    async def _create(self, plan: TopicPlan) -> None:
+        from ottla.sim.workload import create_topic
+
+        while True:
+            topic_id = await create_topic(self.peer, plan) or await self._find(plan)
+            if topic_id is not None:
+                self.workload.learn(plan, topic_id)
+                return
+            await self.peer.sleep_us(_AGAIN_US)
+
+    async def _find(self, plan: TopicPlan) -> bytes | None:
+        asked = [MetadataRequestTopic(name=plan.name)]
+        response = await self.peer.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+        if response is None or response.topics[0].error_code:
+            return None
+        return bytes(response.topics[0].topic_id)
+
+    async def _recreate(self) -> None:
+        topic = next((topic for topic in self.workload.topics() if not topic.plan.stable), None)
+        if topic is None:
+            return
+        self.workload.saw(TopicDeleted(self.workload.loop.now_us, topic.topic_id.hex()))
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=topic.topic_id)], timeout_ms=2000)
+        while True:
+            response = await self.peer.ask(request)
+            if response is not None and response.responses[0].error_code in (0, ErrorCode.UNKNOWN_TOPIC_ID):
+                break
+            await self.peer.sleep_us(_AGAIN_US)
+        self.workload.forget(topic.plan.name)
+        await self.peer.sleep_us(self.random.randint(0, 300_000))
+        await self._create(topic.plan)
+
+    async def _delete_records(self) -> None:
+        topic = self.workload.some_topic(self.random)
+        if topic is None:
+            return
+        partition = self.random.randrange(topic.plan.partitions)
+        end = await offset_of(self.peer, topic, partition, _LATEST)
+        if not end:
+            return
+        log = LogKey(topic.topic_id.hex(), partition)
+        before = self.random.randint(0, end)
+        self.workload.saw(DeleteAsked(self.workload.loop.now_us, log, before))
+        asked = DeleteRecordsTopic(
+            name=topic.plan.name, partitions=[DeleteRecordsPartition(partition_index=partition, offset=before)]
+        )
+        response = await self.peer.ask(DeleteRecordsRequest(topics=[asked], timeout_ms=2000))
+        if response is not None and not response.topics[0].partitions[0].error_code:
+            start = response.topics[0].partitions[0].low_watermark
+            self.workload.saw(DeleteDone(self.workload.loop.now_us, log, start))
+
+    async def _configure(self) -> None:
+        topic = self.workload.some_topic(self.random)
+        if topic is None:
+            return
+        name, values = self.random.choice(
+            (
+                ("internal.segment.bytes", ("1300", "3000", "9000")),
+                ("index.interval.bytes", ("1", "600")),
+                ("message.timestamp.type", ("CreateTime", "LogAppendTime")),
+                ("compression.type", ("producer", "gzip", "lz4")),
+            )
+        )
+        edit = AlterableConfig(name=name, config_operation=_SET, value=self.random.choice(values))
+        resource = AlterConfigsResource(resource_type=_TOPIC, resource_name=topic.plan.name, configs=[edit])
+        await self.peer.ask(IncrementalAlterConfigsRequest(resources=[resource]))

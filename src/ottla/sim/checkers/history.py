@@ -1,0 +1,224 @@
+"""What clients did and saw, event by event, in the order of virtual time: all that the checkers know of a run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class LogKey(NamedTuple):
+    """A partition of one life of a topic: a topic created anew under its old name has other logs."""
+
+    topic_id: str
+    partition: int
+
+
+class Traits(NamedTuple):
+    """What was promised for a log."""
+
+    name: str
+    retained: bool = True
+    """Nothing but DeleteRecords takes records away."""
+    durable: bool = True
+    """What readers see survives a power cut (write.caching=false)."""
+    kept: bool = True
+    """The topic is never deleted."""
+
+
+class Sent(NamedTuple):
+    """A batch was sent for the first time."""
+
+    at_us: int
+    producer: str
+    log: LogKey
+    batch: int
+    values: tuple[bytes, ...]
+    acks: int
+    idempotent: bool
+
+
+class Acknowledged(NamedTuple):
+    at_us: int
+    producer: str
+    log: LogKey
+    batch: int
+    base_offset: int
+
+
+class Refused(NamedTuple):
+    """A batch was refused for good: none of its tries can have been appended."""
+
+    at_us: int
+    producer: str
+    log: LogKey
+    batch: int
+    error: int
+
+
+class Polled(NamedTuple):
+    """One answer of a Fetch with records of one log, as the reader parsed them."""
+
+    at_us: int
+    reader: str
+    log: LogKey
+    asked_offset: int
+    records: tuple[tuple[int, bytes], ...]
+    """(offset, value)"""
+
+
+class Bounds(NamedTuple):
+    """What a reader was told about a log; each reader has one fetch in flight at a time."""
+
+    at_us: int
+    reader: str
+    log: LogKey
+    log_start: int
+    high_watermark: int
+
+
+class OutOfRange(NamedTuple):
+    """A reader's position, below the watermark once, is not in the log."""
+
+    at_us: int
+    reader: str
+    log: LogKey
+    position: int
+
+
+class Unreadable(NamedTuple):
+    """An answer held what does not parse, or a batch whose CRC fails."""
+
+    at_us: int
+    reader: str
+    log: LogKey
+    why: str
+
+
+class DeleteAsked(NamedTuple):
+    """DeleteRecords was sent: from now on the log may start as late as `before`."""
+
+    at_us: int
+    log: LogKey
+    before: int
+
+
+class DeleteDone(NamedTuple):
+    """DeleteRecords was answered: from now on the log starts no earlier."""
+
+    at_us: int
+    log: LogKey
+    start: int
+
+
+class CommitAsked(NamedTuple):
+    at_us: int
+    group: str
+    log: LogKey
+    offset: int
+
+
+class CommitDone(NamedTuple):
+    at_us: int
+    group: str
+    log: LogKey
+    offset: int
+
+
+class CommitSeen(NamedTuple):
+    """OffsetFetch answered; -1: nothing is committed."""
+
+    asked_us: int
+    at_us: int
+    group: str
+    log: LogKey
+    offset: int
+
+
+class TopicDeleted(NamedTuple):
+    """A deletion was sent: its logs may be gone from now on."""
+
+    at_us: int
+    topic_id: str
+
+
+class Disturbed(NamedTuple):
+    """A fault happened."""
+
+    at_us: int
+    what: str
+
+
+class Healed(NamedTuple):
+    """No faults from here on; every partition must accept a write within `within_us`."""
+
+    at_us: int
+    within_us: int
+
+
+class Alive(NamedTuple):
+    """After healing, an acknowledged write to a partition of the cluster."""
+
+    at_us: int
+    log: LogKey
+
+
+class Scanned(NamedTuple):
+    """The final read of a whole log, from its start to its end."""
+
+    at_us: int
+    log: LogKey
+    start: int
+    end: int
+    records: tuple[tuple[int, bytes], ...]
+
+
+class Failed(NamedTuple):
+    """The broker broke in a way that no fault explains."""
+
+    at_us: int
+    what: str
+
+
+Event = (
+    Sent
+    | Acknowledged
+    | Refused
+    | Polled
+    | Bounds
+    | OutOfRange
+    | Unreadable
+    | DeleteAsked
+    | DeleteDone
+    | CommitAsked
+    | CommitDone
+    | CommitSeen
+    | TopicDeleted
+    | Disturbed
+    | Healed
+    | Alive
+    | Scanned
+    | Failed
+)
+
+
+class Anomaly(NamedTuple):
+    """A promise that was not kept."""
+
+    kind: str
+    what: str
+
+
+class History:
+    """The events of one run, and what was promised for each log."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.traits: dict[LogKey, Traits] = {}
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+
+    def traits_of(self, log: LogKey) -> Traits:
+        return self.traits.get(log, Traits(log.topic_id))
+
+    def name(self, log: LogKey) -> str:
+        return f"{self.traits_of(log).name}-{log.partition}"

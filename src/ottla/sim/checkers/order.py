@@ -1,0 +1,116 @@
+"""The second judge, after Redpanda's rules: offsets rise in real time, leave no hole, and no line goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.sim.checkers.history import (
+    Acknowledged,
+    Anomaly,
+    Bounds,
+    DeleteAsked,
+    DeleteDone,
+    History,
+    LogKey,
+    OutOfRange,
+    Polled,
+    Scanned,
+    Sent,
+)
+
+_ALL = -1
+
+
+def check_order(history: History) -> Iterator[Anomaly]:
+    """Anomalies of offsets."""
+    yield from _real_time(history)
+    yield from _holes(history)
+    yield from _lines(history)
+    yield from _starts(history)
+
+
+def _real_time(history: History) -> Iterator[Anomaly]:
+    """A batch lies behind everything that was acknowledged by all before it was sent for the first time."""
+    highest: dict[LogKey, int] = {}
+    known_at: dict[tuple[str, int], int] = {}
+    acks: dict[tuple[str, int], int] = {}
+    for event in history.events:
+        if isinstance(event, Sent):
+            known_at[event.producer, event.batch] = highest.get(event.log, -1)
+            acks[event.producer, event.batch] = event.acks
+        elif isinstance(event, Acknowledged) and history.traits_of(event.log).durable:
+            known = known_at[event.producer, event.batch]
+            if event.base_offset <= known:
+                name = history.name(event.log)
+                yield Anomaly(
+                    "nonmonotonic-send",
+                    f"{name}: {event.producer}'s batch {event.batch} got {event.base_offset}, {known} was taken before",
+                )
+            if acks[event.producer, event.batch] == _ALL:
+                highest[event.log] = max(highest.get(event.log, -1), event.base_offset)
+
+
+def _holes(history: History) -> Iterator[Anomaly]:
+    """No transactions and no compaction here: offsets are dense, in every answer and in the last scan."""
+    for event in history.events:
+        if isinstance(event, Polled):
+            expected, reader = event.asked_offset, event.reader
+        elif isinstance(event, Scanned):
+            expected, reader = event.start, "the last scan"
+        else:
+            continue
+        for offset, _ in event.records:
+            if offset != expected:
+                kind = "poll-skip" if offset > expected else "nonmonotonic-poll"
+                yield Anomaly(kind, f"{history.name(event.log)}: {reader} found {offset} where {expected} was due")
+                break
+            expected += 1
+        else:
+            if isinstance(event, Scanned) and expected != event.end:
+                yield Anomaly("poll-skip", f"{history.name(event.log)}: the scan ends at {expected}, not {event.end}")
+
+
+def _lines(history: History) -> Iterator[Anomaly]:
+    """To one reader no watermark and no start goes back, over restarts too."""
+    told: dict[tuple[str, LogKey], Bounds] = {}
+    for event in history.events:
+        if isinstance(event, OutOfRange):
+            traits = history.traits_of(event.log)
+            if traits.durable and traits.kept:
+                yield Anomaly(
+                    "vanished", f"{history.name(event.log)}: {event.reader} stood at {event.position}, now out of range"
+                )
+            continue
+        if not isinstance(event, Bounds):
+            continue
+        before = told.get((event.reader, event.log))
+        told[event.reader, event.log] = event
+        name = history.name(event.log)
+        if event.log_start > event.high_watermark:
+            yield Anomaly("start-above-watermark", f"{name}: {event.log_start} > {event.high_watermark}")
+        if before is None:
+            continue
+        if event.log_start < before.log_start:
+            yield Anomaly("start-went-back", f"{name}: from {before.log_start} to {event.log_start}")
+        if event.high_watermark < before.high_watermark and history.traits_of(event.log).durable:
+            yield Anomaly("watermark-went-back", f"{name}: from {before.high_watermark} to {event.high_watermark}")
+
+
+def _starts(history: History) -> Iterator[Anomaly]:
+    """A log starts where DeleteRecords said, never later unless its topic's retention may move it."""
+    allowed: dict[LogKey, int] = {}
+    done: dict[LogKey, int] = {}
+    for event in history.events:
+        if isinstance(event, DeleteAsked):
+            allowed[event.log] = max(allowed.get(event.log, 0), event.before)
+        elif isinstance(event, DeleteDone):
+            done[event.log] = max(done.get(event.log, 0), event.start)
+        elif isinstance(event, Bounds | Scanned):
+            start = event.log_start if isinstance(event, Bounds) else event.start
+            name = history.name(event.log)
+            if history.traits_of(event.log).retained and start > allowed.get(event.log, 0):
+                yield Anomaly(
+                    "deleted-too-much", f"{name} starts at {start}; asked for was {allowed.get(event.log, 0)}"
+                )
+            if isinstance(event, Scanned) and start < done.get(event.log, 0):
+                yield Anomaly("deletion-undone", f"{name} starts at {start}; {done[event.log]} was answered")

@@ -1,0 +1,28 @@
+"""The fourth judge: the broker does not break, and once all faults are gone it serves again, soon and everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.sim.checkers.history import Alive, Anomaly, Failed, Healed, History, Scanned
+
+
+def check_progress(history: History) -> Iterator[Anomaly]:
+    """Anomalies of liveness, and plain failures."""
+    healed: Healed | None = None
+    failed = False
+    scanned = {event.log: None for event in history.events if isinstance(event, Scanned)}
+    for event in history.events:
+        if isinstance(event, Failed):
+            failed = True
+            yield Anomaly("failed", event.what)
+        elif isinstance(event, Healed):
+            healed = event
+        elif isinstance(event, Alive) and healed is not None and event.at_us - healed.at_us > healed.within_us:
+            late_ms = (event.at_us - healed.at_us) // 1000
+            yield Anomaly("late", f"{history.name(event.log)} took a write only {late_ms} ms after healing")
+    if healed is None or failed:
+        return
+    for log, traits in history.traits.items():
+        if traits.kept and log not in scanned:
+            yield Anomaly("never-read", f"{history.name(log)} could not be read at the end")

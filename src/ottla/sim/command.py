@@ -1,0 +1,67 @@
+"""`ottla sim`: runs worlds from seeds and says what they did; an anomaly ends with 1 and the command that replays it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ottla.sim.plan import draw_plan
+from ottla.sim.world import Result, run_seed
+
+
+@click.command("sim")
+@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Run N seeds, from --from on.")
+@click.option("--from", "first", type=click.IntRange(min=0), default=0, metavar="S", help="The first seed of --seeds.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Run this seed alone.")
+@click.option("--trace", is_flag=True, help="Print every event of --seed, with its virtual time.")
+def _sim(seeds: int | None, first: int, seed: int | None, trace: bool) -> None:
+    """Run the real broker in virtual time, with clients and faults drawn from a seed, and judge what the clients saw."""
+    if (seeds is None) == (seed is None):
+        raise click.UsageError("give either --seeds N or --seed S")
+    logging.getLogger("ottla").setLevel(logging.CRITICAL + 1)
+    results = []
+    for number in [seed] if seed is not None else range(first, first + (seeds or 0)):
+        result = run_seed(number, _print_line if trace and seed is not None else None)
+        results.append(result)
+        if result.anomalies:
+            _say_anomalies(result)
+            sys.exit(1)
+    _say_floors(results)
+
+
+def _print_line(now_us: int, what: str) -> None:
+    click.echo(f"{now_us / 1000:12.3f} {what}")
+
+
+def _say_anomalies(result: Result) -> None:
+    click.echo(f"seed {result.seed}: {len(result.anomalies)} anomalies", err=True)
+    for anomaly in result.anomalies:
+        click.echo(f"  {anomaly.kind}: {anomaly.what}", err=True)
+    faults = ", ".join(draw_plan(result.seed).faults) or "none"
+    click.echo(f"faults of this seed: {faults}", err=True)
+    click.echo(f"replay: ottla sim --seed {result.seed} --trace", err=True)
+
+
+def _say_floors(results: list[Result]) -> None:
+    total: dict[str, int] = {}
+    for result in results:
+        for kind, count in result.faults.items():
+            total[kind] = total.get(kind, 0) + count
+    click.echo(f"{len(results)} seeds, no anomalies")
+    click.echo(f"{sum(result.acknowledged for result in results)} records acknowledged")
+    click.echo(f"{sum(result.starts for result in results)} starts of a broker")
+    click.echo(f"{sum(result.virtual_ms for result in results) // 1000} s of virtual time")
+    click.echo(f"{sum(result.recoveries_cut for result in results)} power cuts before a start was done")
+    for kind, count in total.items():
+        click.echo(f"{count} {kind}")
+    if len(results) == 1:
+        click.echo(f"trace {results[0].trace_hash}")
+
+
+def command(arguments: Sequence[str]) -> int:
+    """The command as the program calls it."""
+    _sim.main(args=list(arguments), prog_name="ottla sim", standalone_mode=True)
+    return 0

@@ -1,0 +1,190 @@
+"""What goes wrong in a simulated world, and when: drawn from the seed, counted by kind, and healed at the end.
+
+world.py owns one; the simulated disk, network, clock and coordination do the harm. The supervisor that starts a dead
+broker again lives here too: how long that takes is part of the harm.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from ottla.sim.coordination import CALM, ROUGH
+from ottla.sim.plan import FAULTS
+
+if TYPE_CHECKING:
+    from ottla.sim.world import World
+
+_RESTART_MS = (10, 800)
+_LASTS_MS = (100, 1500)
+_CLOCK_MS = 20 * 60 * 1000
+"""No jump moves the clock further than this from the truth: no timestamp becomes one that topics refuse."""
+
+
+class Faults:
+    """`begin` sets the faults of the plan going, `heal` ends them all for good."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.random = Random(f"faults-{world.plan.seed}")
+        self.counts: dict[str, int] = dict.fromkeys(FAULTS, 0)
+        self.recoveries_cut = 0
+        """Power cuts while a broker was not serving yet."""
+        self.healed = False
+        self._wall_start_ms = world.loop.wall_start_ms
+        self._makers: dict[str, Callable[[], bool]] = {
+            "power cut": self._power_cut,
+            "power cut in the middle": self._power_cut_in_the_middle,
+            "kill": self._kill,
+            "clean restart": self._clean_restart,
+            "failed sync": lambda: self._fail("sync", skip=8),
+            "read error": lambda: self._fail("read", skip=30),
+            "disk full": self._disk_full,
+            "slow disk": self._slow_disk,
+            "rough coordination": self._rough_coordination,
+            "cut coordination": self._cut_coordination,
+            "clock jump": self._clock_jump,
+            "cut connections": self._cut_connections,
+            "slow network": self._slow_network,
+        }
+
+    def begin(self) -> None:
+        if self.world.plan.faults:
+            self._next()
+
+    def _next(self) -> None:
+        self.world.loop.call_later(self.random.randint(*self.world.plan.fault_every_ms), self._strike)
+
+    def _strike(self) -> None:
+        if self.healed:
+            return
+        kind = self.random.choice(self.world.plan.faults)
+        if self._makers[kind]():
+            self.counts[kind] += 1
+            self.world.disturbed(kind)
+        self._next()
+
+    def heal(self) -> None:
+        """All is well from here on; the broker is started if it is not there."""
+        self.healed = True
+        world = self.world
+        machine = world.machine
+        machine.disk.capacity_bytes = 1 << 62
+        machine.disk.forget_faults()
+        machine.set_sync_us(world.plan.sync_us)
+        machine.set_coordination(CALM, cut=False)
+        world.network.delay_us = world.plan.network_us
+        world.loop.wall_start_ms = self._wall_start_ms
+        if machine.current is None:
+            machine.start()
+
+    # the broker's end, and its return
+
+    def broker_ended(self) -> None:
+        """Its process is gone: it is started again in a while."""
+        self.world.loop.call_later(self.random.randint(*_RESTART_MS), self._start_again)
+
+    def _start_again(self) -> None:
+        if self.world.machine.current is None:
+            self.world.note("started again")
+            self.world.machine.start()
+
+    def lose_power(self) -> None:
+        """The machine stands still and loses what its disk may lose."""
+        machine = self.world.machine
+        self.recoveries_cut += machine.current is not None and not machine.current.serving
+        machine.vanish()
+        if self.random.random() < self.world.plan.harsh:
+            machine.disk.lose_unsynced()
+        else:
+            machine.disk.crash(self.random)
+        self.broker_ended()
+
+    def _power_cut(self) -> bool:
+        if self.world.machine.current is None:
+            return False
+        self.lose_power()
+        return True
+
+    def _power_cut_in_the_middle(self) -> bool:
+        """Between two operations of the disk to come, be it of an append, a checkpoint or a recovery."""
+        machine = self.world.machine
+        if machine.disk.cut_after is not None:
+            return False
+        machine.disk.cut_after = machine.disk.operations + self.random.randint(1, 60)
+        if machine.current is not None and self.random.random() < 0.5:
+            self._kill()  # so that it strikes the start
+        return True
+
+    def _kill(self) -> bool:
+        """kill -9: what was written stays, synced or not."""
+        machine = self.world.machine
+        if machine.current is None:
+            return False
+        machine.vanish()
+        self.broker_ended()
+        return True
+
+    def _clean_restart(self) -> bool:
+        machine = self.world.machine
+        current = machine.serving
+        if current is None:
+            return False
+        current.stop(clean=True).result()
+        machine.vanish()
+        self.broker_ended()
+        return True
+
+    # its disk
+
+    def _fail(self, operation: str, *, skip: int) -> bool:
+        """One operation of the disk to come fails with EIO."""
+        self.world.machine.disk.fail(operation, errno.EIO, skip=self.random.randint(0, skip))
+        return True
+
+    def _disk_full(self) -> bool:
+        disk = self.world.machine.disk
+        if disk.capacity_bytes < 1 << 62:
+            return False
+        disk.capacity_bytes = disk.used_bytes() + self.random.choice((0, 100, 5000))
+        self._for_a_while(lambda: setattr(disk, "capacity_bytes", 1 << 62))
+        return True
+
+    def _slow_disk(self) -> bool:
+        machine = self.world.machine
+        slowest_us = self.random.choice((100_000, 500_000, 1_500_000))
+        machine.set_sync_us((slowest_us // 4, slowest_us))
+        self._for_a_while(lambda: machine.set_sync_us(self.world.plan.sync_us))
+        return True
+
+    # its surroundings
+
+    def _rough_coordination(self) -> bool:
+        machine = self.world.machine
+        machine.set_coordination(ROUGH, cut=False)
+        self._for_a_while(lambda: machine.set_coordination(CALM, cut=False))
+        return True
+
+    def _cut_coordination(self) -> bool:
+        machine = self.world.machine
+        machine.set_coordination(CALM, cut=True)
+        self._for_a_while(lambda: machine.set_coordination(CALM, cut=False))
+        return True
+
+    def _clock_jump(self) -> bool:
+        self.world.loop.wall_start_ms = self._wall_start_ms + self.random.randint(-_CLOCK_MS, _CLOCK_MS)
+        return True
+
+    def _cut_connections(self) -> bool:
+        return self.world.network.cut_some(self.random.choice((0.3, 1.0))) > 0
+
+    def _slow_network(self) -> bool:
+        network = self.world.network
+        network.delay_us = (10_000, self.random.choice((100_000, 400_000)))
+        self._for_a_while(lambda: setattr(network, "delay_us", self.world.plan.network_us))
+        return True
+
+    def _for_a_while(self, end: Callable[[], None]) -> None:
+        self.world.loop.call_later(self.random.randint(*_LASTS_MS), end)

@@ -1,0 +1,192 @@
+"""A member of a consumer group in the simulated workload: joins, reads, commits, and looks at what it committed."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from ottla.client.fetch_session import SessionRequest, WantedPartition
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.messages.find_coordinator import FindCoordinatorRequest
+from ottla.messages.heartbeat import HeartbeatRequest
+from ottla.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.records.faults import CorruptRecords
+from ottla.sim.checkers.history import CommitAsked, CommitDone, CommitSeen, LogKey, Unreadable
+from ottla.sim.readers import fetch_request, offset_of, parse
+
+if TYPE_CHECKING:
+    from ottla.sim.workload import KnownTopic, Workload
+
+_AGAIN_US = 40_000
+_BY_NAME = 9
+_EARLIEST = -2
+
+
+class GroupMember:
+    """The only member of its group; what it commits follows what it read."""
+
+    def __init__(self, group: str, workload: Workload) -> None:
+        self.group = group
+        self.workload = workload
+        self.random = Random(f"{group}-{workload.plan.seed}")
+        self.peer = workload.peer(f"member-{group}")
+        self._member = ""
+        self._generation = -1
+        self._positions: dict[LogKey, int] = {}
+
+    async def run(self) -> None:
+        while not self.workload.ending:
+            if self._generation < 0 and not (await self._join() and await self._look_up()):
+                self._generation = -1
+                await self.peer.sleep_us(_AGAIN_US)
+                continue
+            await self._read()
+            if self.random.random() < 0.6:
+                await self._commit()
+            if self.random.random() < 0.2:
+                await self._beat()
+            await self.peer.sleep_us(self.random.randint(*self.workload.plan.pause_us))
+        while not await self._look_up():
+            await self.peer.sleep_us(_AGAIN_US)
+
+    def _topics(self) -> list[KnownTopic]:
+        return [topic for topic in self.workload.topics() if topic.plan.stable and not topic.plan.cached]
+
+    async def _join(self) -> bool:
+        if await self.peer.ask(FindCoordinatorRequest(coordinator_keys=[self.group])) is None:
+            return False
+        protocols = [JoinGroupRequestProtocol(name="range", metadata=b"\0\0")]
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=2000,
+            rebalance_timeout_ms=2000,
+            member_id=self._member,
+            protocol_type="consumer",
+            protocols=protocols,
+        )
+        joined = await self.peer.ask(request)
+        if joined is None:
+            return False
+        if joined.error_code:
+            wanted = joined.error_code == ErrorCode.MEMBER_ID_REQUIRED
+            self._member = joined.member_id if wanted else ""
+            return False
+        self._member, generation = joined.member_id, joined.generation_id
+        assignments = []
+        if joined.leader == joined.member_id:
+            assignments = [
+                SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"all") for member in joined.members
+            ]
+        synced = await self.peer.ask(
+            SyncGroupRequest(
+                group_id=self.group,
+                generation_id=generation,
+                member_id=self._member,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=assignments,
+            )
+        )
+        if synced is None or synced.error_code:
+            return False
+        if synced.assignment != b"all":
+            return False  # a member that is no more leads still
+        self._generation = generation
+        return True
+
+    async def _look_up(self) -> bool:
+        asked_us = self.workload.loop.now_us
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=self.group, topics=None)])
+        response = await self.peer.ask(request, most=_BY_NAME)
+        if response is None or response.groups[0].error_code:
+            return False
+        found = {
+            (topic.name, part.partition_index): part.committed_offset
+            for topic in response.groups[0].topics
+            for part in topic.partitions
+        }
+        now_us = self.workload.loop.now_us
+        for topic in self._topics():
+            for partition in range(topic.plan.partitions):
+                log = LogKey(topic.topic_id.hex(), partition)
+                offset = found.get((topic.plan.name, partition), -1)
+                self.workload.saw(CommitSeen(asked_us, now_us, self.group, log, offset))
+                self._positions[log] = max(offset, 0)
+        return True
+
+    async def _read(self) -> None:
+        topics = self._topics()
+        if not topics:
+            return
+        topic = self.random.choice(topics)
+        partition = self.random.randrange(topic.plan.partitions)
+        log = LogKey(topic.topic_id.hex(), partition)
+        position = self._positions.get(log, 0)
+        want = {TopicPartition(topic.plan.name, partition): WantedPartition(topic.topic_id, position, -1, 2000)}
+        request = fetch_request(SessionRequest(0, -1, want, {}), max_wait_ms=100, max_bytes=1 << 20)
+        response = await self.peer.ask(request)
+        if response is None or response.error_code or not response.responses:
+            return
+        part = response.responses[0].partitions[0]
+        if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._positions[log] = await offset_of(self.peer, topic, partition, _EARLIEST) or position
+        elif part.error_code == 0 and part.records is not None:
+            try:
+                _, self._positions[log] = parse(part.records, position)
+            except CorruptRecords as fault:
+                self.workload.saw(Unreadable(self.workload.loop.now_us, "member", log, str(fault)))
+
+    async def _commit(self) -> None:
+        topics = []
+        asked = []
+        for topic in self._topics():
+            partitions = []
+            for partition in range(topic.plan.partitions):
+                log = LogKey(topic.topic_id.hex(), partition)
+                offset = self._positions.get(log, 0)
+                asked.append((topic.plan.name, partition, log, offset))
+                partitions.append(OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset))
+            topics.append(OffsetCommitRequestTopic(name=topic.plan.name, partitions=partitions))
+        for _, _, log, offset in asked:
+            self.workload.saw(CommitAsked(self.workload.loop.now_us, self.group, log, offset))
+        response = await self.peer.ask(
+            OffsetCommitRequest(
+                group_id=self.group,
+                generation_id_or_member_epoch=self._generation,
+                member_id=self._member,
+                topics=topics,
+            ),
+            most=_BY_NAME,
+        )
+        if response is None:
+            return
+        errors = {
+            (topic.name, part.partition_index): part.error_code
+            for topic in response.topics
+            for part in topic.partitions
+        }
+        for name, partition, log, offset in asked:
+            error = errors.get((name, partition), -1)
+            if error == 0:
+                self.workload.saw(CommitDone(self.workload.loop.now_us, self.group, log, offset))
+            elif error in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS):
+                self._generation = -1
+
+    async def _beat(self) -> None:
+        response = await self.peer.ask(
+            HeartbeatRequest(group_id=self.group, generation_id=self._generation, member_id=self._member)
+        )
+        if response is not None and response.error_code in (
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.REBALANCE_IN_PROGRESS,
+        ):
+            self._generation = -1

@@ -1,0 +1,205 @@
+"""A machine with a broker on it: the disk outlives the broker, and each start is a new incarnation of the real Node.
+
+world.py owns machines; whatever an incarnation asked to be called back for is dropped once it is gone (`guard`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from ottla.broker.node import Node
+from ottla.config.resolve import Layers
+from ottla.coordination.memory import MemoryStore
+from ottla.kernel.ids import BrokerId
+from ottla.kernel.seams import Timer
+from ottla.kernel.story import Slot
+from ottla.metadata.state import Listener
+from ottla.sim.coordination import CALM, CoordinationFaults, SimCoordination
+from ottla.sim.disk import SimDisk
+from ottla.sim.loop import SimLoop
+from ottla.sim.network import SHARED_BYTES, PoisonedPool, ServerEnd
+from ottla.sim.syncer import SimSyncer
+from ottla.wire.connection import ServerConnection
+
+DATA = "/data"
+_PORT = 9092
+_POOL_BYTES = 64 << 20
+
+
+class SimEntropy:
+    """`kernel.seams.Entropy` from a seed."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def bytes(self, count: int) -> bytes:
+        return self._random.randbytes(count)
+
+
+class _Clock:
+    """The world's clock as one incarnation sees it."""
+
+    def __init__(self, loop: SimLoop, guard: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+        self._loop = loop
+        self._guard = guard
+
+    def mono_ms(self) -> int:
+        return self._loop.mono_ms()
+
+    def wall_ms(self) -> int:
+        return self._loop.wall_ms()
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+        return self._loop.call_later(delay_ms, self._guard(callback))
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon(self._guard(callback))
+
+
+class Incarnation:
+    """One run of the broker, from start to its end of whatever kind."""
+
+    def __init__(self, machine: Machine, number: int) -> None:
+        self.machine = machine
+        self.alive = True
+        self.serving = False
+        self.fatal: str | None = None
+        self.shared = memoryview(bytearray(SHARED_BYTES))
+        self.pool = PoisonedPool(_POOL_BYTES)
+        self.address = (f"broker-{machine.broker_id}", _PORT)
+        self.ends: dict[ServerEnd, None] = {}
+        loop, seed = machine.loop, machine.seed
+        self.clock = _Clock(loop, self.guard)
+        where = f"{seed}-{machine.broker_id}-{number}"
+        self.syncer = SimSyncer(loop, self.clock, machine.disk, Random(f"syncer-{where}"), self.guard)
+        self.syncer.delay_us = machine.sync_us
+        self.coordination = SimCoordination(
+            machine.store, machine.broker_id, loop, hash_free(f"coordination-{where}"), machine.coordination_faults
+        )
+        self.coordination.cut = machine.coordination_cut
+        self.node = Node(
+            layers=Layers(machine.texts),
+            clock=self.clock,
+            entropy=SimEntropy(Random(f"entropy-{where}")),
+            disk=machine.disk,
+            syncer=self.syncer,
+            coordination=self.coordination,
+            data_directory=DATA,
+            on_fatal=self._fatal,
+        )
+        self.max_frame_bytes = self.node.config.socket_request_max_bytes
+        self.started: Slot[None] = Slot()
+
+    def start(self) -> None:
+        host, port = self.address
+        self.started = self.node.start(host, (Listener("PLAINTEXT", host, port, 0),))
+        self.started.when_full(self._started)
+
+    def _started(self) -> None:
+        try:
+            self.started.result()
+        except OSError as error:  # the store or the disk: the supervisor tries again
+            self._fatal(f"could not start: {error}")
+            return
+        self.serving = self.alive
+
+    def _fatal(self, why: str) -> None:
+        if self.fatal is None:
+            self.fatal = why
+            self.serving = False
+
+    # as network.Server
+
+    def serve(self, connection: ServerConnection, frame: memoryview) -> None:
+        self.node.dispatch.serve(connection, frame)
+
+    def guard(self, callback: Callable[[], None]) -> Callable[[], None]:
+        def guarded() -> None:
+            if self.alive and not self.machine.power_gone:
+                callback()
+
+        return guarded
+
+    def joined(self, end: ServerEnd) -> None:
+        self.ends[end] = None
+
+    def left(self, end: ServerEnd) -> None:
+        self.ends.pop(end, None)
+
+    # the end
+
+    def vanish(self) -> None:
+        """The process is gone without a word."""
+        self.alive = self.serving = False
+        self.coordination.crash()
+        for end in list(self.ends):
+            end.wire.server_closed()
+        self.ends.clear()
+
+    def stop(self, *, clean: bool) -> Slot[None]:
+        """As server/broker_server.py stops: listeners first."""
+        self.serving = False
+        for end in list(self.ends):
+            end.connection.close()
+        return self.node.stop(clean=clean)
+
+
+class Machine:
+    """One broker's machine: a disk, a way to the coordination store, and at most one incarnation alive."""
+
+    def __init__(
+        self, broker_id: BrokerId, loop: SimLoop, store: MemoryStore, seed: int, texts: dict[str, str]
+    ) -> None:
+        self.broker_id = broker_id
+        self.loop = loop
+        self.store = store
+        self.seed = seed
+        self.texts = texts
+        self.disk = SimDisk(wall_ms=loop.wall_ms)
+        self.sync_us = (100, 1000)
+        self.coordination_faults: CoordinationFaults = CALM
+        self.coordination_cut = False
+        self.current: Incarnation | None = None
+        self.past: list[Incarnation] = []
+        """Kept until the world ends, so that nothing of them is finalized in the middle of a run."""
+
+    @property
+    def power_gone(self) -> bool:
+        """The operation at which the power was to go has been reached."""
+        disk = self.disk
+        return disk.cut_after is not None and disk.operations >= disk.cut_after
+
+    @property
+    def serving(self) -> Incarnation | None:
+        current = self.current
+        return current if current is not None and current.serving and not self.power_gone else None
+
+    def start(self) -> Incarnation:
+        assert self.current is None
+        self.current = Incarnation(self, len(self.past))
+        self.current.start()
+        return self.current
+
+    def vanish(self) -> None:
+        """The broker's process is gone; the machine is not."""
+        current, self.current = self.current, None
+        if current is not None:
+            current.vanish()
+            self.past.append(current)
+
+    def set_sync_us(self, bounds: tuple[int, int]) -> None:
+        self.sync_us = bounds
+        if self.current is not None:
+            self.current.syncer.delay_us = bounds
+
+    def set_coordination(self, faults: CoordinationFaults, *, cut: bool) -> None:
+        self.coordination_faults, self.coordination_cut = faults, cut
+        if self.current is not None:
+            self.current.coordination.faults = faults
+            self.current.coordination.cut = cut
+
+
+def hash_free(text: str) -> int:
+    """A number from a text, the same in every interpreter."""
+    return int.from_bytes(Random(text).randbytes(6), "big")

@@ -1,0 +1,157 @@
+"""A client's connection in the simulated network: real requests as bytes, real answers parsed, or None where none came.
+
+workload.py's clients are stories that `await peer.ask(...)`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from ottla.client.errors import ProtocolViolation
+from ottla.client.link import Link, api_of, api_versions_request, response_of
+from ottla.kernel.story import Slot
+from ottla.sim.loop import SimLoop, SimTimer
+from ottla.sim.machine import Machine
+from ottla.sim.network import Network, Wire
+
+_TIMEOUT_MS = 3000
+_CONNECT_AGAIN_US = 30_000
+
+
+class Violation(Exception):
+    """The broker answered what no client could read."""
+
+
+class _Asked:
+    __slots__ = ("slot", "timer")
+
+    def __init__(self, slot: Slot[Any], timer: SimTimer) -> None:
+        self.slot = slot
+        self.timer = timer
+
+
+class _Dialogue:
+    """One connection's life: a peer that connects again begins another."""
+
+    def __init__(self, peer: Peer, network: Network, machine: Machine) -> None:
+        self.peer = peer
+        self.link = Link(peer.name)
+        self.asked: deque[_Asked] = deque()
+        self.gone = False
+        serving = machine.serving
+        assert serving is not None
+        self.wire: Wire = network.connect(serving, self, peer.name)
+
+    def on_bytes(self, piece: bytes) -> None:
+        inbox = self.link.inbox
+        at = 0
+        while at < len(piece) and not self.gone:
+            target = inbox.target()
+            count = min(len(target), len(piece) - at)
+            target[:count] = piece[at : at + count]
+            at += count
+            frame = inbox.received(count)
+            if frame is not None:
+                self._answered(frame)
+
+    def _answered(self, frame: memoryview) -> None:
+        try:
+            _, message = self.link.answer(frame)
+        except ProtocolViolation as fault:
+            raise Violation(f"{self.peer.name} cannot read an answer: {fault}") from fault
+        asked = self.asked.popleft()
+        asked.timer.cancel()
+        asked.slot.fill(message)
+
+    def on_lost(self) -> None:
+        if not self.gone:
+            self.gone = True
+            self.peer.lost(self)
+            while self.asked:
+                asked = self.asked.popleft()
+                asked.timer.cancel()
+                asked.slot.fill(None)
+
+    def close(self) -> None:
+        self.wire.close()
+        self.on_lost()
+
+
+class Peer:
+    """One client. Connects when it asks, and again after it lost its connection."""
+
+    def __init__(self, name: str, loop: SimLoop, network: Network, machine: Machine) -> None:
+        self.name = name
+        self.loop = loop
+        self._network = network
+        self._machine = machine
+        self._dialogue: _Dialogue | None = None
+        self._versions: dict[int, tuple[int, int]] = {}
+
+    @property
+    def connected(self) -> bool:
+        return self._dialogue is not None
+
+    async def connect(self) -> bool:
+        """See that there is a connection, with ApiVersions as its first request; False where nobody listens."""
+        if self._dialogue is not None:
+            return True
+        if self._machine.serving is None:
+            await self.sleep_us(_CONNECT_AGAIN_US)
+            return False
+        dialogue = self._dialogue = _Dialogue(self, self._network, self._machine)
+        response = await self._send(api_versions_request(), 4)
+        if response is None or self._dialogue is not dialogue:
+            return False
+        dialogue.link.learn(response)
+        return True
+
+    async def ask(self, request: Any, *, most: int = 32767, timeout_ms: int = _TIMEOUT_MS) -> Any:
+        """The answer; None where the connection was lost or nothing came in time (then the connection is closed)."""
+        if not await self.connect():
+            return None
+        return await self.send(request, most=most, timeout_ms=timeout_ms)
+
+    def send(
+        self, request: Any, *, most: int = 32767, timeout_ms: int = _TIMEOUT_MS, answered: bool = True
+    ) -> Slot[Any]:
+        """Without waiting: the slot of the answer. Full at once where there is no connection, or no answer to come."""
+        dialogue = self._dialogue
+        if dialogue is None or not dialogue.link.versions:
+            return _full(None)
+        api = api_of(type(request))
+        return self._send(request, dialogue.link.choose(api, most=most), timeout_ms, answered=answered)
+
+    def close(self) -> None:
+        if self._dialogue is not None:
+            self._dialogue.close()
+
+    def lost(self, dialogue: _Dialogue) -> None:
+        if self._dialogue is dialogue:
+            self._dialogue = None
+
+    async def sleep_us(self, delay_us: int) -> None:
+        slot: Slot[None] = Slot()
+        self.loop.call_after_us(delay_us, lambda: slot.fill(None))
+        await slot
+
+    def _send(self, request: Any, version: int, timeout_ms: int = _TIMEOUT_MS, *, answered: bool = True) -> Slot[Any]:
+        dialogue = self._dialogue
+        assert dialogue is not None
+        kind = type(request)
+        api = api_of(kind)
+        _, frame = dialogue.link.request(api, request, version, response_of(kind), answered=answered)
+        slot: Slot[Any] = Slot()
+        if answered:
+            dialogue.asked.append(_Asked(slot, self.loop.call_later(timeout_ms, dialogue.close)))
+        else:
+            slot.fill(None)
+        dialogue.wire.write(bytes(frame))
+        return slot
+
+
+def _full(value: Any) -> Slot[Any]:
+    slot: Slot[Any] = Slot()
+    slot.fill(value)
+    return slot

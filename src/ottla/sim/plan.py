@@ -1,0 +1,130 @@
+"""What one seed draws before it begins: sizes, limits, speeds, and which faults may come (a swarm of small worlds).
+
+world.py and workload.py are built from a `Plan`; faults.py carries its fault mix out.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+FAULTS = (
+    "power cut",
+    "power cut in the middle",
+    "kill",
+    "clean restart",
+    "failed sync",
+    "read error",
+    "disk full",
+    "slow disk",
+    "rough coordination",
+    "cut coordination",
+    "clock jump",
+    "cut connections",
+    "slow network",
+)
+"""Every kind of fault; a seed uses some of them."""
+_NO_FAULTS_SHARE = 0.1
+
+
+class TopicPlan(NamedTuple):
+    """A topic as the workload creates it."""
+
+    name: str
+    partitions: int
+    configs: tuple[tuple[str, str], ...]
+    stable: bool = True
+    """Never deleted."""
+    retained: bool = True
+    """Nothing but DeleteRecords takes records away."""
+    cached: bool = False
+    """write.caching=true: a power cut may take back what readers saw."""
+
+
+class Plan(NamedTuple):
+    """One seed's world."""
+
+    seed: int
+    busy_ms: int
+    """Virtual time of load and faults, before everything is healed and read."""
+    topics: tuple[TopicPlan, ...]
+    idempotent_producers: int
+    plain_producers: int
+    readers: int
+    window: int
+    """Batches of an idempotent producer in flight."""
+    value_bytes: tuple[int, int]
+    pause_us: tuple[int, int]
+    """Between two requests of one client."""
+    network_us: tuple[int, int]
+    sync_us: tuple[int, int]
+    faults: tuple[str, ...]
+    fault_every_ms: tuple[int, int]
+    harsh: float
+    """Share of power cuts that lose everything un-synced; the others draw a state."""
+    broker_texts: tuple[tuple[str, str], ...]
+
+
+def draw_plan(seed: int) -> Plan:
+    """The plan of a seed."""
+    random = Random(f"plan-{seed}")
+    calm = random.random() < _NO_FAULTS_SHARE
+    faults = () if calm else tuple(kind for kind in FAULTS if random.random() < 0.5)
+    return Plan(
+        seed=seed,
+        busy_ms=random.choice((4000, 6000, 9000)),
+        topics=_topics(random),
+        idempotent_producers=random.randint(1, 3),
+        plain_producers=random.randint(1, 2),
+        readers=random.randint(1, 3),
+        window=random.randint(1, 5),
+        value_bytes=random.choice(((8, 30), (8, 120), (100, 260))),
+        pause_us=random.choice(((0, 20_000), (1000, 100_000), (20_000, 200_000))),
+        network_us=random.choice(((20, 200), (50, 2000), (500, 20_000))),
+        sync_us=random.choice(((100, 2000), (1000, 20_000), (5000, 150_000))),
+        faults=faults,
+        fault_every_ms=random.choice(((100, 800), (300, 2000), (1000, 4000))),
+        harsh=random.choice((0.0, 0.3, 1.0)),
+        broker_texts=_broker_texts(random),
+    )
+
+
+def _topics(random: Random) -> tuple[TopicPlan, ...]:
+    def configs(**more: str) -> tuple[tuple[str, str], ...]:
+        texts = {
+            "internal.segment.bytes": str(random.choice((1300, 4000, 20_000))),
+            "index.interval.bytes": str(random.choice((1, 512, 4096))),
+            **{name.replace("_", "."): text for name, text in more.items()},
+        }
+        if random.random() < 0.3:
+            texts["message.timestamp.type"] = "LogAppendTime"
+        if random.random() < 0.3:
+            texts["compression.type"] = random.choice(("lz4", "gzip", "uncompressed"))
+        return tuple(sorted(texts.items()))
+
+    topics = [
+        TopicPlan("kept", random.randint(1, 3), configs()),
+        TopicPlan("fleeting", random.randint(1, 2), configs(), stable=False),
+    ]
+    if random.random() < 0.5:
+        limit = configs(retention_bytes=str(random.choice((3000, 10_000))), file_delete_delay_ms="500")
+        topics.append(TopicPlan("short", 1, limit, retained=False))
+    if random.random() < 0.3:
+        topics.append(TopicPlan("cached", 1, configs(write_caching="true"), cached=True))
+    return tuple(topics)
+
+
+def _broker_texts(random: Random) -> tuple[tuple[str, str], ...]:
+    texts = {
+        "offsets.topic.num.partitions": str(random.randint(1, 3)),
+        "offsets.topic.segment.bytes": str(1 << 20),
+        "group.initial.rebalance.delay.ms": "50",
+        "group.min.session.timeout.ms": "500",
+        "broker.session.timeout.ms": str(random.choice((1500, 6000))),
+        "fetch.max.bytes": str(random.choice((1024, 5000, 1 << 20))),
+        "max.incremental.fetch.session.cache.slots": str(random.choice((0, 1, 100))),
+        "log.flush.offset.checkpoint.interval.ms": str(random.choice((300, 2000))),
+        "replica.high.watermark.checkpoint.interval.ms": str(random.choice((300, 2000))),
+        "log.retention.check.interval.ms": str(random.choice((300, 1500))),
+    }
+    return tuple(sorted(texts.items()))

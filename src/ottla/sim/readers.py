@@ -1,0 +1,222 @@
+"""Readers of the simulated workload: fetch sessions that follow every topic, and the last scan of whole logs."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.fetch_session import FetchSession, SessionRequest, WantedPartition
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.kernel.seams import Buffer
+from ottla.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.records.batch import iterate_batches
+from ottla.records.faults import CorruptRecords
+from ottla.records.reader import read_records
+from ottla.sim.checkers.history import Bounds, LogKey, OutOfRange, Polled, Scanned, Unreadable
+
+if TYPE_CHECKING:
+    from ottla.sim.workload import KnownTopic, Workload
+
+_EARLIEST, _LATEST = -2, -1
+_AFRESH_SHARE = 0.04
+_DROP_SHARE = 0.1
+_BY_NAME, _BY_ID = 12, 18
+_LOST_SESSION = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+Records = tuple[tuple[int, bytes], ...]
+
+
+def parse(view: Buffer, from_offset: int) -> tuple[Records, int]:
+    """Records at and after an offset, and the offset after the last whole batch; CorruptRecords says what is wrong."""
+    found: list[tuple[int, bytes]] = []
+    following = from_offset
+    for batch in iterate_batches(view):
+        if not batch.crc_holds():
+            raise CorruptRecords(f"the CRC of the batch at {batch.base_offset} does not hold")
+        for record in read_records(batch):
+            if record.offset >= from_offset:
+                found.append((record.offset, record.value or b""))
+        following = max(following, batch.next_offset)
+    return tuple(found), following
+
+
+def fetch_request(asked: SessionRequest, *, max_wait_ms: int, max_bytes: int) -> FetchRequest:
+    """A session's next request on the wire, with names and ids: the version decides which are sent."""
+    topics: dict[str, FetchTopic] = {}
+    for place, want in asked.partitions.items():
+        topic = topics.setdefault(place.topic, FetchTopic(topic=place.topic, topic_id=want.topic_id))
+        topic.partitions.append(
+            FetchPartition(partition=place.partition, fetch_offset=want.offset, partition_max_bytes=want.max_bytes)
+        )
+    forgotten = [
+        ForgottenTopic(topic=place.topic, topic_id=topic_id, partitions=[place.partition])
+        for place, topic_id in asked.forgotten.items()
+    ]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        session_id=asked.session_id,
+        session_epoch=asked.epoch,
+        topics=list(topics.values()),
+        forgotten_topics_data=forgotten,
+    )
+
+
+class Reader:
+    """Follows all topics in fetch sessions; now and then it forgets all and reads again from the start."""
+
+    def __init__(self, name: str, workload: Workload) -> None:
+        self.workload = workload
+        self.random = Random(f"{name}-{workload.plan.seed}")
+        self.peer = workload.peer(name)
+        self._base_name = name
+        self._lives = 0
+        self._begin_afresh()
+
+    def _begin_afresh(self) -> None:
+        """As another reader process: what the last one saw binds it no more."""
+        self._lives += 1
+        self.name = f"{self._base_name}.{self._lives}"
+        self._session = FetchSession()
+        self._positions: dict[LogKey, int] = {}
+        self._told: dict[LogKey, tuple[int, int]] = {}
+        self._version = self.random.choice((_BY_NAME, 13, _BY_ID))
+        self._max_bytes = self.random.choice((100, 2000, 1 << 20))
+        self.peer.close()
+
+    async def run(self) -> None:
+        while not self.workload.ending:
+            if self.random.random() < _AFRESH_SHARE:
+                self._begin_afresh()
+            await self._poll()
+            if self.random.random() < 0.3:
+                await self.peer.sleep_us(self.random.randint(*self.workload.plan.pause_us))
+        self.peer.close()
+
+    async def _poll(self) -> None:
+        topics = {
+            topic.plan.name: topic for topic in self.workload.topics() if topic.plan.stable or self._version > _BY_NAME
+        }
+        asked = self._session.next(self._wanted(topics))
+        if not topics or not await self.peer.connect():
+            self._session.failed()
+            await self.peer.sleep_us(20_000)
+            return
+        request = fetch_request(asked, max_wait_ms=self.random.choice((0, 100, 500)), max_bytes=1 << 20)
+        response = await self.peer.send(request, most=self._version)
+        if response is None:
+            self._session.failed()
+            return
+        if response.error_code:
+            if response.error_code not in _LOST_SESSION:
+                self.workload.failed(f"{self.name}: Fetch was answered {ErrorCode(response.error_code).name}")
+            self._session.failed()
+            return
+        self._session.answered(response.session_id)
+        await self._take(response, topics)
+
+    def _wanted(self, topics: dict[str, KnownTopic]) -> dict[TopicPartition, WantedPartition]:
+        wanted = {}
+        for name, topic in topics.items():
+            for partition in range(topic.plan.partitions):
+                if self.random.random() >= _DROP_SHARE:
+                    position = self._positions.get(LogKey(topic.topic_id.hex(), partition), 0)
+                    wanted[TopicPartition(name, partition)] = WantedPartition(
+                        topic.topic_id, position, -1, self._max_bytes
+                    )
+        return wanted
+
+    async def _take(self, response: FetchResponse, topics: dict[str, KnownTopic]) -> None:
+        by_id = {topic.topic_id: topic for topic in topics.values()}
+        for answer in response.responses:
+            topic = topics.get(answer.topic) or by_id.get(bytes(answer.topic_id))
+            if topic is None:
+                self.workload.failed(f"{self.name}: an answer about a topic that was not asked for")
+                continue
+            for part in answer.partitions:
+                log = LogKey(topic.topic_id.hex(), part.partition_index)
+                if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    await self._find_place(topic, log)
+                elif part.error_code == 0:
+                    self._bounds(log, part.log_start_offset, part.high_watermark)
+                    if part.records is not None and len(part.records):
+                        self._records(log, part.records)
+
+    def _bounds(self, log: LogKey, log_start: int, high_watermark: int) -> None:
+        if self._told.get(log) != (log_start, high_watermark):
+            self._told[log] = (log_start, high_watermark)
+            self.workload.saw(Bounds(self.workload.loop.now_us, self.name, log, log_start, high_watermark))
+
+    def _records(self, log: LogKey, view: Buffer) -> None:
+        position = self._positions.get(log, 0)
+        now_us = self.workload.loop.now_us
+        try:
+            records, following = parse(view, position)
+        except CorruptRecords as fault:
+            self.workload.saw(Unreadable(now_us, self.name, log, str(fault)))
+            return
+        if records:
+            self.workload.saw(Polled(now_us, self.name, log, position, records))
+        self._positions[log] = following
+
+    async def _find_place(self, topic: KnownTopic, log: LogKey) -> None:
+        position = self._positions.get(log, 0)
+        start = await offset_of(self.peer, topic, log.partition, _EARLIEST)
+        if start is None:
+            return
+        if position >= start:
+            self.workload.saw(OutOfRange(self.workload.loop.now_us, self.name, log, position))
+        self._positions[log] = start
+
+
+async def offset_of(peer: Any, topic: KnownTopic, partition: int, timestamp: int) -> int | None:
+    """ListOffsets for one partition."""
+    asked = ListOffsetsTopic(
+        name=topic.plan.name, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
+    )
+    response = await peer.ask(ListOffsetsRequest(replica_id=-1, topics=[asked]))
+    if response is None or response.topics[0].partitions[0].error_code:
+        return None
+    offset: int = response.topics[0].partitions[0].offset
+    return offset
+
+
+class Scanner:
+    """The last reader: every log from its start to its end."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.peer = workload.peer("scanner")
+
+    async def scan(self, topic: KnownTopic, partition: int) -> bool:
+        """Whether it went through; it may be tried again."""
+        start = await offset_of(self.peer, topic, partition, _EARLIEST)
+        end = await offset_of(self.peer, topic, partition, _LATEST)
+        if start is None or end is None:
+            return False
+        log = LogKey(topic.topic_id.hex(), partition)
+        found: list[tuple[int, bytes]] = []
+        position = start
+        while position < end:
+            want = {TopicPartition(topic.plan.name, partition): WantedPartition(topic.topic_id, position, -1, 1 << 20)}
+            request = fetch_request(SessionRequest(0, -1, want, {}), max_wait_ms=0, max_bytes=1 << 20)
+            response = await self.peer.ask(request)
+            if response is None or response.error_code or not response.responses:
+                return False
+            part = response.responses[0].partitions[0]
+            if part.error_code or part.records is None or not len(part.records):
+                return False
+            try:
+                records, position = parse(part.records, position)
+            except CorruptRecords as fault:
+                self.workload.saw(Unreadable(self.workload.loop.now_us, "scanner", log, str(fault)))
+                return True
+            found += records
+        self.workload.saw(Scanned(self.workload.loop.now_us, log, start, end, tuple(found)))
+        return True

@@ -1,0 +1,100 @@
+"""The syncer in virtual time: what a sync covers reaches the disk piece by piece, at moments drawn from the seed.
+
+Stands in for server/sync_loop.py, with the same turns: a sync begins at the end of the turn in which a log was
+submitted; what is submitted meanwhile shares the next. Writes that come after a file's own moment are not covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from ottla.kernel.seams import Clock, Disk, OpenFile, Syncable, SyncWork
+from ottla.sim.loop import SimLoop
+
+Works = list[tuple[Syncable, SyncWork]]
+Guard = Callable[[Callable[[], None]], Callable[[], None]]
+
+
+class SimSyncer:
+    """`kernel.seams.Syncer` of one incarnation of a broker."""
+
+    def __init__(self, loop: SimLoop, clock: Clock, disk: Disk, random: Random, guard: Guard) -> None:
+        """`guard` wraps what must not happen any more once the incarnation is gone."""
+        self._loop = loop
+        self._clock = clock
+        self._disk = disk
+        self._random = random
+        self._guard = guard
+        self._dirty: dict[Syncable, None] = {}
+        self._busy = False
+        self.delay_us = (100, 1000)
+        """Bounds of what one sync takes."""
+        self.syncs = 0
+        self.failures = 0
+
+    def submit(self, log: Syncable) -> None:
+        if not self._dirty and not self._busy:
+            self._busy = True
+            self._clock.call_soon(self._begin)
+        self._dirty[log] = None
+
+    def _begin(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        works = [(log, work) for log in dirty if (work := log.begin_sync()) is not None]
+        if not works:
+            self._busy = False
+            return
+        _Sync(self, works)
+
+    def begin_pieces(self, works: Works) -> tuple[list[Callable[[], None]], int]:
+        """What is to be done, file by file and then directory by directory, and how long it takes."""
+        files: list[OpenFile] = list(dict.fromkeys(file for _, work in works for file in work.files))
+        self._random.shuffle(files)
+        directories = sorted({directory for _, work in works for directory in work.directories})
+        pieces: list[Callable[[], None]] = [file.sync for file in files]
+        pieces += [lambda path=path: self._sync_names(path) for path in directories]  # type: ignore[misc]
+        return pieces, self._random.randint(*self.delay_us)
+
+    def after(self, delay_us: int, callback: Callable[[], None]) -> None:
+        self._loop.call_after_us(delay_us, self._guard(callback))
+
+    def moments(self, count: int, within_us: int) -> list[int]:
+        return sorted(self._random.randint(0, within_us) for _ in range(count))
+
+    def _sync_names(self, path: str) -> None:
+        if self._disk.is_directory(path):  # else deleted meanwhile: nothing of it is to be kept
+            self._disk.sync_directory(path)
+
+    def finish(self, works: Works, error: OSError | None) -> None:
+        self.syncs += 1
+        self.failures += error is not None
+        self._busy = False
+        if self._dirty:
+            self._busy = True
+            self._begin()
+        for log, work in works:
+            log.end_sync(work, error)
+
+
+class _Sync:
+    """One sync on its way."""
+
+    def __init__(self, syncer: SimSyncer, works: Works) -> None:
+        self._syncer = syncer
+        self._works = works
+        self._error: OSError | None = None
+        pieces, within_us = syncer.begin_pieces(works)
+        for piece, at_us in zip(pieces, syncer.moments(len(pieces), within_us), strict=True):
+            syncer.after(at_us, lambda piece=piece: self._do(piece))  # type: ignore[misc]
+        syncer.after(within_us + 1, self._end)
+
+    def _do(self, piece: Callable[[], None]) -> None:
+        if self._error is None:
+            try:
+                piece()
+            except OSError as error:
+                self._error = error
+
+    def _end(self) -> None:
+        self._syncer.finish(self._works, self._error)

@@ -1,0 +1,158 @@
+"""The load on a simulated cluster: who the clients are, what they know of the topics, and what they saw.
+
+world.py starts it; its clients are stories over peer.py that write all they do and see into the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.story import run_story
+from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.messages.metadata import MetadataRequest
+from ottla.sim.administrator import Administrator
+from ottla.sim.checkers.history import Alive, Event, Failed, History, LogKey, Traits
+from ottla.sim.group_member import GroupMember
+from ottla.sim.peer import Peer
+from ottla.sim.plan import Plan, TopicPlan
+from ottla.sim.producers import IdempotentProducer, PlainProducer, Prober
+from ottla.sim.readers import Reader, Scanner
+
+if TYPE_CHECKING:
+    from ottla.sim.world import World
+
+MAX_MESSAGE_BYTES = 20_000
+_AGAIN_US = 50_000
+
+
+class KnownTopic(NamedTuple):
+    """A topic that exists, as far as the clients know."""
+
+    plan: TopicPlan
+    topic_id: bytes
+
+
+class Workload:
+    """All clients of one world. `start` sets them going, `end` lets them come to an end and look at everything."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.plan: Plan = world.plan
+        self.loop = world.loop
+        self.history: History = world.history
+        self.ending = False
+        self.done = False
+        """Everything that was to be read at the end has been read."""
+        self.unfinished: dict[str, None] = {}
+        self._topics: dict[str, KnownTopic] = {}
+        self._running = 0
+        self.administrator = Administrator(self)
+
+    # for the clients
+
+    def peer(self, name: str) -> Peer:
+        return Peer(name, self.loop, self.world.network, self.world.machine)
+
+    def topics(self) -> list[KnownTopic]:
+        return [self._topics[name] for name in sorted(self._topics)]
+
+    def some_topic(self, random: Random, *, durable: bool = False) -> KnownTopic | None:
+        topics = [topic for topic in self.topics() if not (durable and topic.plan.cached)]
+        return random.choice(topics) if topics else None
+
+    def saw(self, event: Event) -> None:
+        self.world.saw(event)
+
+    def failed(self, what: str) -> None:
+        self.saw(Failed(self.loop.now_us, what))
+
+    def learn(self, plan: TopicPlan, topic_id: bytes) -> None:
+        """A topic exists under this id."""
+        self._topics[plan.name] = KnownTopic(plan, topic_id)
+        for partition in range(plan.partitions):
+            traits = Traits(plan.name, retained=plan.retained, durable=not plan.cached, kept=plan.stable)
+            self.history.traits[LogKey(topic_id.hex(), partition)] = traits
+
+    def forget(self, name: str) -> None:
+        self._topics.pop(name, None)
+
+    # its course
+
+    def start(self) -> None:
+        self._spawn("administrator", self.administrator.run())
+        plan = self.plan
+        for number in range(plan.idempotent_producers):
+            self._spawn(f"idempotent {number}", IdempotentProducer(f"i{number}", self).run())
+        for number in range(plan.plain_producers):
+            self._spawn(f"plain {number}", PlainProducer(f"p{number}", self).run())
+        for number in range(plan.readers):
+            self._spawn(f"reader {number}", Reader(f"r{number}", self).run())
+        self._spawn("member", GroupMember("g", self).run())
+
+    def end(self) -> None:
+        """The world is healed: come to an end, write to every partition, read every log."""
+        self.ending = True
+        self._spawn("last look", self._last_look())
+
+    async def _last_look(self) -> None:
+        peer = self.peer("prober")
+        await self._find_topics(peer)
+        prober = Prober("probe", self)
+        places = [(topic, index) for topic in self.topics() for index in range(topic.plan.partitions)]
+        for topic, partition in places:
+            what = f"a write to {topic.plan.name}-{partition}"
+            self.unfinished[what] = None
+            while not await prober.probe(topic, partition):
+                await peer.sleep_us(_AGAIN_US)
+            del self.unfinished[what]
+            self.saw(Alive(self.loop.now_us, LogKey(topic.topic_id.hex(), partition)))
+        while self._running > 1:  # the others, who still settle what they had begun
+            await peer.sleep_us(_AGAIN_US)
+        scanner = Scanner(self)
+        for topic, partition in places:
+            while not await scanner.scan(topic, partition):
+                await peer.sleep_us(_AGAIN_US)
+        self.done = True
+
+    async def _find_topics(self, peer: Peer) -> None:
+        """What the broker says of its topics, and no longer what we believe."""
+        self.unfinished["Metadata"] = None
+        await self.administrator.settled(peer)
+        while (response := await peer.ask(MetadataRequest(topics=None))) is None:
+            await peer.sleep_us(_AGAIN_US)
+        del self.unfinished["Metadata"]
+        ids = {topic.name: bytes(topic.topic_id) for topic in response.topics if topic.error_code == 0}
+        for plan in self.plan.topics:
+            topic_id = ids.get(plan.name)
+            if topic_id is not None:
+                self.learn(plan, topic_id)
+            elif plan.stable:
+                self.failed(f"the topic {plan.name} is gone")
+            else:
+                self.forget(plan.name)
+
+    def _spawn(self, name: str, story: Coroutine[Any, None, None]) -> None:
+        self._running += 1
+        self.unfinished[name] = None
+        slot = run_story(story)
+
+        def ended() -> None:
+            self._running -= 1
+            self.unfinished.pop(name, None)
+            slot.result()  # a client's own bug ends the run
+
+        slot.when_full(ended)
+
+
+async def create_topic(peer: Peer, plan: TopicPlan) -> bytes | None:
+    """The new topic's id; None where it is not known whether it was made, or it was there."""
+    configs = [CreatableTopicConfig(name=name, value=value) for name, value in plan.configs]
+    configs.append(CreatableTopicConfig(name="max.message.bytes", value=str(MAX_MESSAGE_BYTES)))
+    asked = CreatableTopic(name=plan.name, num_partitions=plan.partitions, replication_factor=1, configs=configs)
+    response = await peer.ask(CreateTopicsRequest(topics=[asked], timeout_ms=2000))
+    if response is None or response.topics[0].error_code not in (ErrorCode.NONE,):
+        return None
+    return bytes(response.topics[0].topic_id)
