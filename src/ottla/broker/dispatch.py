@@ -14,6 +14,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.produce_again import produce_again
 from ottla.broker.refusals import refusal
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.story import Slot
@@ -21,6 +22,7 @@ from ottla.schema.codec import MalformedMessage, decoder, encoder
 from ottla.wire.apis import APIS, Api
 from ottla.wire.connection import Exchange, Part, ServerConnection
 from ottla.wire.hot import decode_fetch, decode_produce
+from ottla.wire.hot_shape import shape_of
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -119,6 +121,13 @@ class Dispatch:
 
     def _serve(self, connection: ServerConnection, frame: memoryview) -> None:
         key, version, correlation_id, id_size = _HEAD.unpack_from(frame)
+        if key == PRODUCE:
+            shape = connection.produce_shape
+            if shape is not None and shape.version == version and not self.injected:
+                records = shape.records(frame)
+                if records is not None and produce_again(self._node, connection, shape, records, correlation_id):
+                    self.requests[PRODUCE] += 1
+                    return
         api = APIS.get(key)
         if api is None:
             raise MalformedMessage(f"unknown API key {key}")
@@ -142,6 +151,7 @@ class Dispatch:
         request: Any
         if key == PRODUCE:
             request, _ = decode_produce(frame, at, version)
+            connection.produce_shape = shape_of(frame, version, request)
         elif key == FETCH:
             request, _ = decode_fetch(frame, at, version)
         else:

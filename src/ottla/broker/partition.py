@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.admission import Refusal, admit
+from ottla.broker.admission import Admission, Refusal
 from ottla.broker.waiting import CommitWaits, Deadlines
 from ottla.cluster.topics import INTERNAL_TOPICS
 from ottla.kernel.errors import ErrorCode
@@ -48,6 +48,7 @@ class Partition:
     """One replica. `leader` is the machine while this broker leads, else None."""
 
     __slots__ = (
+        "_admission",
         "_around",
         "_commit_listeners",
         "config",
@@ -81,6 +82,7 @@ class Partition:
         self.topic_id = topic_id
         self.log = log
         self.config = config
+        self._admission = Admission(config)
         self.traffic = traffic
         self.leader: LeaderReplica | None = None
         self.leader_id = BrokerId(-1)
@@ -138,6 +140,7 @@ class Partition:
 
     def set_config(self, config: TopicConfig) -> None:
         self.config = config
+        self._admission = Admission(config)
         self.log.update_config(config)
         if self.leader is not None:
             self._advance(self.leader.on_min_in_sync(config.min_insync_replicas))
@@ -151,7 +154,7 @@ class Partition:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if acks == ALL_IN_SYNC and not leader.enough_in_sync:
             return ErrorCode.NOT_ENOUGH_REPLICAS
-        batch = admit(records, self.config, wall_ms)
+        batch = self._admission.admit(records, wall_ms)
         if batch.__class__ is Refusal or batch.__class__ is ErrorCode:
             return batch
         return self.append(batch, Origin.CLIENT, wall_ms)  # type: ignore[arg-type]

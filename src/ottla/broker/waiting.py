@@ -9,6 +9,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from itertools import count
+from typing import Protocol
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import EndOffset, LeaderEpoch
@@ -70,10 +71,16 @@ class Deadlines:
             self._arm(heap[0][0])
 
 
+class Fillable(Protocol):
+    """Who waits for a commit: a slot that a story awaits, or the answer of a Produce itself."""
+
+    def fill(self, value: ErrorCode) -> None: ...
+
+
 class _Wait:
     __slots__ = ("deadline_ms", "slot", "through")
 
-    def __init__(self, through: int, deadline_ms: int, slot: Slot[ErrorCode]) -> None:
+    def __init__(self, through: int, deadline_ms: int, slot: Fillable) -> None:
         self.through = through
         self.deadline_ms = deadline_ms
         self.slot = slot
@@ -93,6 +100,11 @@ class CommitWaits:
     def add(self, through: EndOffset, deadline_ms: int) -> Slot[ErrorCode]:
         """NONE once everything below `through` is committed, REQUEST_TIMED_OUT at the deadline."""
         slot: Slot[ErrorCode] = Slot()
+        self.put(through, deadline_ms, slot)
+        return slot
+
+    def put(self, through: int, deadline_ms: int, slot: Fillable) -> None:
+        """As `add`, for one who brings the place of the answer."""
         wait = _Wait(through, deadline_ms, slot)
         waits = self._waits
         if waits and waits[-1].through > through:
@@ -103,7 +115,6 @@ class CommitWaits:
             if self._check is not None:
                 self._check.cancel()
             self._check = self._deadlines.at(deadline_ms, self._expire)
-        return slot
 
     def _insert(self, wait: _Wait) -> None:
         """A duplicate waits for the commit of an offset that lies before others' (rule A10)."""

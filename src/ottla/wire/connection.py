@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ottla.kernel.seams import FileSlice, Transport
 from ottla.wire.frame import FrameReader
+from ottla.wire.hot_shape import ProduceShape
 
 Part = bytes | FileSlice
 
@@ -61,6 +62,8 @@ class ServerConnection:
         self.principal = "User:ANONYMOUS"
         self.client_id: str | None = None
         self.client_id_raw = b""
+        self.produce_shape: ProduceShape | None = None
+        """Of the last Produce on this connection."""
         self.software_name = ""
         self.software_version = ""
         self.closed = False

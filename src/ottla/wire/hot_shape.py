@@ -1,0 +1,111 @@
+"""What one producer's requests to one partition have in common: everything but the correlation id and the records.
+
+broker/dispatch.py keeps the shape of a connection's last Produce. Where the next has the same bytes around its records,
+nothing of it has to be decoded again, and the answer is the last one's with other numbers (bench/hot_path.py).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from ottla.wire.hot import Produce
+from ottla.wire.hot_answers import encode_produced
+
+_INT32 = Struct(">i")
+_AFTER_CORRELATION = 8
+_FLEXIBLE = 9
+_EMPTY_TAGS = b"\x00\x00\x00"
+"""Of the partition, the topic and the request."""
+_PRODUCED = Struct(">hqqq")
+
+
+class ProduceShape:
+    """Made of a whole request by `shape_of`; `records` finds the records of the next one."""
+
+    __slots__ = (
+        "_answer",
+        "_answer_size",
+        "_end",
+        "_flexible",
+        "_head",
+        "_prefix",
+        "_tail",
+        "acks",
+        "by_id",
+        "index",
+        "name",
+        "place",
+        "timeout_ms",
+        "topic_id",
+        "version",
+    )
+
+    def __init__(self, prefix: bytes, version: int, request: Produce) -> None:
+        ((name, topic_id, ((index, _),)),) = request.topics
+        self._prefix = prefix
+        self._end = _AFTER_CORRELATION + len(prefix)
+        self._flexible = version >= _FLEXIBLE
+        self.version = version
+        self.acks = request.acks
+        self.timeout_ms = request.timeout_ms
+        self.name, self.topic_id, self.index = name, topic_id, index
+        self.by_id = not name
+        self.place = (topic_id if self.by_id else name, index)
+        """The key under which broker/replicas.py has the partition."""
+        whole = encode_produced(0, version, [(name, topic_id, [(index, 0, 0, 0, 0)])], 0)
+        at = whole.index(_INT32.pack(index) + bytes(26), 8)
+        self._head = whole[8 : at + 4]
+        self._tail = whole[at + 4 + 26 :]
+        self._answer = Struct(f">ii{len(self._head)}shqqq{len(self._tail)}s")
+        self._answer_size = len(whole) - 4
+
+    def records(self, frame: memoryview) -> memoryview | None:
+        """The records of a request of this shape; None where it is of another."""
+        end = self._end
+        if frame[_AFTER_CORRELATION:end] != self._prefix:
+            return None
+        if not self._flexible:
+            at = end + 4
+            if at > len(frame) or _INT32.unpack_from(frame, end)[0] != len(frame) - at:
+                return None
+            return frame[at:]
+        size = shift = 0
+        at, last = end, min(len(frame), end + 5)
+        while at < last:
+            byte = frame[at]
+            at += 1
+            size |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if size == 0 or at + size - 1 + 3 != len(frame) or frame[-3:] != _EMPTY_TAGS:
+                    return None
+                return frame[at:-3]
+            shift += 7
+        return None
+
+    def answer(self, correlation_id: int, base_offset: int, append_time_ms: int, log_start_offset: int) -> bytes:
+        """The answer to a request of this shape that went well."""
+        return self._answer.pack(
+            self._answer_size, correlation_id, self._head, 0, base_offset, append_time_ms, log_start_offset, self._tail
+        )
+
+    def refusal(self, correlation_id: int, error: int) -> bytes:
+        """The answer to one that did not."""
+        return self._answer.pack(self._answer_size, correlation_id, self._head, error, -1, -1, -1, self._tail)
+
+
+def shape_of(frame: memoryview, version: int, request: Produce) -> ProduceShape | None:
+    """The shape of a request to one partition without a transaction; None for others, and for the oldest answers."""
+    if version < 5 or request.transactional_id is not None or len(request.topics) != 1:
+        return None
+    partitions = request.topics[0][2]
+    if len(partitions) != 1 or partitions[0][1] is None:
+        return None
+    size = len(partitions[0][1])
+    if version < _FLEXIBLE:
+        start = len(frame) - size - 4
+    elif frame[-3:] != _EMPTY_TAGS:
+        return None
+    else:
+        start = len(frame) - 3 - size - ((size + 1).bit_length() + 6) // 7
+    shape = ProduceShape(bytes(frame[_AFTER_CORRELATION:start]), version, request)
+    return shape if shape.records(frame) == partitions[0][1] else None
