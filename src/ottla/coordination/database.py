@@ -247,6 +247,7 @@ class Database:
         if self._connection is None:
             import sqlite3
 
+            directory, is_new = os.path.dirname(self._path), not os.path.exists(self._path)
             safe_wal = sqlite3.sqlite_version_info >= (3, 51, 3)  # earlier ones may lose a reset (rule C7)
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
@@ -256,7 +257,8 @@ class Database:
             self._connection = connection
             self._opened_ms = _now_ms()
             self._seen_version = connection.execute("PRAGMA data_version").fetchone()[0]
-            _sync_directory(os.path.dirname(self._path))
+            if is_new:  # SQLite syncs its own names; that of the directory is ours to keep
+                _sync_directory(os.path.dirname(directory))
         return self._connection
 
 
