@@ -66,7 +66,7 @@ async def run(server: BrokerServer, acks: int) -> float:
         target[: len(data)] = data
         connection.reader.received(len(data))
         connection.run()
-        while sink.answers < done - 10 * PER_READ:
+        while sink.answers < done - 5 * PER_READ:
             await asyncio.sleep(0.0002)
         await asyncio.sleep(0)
     return (time.process_time() - began) / COUNT * 1e6
