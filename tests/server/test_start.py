@@ -1,0 +1,190 @@
+"""`ottla start` as whoever types it meets it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.server.processes import OttlaProcess
+
+
+def start(*arguments: str, cwd: Path, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "ottla", "start", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **(environment or {})},
+    )
+
+
+def refused(*arguments: str, cwd: Path) -> str:
+    process = start(*arguments, cwd=cwd)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert out == ""
+    return err
+
+
+def run(*arguments: str, cwd: Path, environment: dict[str, str] | None = None) -> tuple[str, str]:
+    """Start, wait until ready, stop; what went to stdout and stderr."""
+    process = start(*arguments, cwd=cwd, environment=environment)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    return line + out, err
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def test_stdout_carries_one_line_and_the_lines_to_paste_go_to_stderr(tmp_path: Path):
+    port = free_port()
+    out, err = run("--port", str(port), "--http-port", "0", cwd=tmp_path)
+    assert out == f"ottla 0.1.0 ready: 127.0.0.1:{port}\n"
+    assert "kcat -b" in err
+    assert (tmp_path / "ottla-data" / "meta.properties").exists()
+
+
+def test_in_memory_nothing_is_left_behind(tmp_path: Path):
+    run("--memory", "--port", "0", "--http-port", "0", cwd=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_option_in_a_file_is_refused_with_the_one_that_was_meant(tmp_path: Path):
+    (tmp_path / "server.properties").write_text("num.partitons=3\n")
+    assert "num.partitions" in refused("--config", "server.properties", cwd=tmp_path)
+
+
+def test_an_unknown_variable_is_a_warning(tmp_path: Path):
+    _, err = run("--port", "0", "--http-port", "0", cwd=tmp_path, environment={"KAFKA_NUM_PARTITONS": "3"})
+    assert "num.partitons" in err
+
+
+def test_the_command_line_goes_over_the_environment_and_that_over_the_file(tmp_path: Path):
+    (tmp_path / "f.properties").write_text("num.partitions=2\nlog.retention.hours=1\nlog.segment.bytes=2000000\n")
+    broker = OttlaProcess(tmp_path / "d", "--config", str(tmp_path / "f.properties"), "--set", "num.partitions=4")
+    os.environ["KAFKA_NUM_PARTITIONS"] = "3"
+    os.environ["KAFKA_LOG_RETENTION_HOURS"] = "5"
+    try:
+        broker.start()
+    finally:
+        del os.environ["KAFKA_NUM_PARTITIONS"], os.environ["KAFKA_LOG_RETENTION_HOURS"]
+    from confluent_kafka.admin import AdminClient, ConfigResource
+
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    (described,) = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "1")]).values()
+    values = {name: entry.value for name, entry in described.result(30).items()}
+    broker.stop()
+    assert (values["num.partitions"], values["log.retention.hours"], values["log.segment.bytes"]) == (
+        "4",
+        "5",
+        "2000000",
+    )
+
+
+def test_a_taken_port_is_said_with_what_to_do(tmp_path: Path):
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        err = refused("--port", str(sock.getsockname()[1]), "--http-port", "0", cwd=tmp_path)
+    assert "--port" in err
+
+
+def test_a_kept_port_that_is_taken_is_said_and_not_changed(tmp_path: Path):
+    out, _ = run("--port", "0", "--http-port", "0", cwd=tmp_path)
+    port = int(out.rsplit(":", 1)[1])
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", port))
+        sock.listen()
+        assert str(port) in refused("--port", "0", "--http-port", "0", cwd=tmp_path)
+    again, _ = run("--port", "0", "--http-port", "0", cwd=tmp_path)
+    assert again == out
+
+
+def test_a_taken_http_port_is_a_warning(tmp_path: Path):
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        _, err = run("--port", "0", "--http-port", str(sock.getsockname()[1]), cwd=tmp_path)
+    assert "no /metrics" in err
+
+
+def test_listening_to_everybody_is_a_warning(tmp_path: Path):
+    out, err = run("--listen", f"0.0.0.0:{free_port()}", "--http-port", "0", cwd=tmp_path)
+    assert "asks nobody who they are" in err
+    assert out.startswith("ottla 0.1.0 ready: 127.0.0.1:")
+
+
+def test_python_without_asserts_is_refused(tmp_path: Path):
+    process = subprocess.run(
+        [sys.executable, "-O", "-m", "ottla", "start"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert process.returncode == 2
+    assert "-O" in process.stderr
+
+
+def test_what_is_no_request_closes_that_connection_and_no_other(tmp_path: Path):
+    with OttlaProcess(tmp_path) as broker:
+        host, port = broker.address.split(":")
+        for garbage in (
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"\x00\x00\x00\x04\xff\xff\xff\xff",
+            b"\x7f\xff\xff\xff",
+            b"\xff" * 64,
+        ):
+            with socket.create_connection((host, int(port)), timeout=10) as sock:
+                sock.sendall(garbage)
+                assert sock.recv(100) == b""
+        producer = Producer({"bootstrap.servers": broker.address})
+        producer.produce("t", b"v")
+        assert producer.flush(30) == 0
+        assert broker.log().count("closed") == 4
+
+
+def test_metrics_are_what_dashboards_and_lag_exporters_read(tmp_path: Path):
+    port = free_port()
+    process = start("--memory", "--port", "0", "--http-port", str(port), cwd=tmp_path)
+    assert process.stdout is not None
+    address = process.stdout.readline().split(" ready: ")[1].strip()
+    try:
+        producer = Producer({"bootstrap.servers": address})
+        for number in range(10):
+            producer.produce("t", b"%d" % number)
+        assert producer.flush(30) == 0
+        consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "enable.auto.commit": False})
+        consumer.commit(offsets=[TopicPartition("t", 0, 4)], asynchronous=False)
+        consumer.close()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        samples = {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+        assert samples[("kafka_server_brokertopicmetrics_messagesin_total", (("topic", "t"),))] == 10
+        here = (("partition", "0"), ("topic", "t"))
+        assert samples[("kafka_topic_partition_current_offset", here)] == 10
+        assert samples[("kafka_consumergroup_lag", (("consumergroup", "g"), *here))] == 6
+        assert samples[("kafka_controller_kafkacontroller_activecontrollercount", ())] == 1
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/nothing", timeout=10)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
