@@ -157,7 +157,7 @@ class Dispatch:
         else:
             request, _ = decoder(api.request, version)(frame, at)
         if self.injected and self.injected.get(key):
-            parts = self.encode(call, refusal(call, request, self.injected[key].pop(0)))
+            parts = self._refuse(call, request, self.injected[key].pop(0))
             self._answer(call, parts)
             return
         self._start(call, request)
@@ -207,6 +207,9 @@ class Dispatch:
             if where not in self._logged and len(self._logged) < 1000:
                 self._logged.add(where)
                 log.error("%s version %d failed:\n%s", APIS[call.api_key].name, call.api_version, where)
+        return self._refuse(call, request, code)
+
+    def _refuse(self, call: Call, request: Any, code: ErrorCode) -> list[Part]:
         response = refusal(call, request, code)
         if response is None:
             call.connection.close()

@@ -9,78 +9,156 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.kernel.errors import ErrorCode
 from ottla.wire.apis import APIS
-from ottla.wire.hot import Fetch, Produce
+from ottla.wire.hot import Fetch, FetchedPartition, Part, Produce
 from ottla.wire.hot_answers import FetchAnswer, encode_produced
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
 
-_NAMES = (
+_LISTS = (
     ("topics", "topics"),
     ("topics", "responses"),
-    ("topic_data", "responses"),
+    ("topics", "results"),
     ("topic_names", "responses"),
+    ("topic_partitions", "replica_election_results"),
     ("resources", "results"),
     ("resources", "responses"),
     ("groups", "groups"),
     ("groups_names", "results"),
+    ("coordinator_keys", "coordinators"),
+    ("partitions", "partitions"),
+    ("partition_indexes", "partitions"),
+    ("partitions", "partition_result"),
 )
 """Pairs of lists: what was asked for, and where the answer says how each went."""
+
+_NAMES = (
+    "name",
+    "topic",
+    "topic_name",
+    "topic_id",
+    "group_id",
+    "resource_type",
+    "resource_name",
+    "partition_index",
+    "partition",
+)
+"""Fields by which asked and answered things are known alike."""
+
+_TEXT_NAMES = ("name", "group_id", "topic", "key")
+_NUMBER_NAMES = ("partition_index", "partition_id")
+_NOTHING = {"node_id": -1, "port": -1, "committed_offset": -1}
+"""What Kafka gives where there is nothing to give, and the field's own default is another."""
+
+_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
 
 
 def refusal(call: Call, request: Any, error: ErrorCode) -> Any:
     """A message (or ready parts) that says `error`; None where only closing the connection can say it."""
     if isinstance(request, Produce):
-        topics = [
-            (name, topic_id, [(index, int(error), -1, -1, -1) for index, _ in partitions])
-            for name, topic_id, partitions in request.topics
-        ]
-        return [] if request.acks == 0 else [encode_produced(call.correlation_id, call.api_version, topics, 0)]
+        return _refuse_produce(call, request, error)
     if isinstance(request, Fetch):
-        return FetchAnswer(
-            call.correlation_id, call.api_version, throttle_ms=0, error=int(error), session_id=0, topics=0
-        ).finish([])
+        return _refuse_fetch(call, request, error)
+    if APIS[call.api_key].name == "DescribeLogDirs":
+        return _refuse_directories(error)
     response = APIS[call.api_key].response()
-    said = _say(response, error)
-    for asked_name, answered_name in _NAMES:
-        asked = getattr(request, asked_name, None)
-        if asked and hasattr(response, answered_name):
-            _mirror(asked, getattr(response, answered_name), type(response), answered_name, error)
+    return response if _mirror(request, response, call.api_version, error) else None
+
+
+def _refuse_produce(call: Call, request: Produce, error: ErrorCode) -> list[Part]:
+    topics = [
+        (name, topic_id, [(index, int(error), -1, -1, -1) for index, _ in partitions])
+        for name, topic_id, partitions in request.topics
+    ]
+    return [] if request.acks == 0 else [encode_produced(call.correlation_id, call.api_version, topics, 0)]
+
+
+def _refuse_fetch(call: Call, request: Fetch, error: ErrorCode) -> list[Part]:
+    """In the partitions that the request names; on the whole where it names none, or where its session is at fault."""
+    topics = [] if error in _SESSION_ERRORS else request.topics
+    answer = FetchAnswer(
+        call.correlation_id,
+        call.api_version,
+        throttle_ms=0,
+        error=0 if topics else int(error),
+        session_id=0,
+        topics=len(topics),
+    )
+    for name, topic_id, partitions in topics:
+        answer.topic(name, topic_id, [_refused_partition(asked[0], error) for asked in partitions])
+    return answer.finish([])
+
+
+def _refused_partition(index: int, error: ErrorCode) -> FetchedPartition:
+    return FetchedPartition(
+        partition=index,
+        error=int(error),
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted=None,
+        preferred_read_replica=-1,
+        slices=[],
+        records_size=0,
+        diverging=None,
+        leader=None,
+    )
+
+
+def _mirror(asked: Any, answer: Any, version: int, error: ErrorCode) -> bool:
+    """Say the error in an answer, and in the answer to each thing inside; False where this version has no place."""
+    said = False
+    for field in _fields(answer):
+        if field.name == "error_code" and field.is_in(version):
+            answer.error_code = int(error)
             said = True
-    return response if said else None
+        elif field.name in _NOTHING:
+            setattr(answer, field.name, _NOTHING[field.name])
+    for asked_name, answered_name in _LISTS:
+        things = getattr(asked, asked_name, None)
+        if things and hasattr(answer, answered_name):
+            element = next(field for field in _fields(answer) if field.name == answered_name)
+            if element.struct is not None and element.is_in(version):
+                said |= _mirror_each(things, getattr(answer, answered_name), element.struct, version, error)
+    return said
 
 
-def _say(message: Any, error: ErrorCode) -> bool:
-    if hasattr(message, "error_code"):
-        message.error_code = int(error)
-        return True
-    return False
+def _mirror_each(things: list[Any], answers: list[Any], struct: type, version: int, error: ErrorCode) -> bool:
+    said = False
+    for thing in things:
+        answer = struct()
+        if isinstance(thing, str | int):
+            _copy_first(answer, _TEXT_NAMES if isinstance(thing, str) else _NUMBER_NAMES, thing)
+        for name in _NAMES:
+            value = getattr(thing, name, None)
+            if value is not None and hasattr(answer, name):
+                setattr(answer, name, value)
+        said |= _mirror(thing, answer, version, error)
+        answers.append(answer)
+    return said
 
 
-def _mirror(asked: list[Any], answered: list[Any], owner: type, field_name: str, error: ErrorCode) -> None:
-    """Answer each thing asked for with its own name and the error."""
+def _copy_first(answer: Any, names: tuple[str, ...], value: str | int) -> None:
+    for name in names:
+        if hasattr(answer, name):
+            setattr(answer, name, value)
+            return
+
+
+def _refuse_directories(error: ErrorCode) -> Any:
+    """Before version 3 there is no place for an error but in a directory."""
+    from ottla.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
+
+    return DescribeLogDirsResponse(error_code=int(error), results=[DescribeLogDirsResult(error_code=int(error))])
+
+
+def _fields(message: Any) -> tuple[Any, ...]:
     from ottla.schema.message import schema_of
 
-    element = next(field.struct for field in schema_of(owner).fields if field.name == field_name)
-    if element is None:
-        return
-    for item in asked:
-        answer = element()
-        if isinstance(item, str):
-            _copy_name(answer, item)
-        else:
-            for field in schema_of(type(item)).fields:
-                value = getattr(item, field.name)
-                if isinstance(value, (str, int, bytes)) and hasattr(answer, field.name):
-                    setattr(answer, field.name, value)
-            partitions = getattr(item, "partitions", None)
-            if isinstance(partitions, list) and hasattr(answer, "partitions"):
-                _mirror(partitions, answer.partitions, element, "partitions", error)
-        _say(answer, error)
-        answered.append(answer)
-
-
-def _copy_name(answer: Any, name: str) -> None:
-    for field_name in ("name", "group_id", "topic"):
-        if hasattr(answer, field_name):
-            setattr(answer, field_name, name)
+    return schema_of(type(message)).fields

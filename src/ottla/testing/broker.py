@@ -11,12 +11,15 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.kernel.errors import ErrorCode
 from ottla.server.broker_server import BrokerServer
 from ottla.server.main import new_event_loop
 from ottla.wire.apis import APIS
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Dispatch
 
 T = TypeVar("T")
 _START_S = 30.0
@@ -41,6 +44,7 @@ class TestBroker:
         self._thread: threading.Thread | None = None
         self._server: BrokerServer | None = None
         self._topics = itertools.count()
+        self._failing = False
 
     @property
     def bootstrap_servers(self) -> str:
@@ -94,15 +98,29 @@ class TestBroker:
     def fail(self, api: str, error: ErrorCode | str, *, times: int = 1) -> None:
         """The next `times` requests of an API (`Produce`, `Fetch`, ...) are answered with an error, and do nothing."""
         code = ErrorCode[error] if isinstance(error, str) else error
-        if api not in _KEYS:
-            raise ValueError(f"no API is called {api!r}; there are {', '.join(sorted(_KEYS))}")
+        key = _key(api)
 
         def inject() -> None:
-            node = self._running().node
-            assert node is not None
-            node.dispatch.injected.setdefault(_KEYS[api], []).extend([code] * times)
+            self._dispatch.injected.setdefault(key, []).extend([code] * times)
 
         self.call(inject)
+        self._failing = True
+
+    def heal(self) -> None:
+        """Take back what `fail` has asked for and no request has met yet."""
+        if self._failing and self._server is not None:
+            self.call(self._dispatch.injected.clear)
+        self._failing = False
+
+    def requests(self, api: str) -> int:
+        """How many requests of an API have come since the start, those answered with an injected error included."""
+        return self.call(lambda: self._dispatch.requests[_key(api)])
+
+    @property
+    def _dispatch(self) -> Dispatch:
+        node = self._running().node
+        assert node is not None
+        return node.dispatch
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function on the broker's loop, between two requests, and return what it returns."""
@@ -126,3 +144,9 @@ class TestBroker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _key(api: str) -> int:
+    if api not in _KEYS:
+        raise ValueError(f"no API is called {api!r}; there are {', '.join(sorted(_KEYS))}")
+    return _KEYS[api]

@@ -1,23 +1,46 @@
-"""The pytest plugin, found through its entry point: `kafka`, one broker for the session, and `kafka_topic`."""
+"""The pytest plugin, found through its entry point: `kafka`, one broker for the session, and `kafka_topic`.
+
+Every pytest run of the environment loads this file, so it imports the broker only where a test asks for one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.testing.broker import TestBroker
+if TYPE_CHECKING:
+    from ottla.testing.broker import TestBroker
+
+_LONGEST_NAME = 200
+_broker: pytest.StashKey[TestBroker] = pytest.StashKey()
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[TestBroker]:
-    """A broker in memory for all tests of the session; `kafka.bootstrap_servers` is its address."""
+def kafka(request: pytest.FixtureRequest) -> Iterator[TestBroker]:
+    """A broker in memory for all tests of the session; `kafka.bootstrap_servers` is its address.
+
+    Faults that a test asked for and did not use up end with that test.
+    """
+    from ottla.testing.broker import TestBroker
+
     with TestBroker() as broker:
+        request.config.stash[_broker] = broker
         yield broker
+        del request.config.stash[_broker]
 
 
 @pytest.fixture
 def kafka_topic(kafka: TestBroker, request: pytest.FixtureRequest) -> str:
     """A name no other test uses. The topic comes into being when a client first asks for it."""
     name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in request.node.name)
-    return kafka.new_topic_name(name[:200])
+    return kafka.new_topic_name(name[:_LONGEST_NAME])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """After the test's own fixtures: no fault goes on into the next test."""
+    broker = item.config.stash.get(_broker, None)
+    if broker is not None:
+        broker.heal()
