@@ -116,6 +116,17 @@ def test_an_option_that_would_break_a_promise_is_refused_by_name(admin):
     assert "Tiered storage" in admin.option(TOPIC, "refused", "remote.storage.enable").documentation
 
 
+def test_the_least_in_sync_set_is_not_a_matter_of_one_broker(admin):
+    assert admin.edit(BROKER, "1", "min.insync.replicas", "2") == ErrorCode.INVALID_CONFIG
+    assert admin.edit(BROKER, "", "min.insync.replicas", "1") == 0
+
+
+def test_a_broker_registers_with_what_decisions_depend_on():
+    with TestBroker({"min.insync.replicas": "2", "num.partitions": "3"}) as broker:
+        me = broker.call(lambda: broker._running().node.metadata.brokers[1])
+        assert me.options == (("min.insync.replicas", "2"),)
+
+
 def test_topics_cannot_be_deleted_where_that_is_switched_off():
     with TestBroker({"delete.topic.enable": "false"}) as broker:
         admin = Admin(broker)

@@ -60,6 +60,7 @@ def register(
     rack: str | None = None,
     damaged: Sequence[tuple[bytes, tuple[int, ...]]] = (),
     short: Sequence[tuple[bytes, tuple[int, ...]]] = (),
+    **options: str,
 ) -> RegisterBroker:
     return RegisterBroker(
         BrokerId(number),
@@ -70,6 +71,7 @@ def register(
         NewCluster("a-cluster", b"a secret"),
         tuple((TopicId(topic_id), partitions) for topic_id, partitions in damaged),
         tuple((TopicId(topic_id), partitions) for topic_id, partitions in short),
+        tuple((key.replace("_", "."), value) for key, value in options.items()),
     )
 
 

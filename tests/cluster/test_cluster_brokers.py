@@ -170,6 +170,33 @@ def test_an_incomplete_replica_leads_only_where_that_is_allowed():
         assert partition.in_sync == ((1,) if leader == 1 else (2,))
 
 
+@pytest.mark.parametrize(
+    ("started_with", "eligible"), [(("2", "2", "2"), (2,)), (("2", "1", "2"), ()), ((None, "2", "2"), ())]
+)
+def test_what_all_brokers_were_started_with_counts_where_nothing_else_is_said(started_with, eligible):
+    """The least of it: who stays eligible wrongly could lead without what was committed."""
+    decisions = Decisions()
+    for number, value in enumerate(started_with, 1):
+        options = {} if value is None else {"min_insync_replicas": value}
+        decisions.do(register(number, **options))
+    decisions.do(create("orders", -1, -1)._replace(assignment=((1, 2, 3),)))
+    fence(decisions, 1)
+    fence(decisions, 2)
+    assert decisions.partition("orders").eligible == eligible
+
+
+def test_brokers_that_were_all_started_so_elect_uncleanly():
+    for values, leader in ((("true", "true"), 1), (("true", "false"), NO_LEADER)):
+        decisions = Decisions()
+        for number, value in enumerate(values, 1):
+            decisions.do(register(number, unclean_leader_election_enable=value))
+        decisions.do(create("orders", -1, -1)._replace(assignment=((1, 2),)))
+        fence(decisions, 1)
+        decisions.do(FenceBroker(2, decisions.epoch(2)), by=2)
+        decisions.do(register(1, unclean_leader_election_enable=values[0]))
+        assert decisions.partition("orders").leader == leader
+
+
 def test_an_unfenced_broker_leads_what_waited_for_it():
     decisions = replicated(1)
     decisions.do(FenceBroker(1, decisions.epoch(1)), by=1)

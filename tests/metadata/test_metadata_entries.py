@@ -50,6 +50,7 @@ BODIES: dict[type[Body], st.SearchStrategy[Body]] = {
         damaged=DAMAGED,
         short=DAMAGED,
         epoch=INT64,
+        options=CHANGES,
     ),
     log.BrokerFenced: st.builds(log.BrokerFenced, broker_id=INT32, epoch=INT64, stopped=st.booleans()),
     log.BrokerUnfenced: st.builds(log.BrokerUnfenced, broker_id=INT32, epoch=INT64),

@@ -118,11 +118,12 @@ class MetadataFollow:
         listeners: tuple[Listener, ...],
         damaged: tuple[tuple[TopicId, tuple[int, ...]], ...] = (),
         short: tuple[tuple[TopicId, tuple[int, ...]], ...] = (),
+        options: tuple[tuple[str, str], ...] = (),
     ) -> BrokerEpoch:
         """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7). ApiError if refused."""
         new_cluster = NewCluster(topic_id_text(self._entropy.bytes(16)), self._entropy.bytes(32))
         outcome = await self.submit(
-            RegisterBroker(self.broker, self._incarnation, host, rack, listeners, new_cluster, damaged, short)
+            RegisterBroker(self.broker, self._incarnation, host, rack, listeners, new_cluster, damaged, short, options)
         )
         if isinstance(outcome, ApiError):
             raise outcome

@@ -21,6 +21,7 @@ from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.commands import CreateTopic
+from ottla.cluster.partitions import DECIDING
 from ottla.config.resolve import Layers
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, topic_id_text
@@ -118,7 +119,11 @@ class Node:
 
     async def _register(self, host: str, listeners: tuple[Listener, ...]) -> None:
         await self.follow.register(
-            host=host, rack=self.config.broker_rack, listeners=listeners, damaged=self.replicas.damaged()
+            host=host,
+            rack=self.config.broker_rack,
+            listeners=listeners,
+            damaged=self.replicas.damaged(),
+            options=tuple((name, self.layers.static[name]) for name in DECIDING if name in self.layers.static),
         )
 
     def _new_id(self) -> str:

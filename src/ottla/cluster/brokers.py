@@ -63,6 +63,7 @@ def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiEr
             damaged=[log.DamagedTopic(topic_id=topic, partitions=list(some)) for topic, some in command.damaged],
             short=[log.DamagedTopic(topic_id=topic, partitions=list(some)) for topic, some in command.short],
             metadata_version=LATEST_METADATA_VERSION,
+            options=[log.ConfigChange(name=name, value=value) for name, value in command.options],
         )
     )
     return entries + changed_entries(_partitions_at_registration(command, state))

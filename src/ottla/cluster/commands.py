@@ -120,6 +120,8 @@ class RegisterBroker(NamedTuple):
     """Replicas that may neither lead nor count (rule A7)."""
     short: tuple[tuple[TopicId, tuple[int, ...]], ...] = ()
     """Replicas that may have lost their tail: they do not count while another in-sync replica is there."""
+    options: tuple[tuple[str, str], ...] = ()
+    """What the broker's own file says of the options in `partitions.DECIDING`."""
 
     @property
     def footprint(self) -> Footprint:

@@ -15,6 +15,12 @@ from ottla.metadata.entries import Body, PartitionsChanged
 from ottla.metadata.snapshot import split_partitions
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, Metadata, PartitionState, Topic
 
+MIN_IN_SYNC = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+DECIDING = (MIN_IN_SYNC, UNCLEAN)
+"""Options of brokers that decisions depend on: each broker registers with what it was started with."""
+_DEFAULTS = {MIN_IN_SYNC: "1", UNCLEAN: "false"}
+
 IsActive = Callable[[BrokerId], bool]
 
 
@@ -143,19 +149,28 @@ def changed_entries(partitions: Iterable[PartitionState]) -> list[Body]:
 
 
 def min_in_sync(state: Metadata, topic: Topic) -> int:
-    """`min.insync.replicas` as far as the log knows it: of the topic, else of all brokers, else 1."""
-    text = topic.configs.get("min.insync.replicas")
-    if text is None:
-        text = state.config(BROKER_RESOURCE, ALL_BROKERS).get("min.insync.replicas", "1")
-    return int(text)
+    """`min.insync.replicas` of the topic, else of all brokers, else the least that any broker was started with.
+
+    The least: were a leader to commit at a smaller set than is thought here, leavers would stay eligible wrongly.
+    """
+    said = _said(state, topic, MIN_IN_SYNC)
+    return int(said) if said is not None else min((int(text) for text in _started_with(state, MIN_IN_SYNC)), default=1)
 
 
 def unclean_allowed(state: Metadata, topic: Topic) -> bool:
-    name = "unclean.leader.election.enable"
+    """Of the topic, else of all brokers, else where every broker was started so."""
+    said = _said(state, topic, UNCLEAN)
+    texts = [said] if said is not None else _started_with(state, UNCLEAN)
+    return bool(texts) and all(text.strip().lower() == "true" for text in texts)
+
+
+def _said(state: Metadata, topic: Topic, name: str) -> str | None:
     text = topic.configs.get(name)
-    if text is None:
-        text = state.config(BROKER_RESOURCE, ALL_BROKERS).get(name, "false")
-    return text.strip().lower() == "true"
+    return state.config(BROKER_RESOURCE, ALL_BROKERS).get(name) if text is None else text
+
+
+def _started_with(state: Metadata, name: str) -> list[str]:
+    return [broker.option(name) or _DEFAULTS[name] for broker in state.brokers.values()]
 
 
 def _less(brokers: Collection[BrokerId], gone: BrokerId) -> tuple[BrokerId, ...]:

@@ -42,6 +42,14 @@ class DamagedTopic:
     partitions: list[int] = field(Array(Int32))
 
 
+@struct()
+class ConfigChange:
+    """One option; null takes the setting away."""
+
+    name: str = field(String)
+    value: str | None = field(String, nullable_since=0, default=None)
+
+
 @message(versions=(0, 0), flexible_since=0)
 class BrokerRegistered:
     """A broker has come up. The entry's version in the log is its broker epoch (rule A8)."""
@@ -58,6 +66,8 @@ class BrokerRegistered:
     """The highest metadata.version this broker knows."""
     epoch: int = field(Int64, default=UNREGISTERED)
     """Set in snapshots only, where the entry's own version is gone."""
+    options: list[ConfigChange] = field(Array(ConfigChange), tag=0)
+    """What the broker's own file says of options that decisions depend on."""
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -90,14 +100,6 @@ class BrokerUnregistered:
     """The broker is gone for good."""
 
     broker_id: int = field(Int32)
-
-
-@struct()
-class ConfigChange:
-    """One option; null takes the setting away."""
-
-    name: str = field(String)
-    value: str | None = field(String, nullable_since=0, default=None)
 
 
 @message(versions=(0, 0), flexible_since=0)

@@ -96,6 +96,7 @@ def _broker_bodies(state: Metadata) -> Iterator[log.Body]:
             ],
             metadata_version=broker.metadata_version,
             epoch=broker.epoch,
+            options=[log.ConfigChange(name=name, value=value) for name, value in broker.options],
         )
         if broker.draining:
             yield log.BrokerDraining(broker_id=broker_id, epoch=broker.epoch)

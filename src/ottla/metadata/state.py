@@ -38,6 +38,11 @@ class BrokerState(NamedTuple):
     metadata_version: int
     fenced: bool
     draining: bool
+    options: tuple[tuple[str, str], ...] = ()
+    """Of those that decisions depend on, the ones set where the broker was started."""
+
+    def option(self, name: str) -> str | None:
+        return dict(self.options).get(name)
 
     @property
     def active(self) -> bool:
@@ -220,6 +225,7 @@ class Metadata:
                 body.metadata_version,
                 fenced=False,
                 draining=False,
+                options=tuple((one.name, one.value) for one in body.options if one.value is not None),
             ),
         )
 

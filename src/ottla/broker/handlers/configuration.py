@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.cluster.commands import ConfigEdit, ConfigOperation, EditConfigs
 from ottla.cluster.configs import edited
 from ottla.cluster.decide import decide
+from ottla.cluster.partitions import MIN_IN_SYNC
 from ottla.cluster.topics import name_error
 from ottla.config.describe import text_of
 from ottla.config.group import GroupConfig
@@ -158,6 +159,9 @@ def _broker_problem(name: str, after: dict[str, str]) -> ApiError | None:
 
 
 def _not_dynamic(declared: Option, name: str) -> ApiError | None:
+    if declared.name == MIN_IN_SYNC and name != ALL_BROKERS:
+        # who stays eligible is decided by it (KIP-966), and must not hang on who leads at the moment
+        return ApiError(ErrorCode.INVALID_CONFIG, f"{MIN_IN_SYNC} can be set for all brokers or for a topic only.")
     if declared.scope is Scope.READ_ONLY:
         return ApiError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{declared.name}]")
     if declared.scope is Scope.PER_BROKER and name == ALL_BROKERS:
