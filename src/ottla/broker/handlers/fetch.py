@@ -97,10 +97,15 @@ def _look(call: Call, session: Session, request: Fetch, *, full: bool) -> Look:
             look.found.append((watch, fetched))
             look.bytes += fetched.records_size
             look.urgent = look.urgent or fetched.error != 0 or fetched.diverging is not None
-        elif look.bytes < budget:
+        elif not _has_more(watch, fetched):
             watch.dirty = False
             session.dirty.pop(watch, None)
     return look
+
+
+def _has_more(watch: Watch, fetched: FetchedPartition) -> bool:
+    """Whether the budget kept something back. Such a watch stays in front: nothing may ever mark it again."""
+    return fetched.error == 0 and watch.fetch_offset < fetched.high_watermark
 
 
 def _is_news(watch: Watch, fetched: FetchedPartition) -> bool:
@@ -193,7 +198,7 @@ def _answer(call: Call, session: Session, look: Look, *, full: bool) -> list[Par
             session.dirty.pop(watch, None)
             session.dirty[watch] = None
             watch.dirty = True
-        elif watch.dirty:
+        elif watch.dirty and not _has_more(watch, fetched):
             watch.dirty = False
             session.dirty.pop(watch, None)
         if watch.partition is not None:
