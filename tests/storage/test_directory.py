@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -346,6 +347,40 @@ def test_every_legal_crash_state_of_retention_leaves_a_log_without_a_hole() -> N
         if ended:
             assert states > 100
             return
+        cut += 1
+
+
+def test_retention_makes_room_on_a_full_disk_that_has_none_for_a_checkpoint_and_a_crash_leaves_no_hole() -> None:
+    options = config(internal_segment_bytes=200, retention_bytes=500, file_delete_delay_ms=0)
+
+    def filled() -> tuple[SimDisk, LogDirectory, Log]:
+        disk = SimDisk()
+        directory = a_directory(disk)
+        log = directory.create_log("t", 0, TOPIC_ID, config=options, **HOW)  # type: ignore[arg-type]
+        for at in range(12):
+            put(log, a_batch(b"%d" % at, producer_id=1, sequence=at))
+        log.sync_now()
+        log.set_high_watermark(12)
+        disk.capacity_bytes = disk.used_bytes()
+        return disk, directory, log
+
+    disk, directory, log = filled()
+    assert log.append(a_batch(b"x"), leader_epoch=0, wall_ms=T0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert directory.apply_retention(T0, mono_ms=0) >= 2
+    assert put(log, a_batch(b"x")).base_offset == 12
+    whole, cut = disk.operations, 0
+    while cut < whole:
+        disk, directory, log = filled()
+        disk.cut_after = disk.operations + cut
+        with contextlib.suppress(PowerCut):
+            directory.apply_retention(T0, mono_ms=0)
+            cut = whole
+        disk.cut_after = None
+        for state in disk.legal_states():
+            state.capacity_bytes = 1 << 62
+            opened = open_only(a_directory(state))
+            assert values_of(opened) == [b"%d" % at for at in range(opened.log_start_offset, 12)]
+            assert opened.active_producers()[0].last_sequence == 11
         cut += 1
 
 

@@ -15,7 +15,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint
 from ottla.storage.checkpoint import BadCheckpoint
-from ottla.storage.log import Log
+from ottla.storage.log import FULL_DISK, Log
 
 LOCK = ".lock"
 DELETE_SUFFIX = "-delete"
@@ -318,8 +318,8 @@ class LogDirectory:
         now = {place: of(log) for place, log in self.logs.items()}
         if self.failed is not None or all(offsets.get(place) == offset for place, offset in now.items()):
             return
-        offsets.update(now)
-        checkpoint.write_offsets(self.disk, posixpath.join(self.path, name), offsets)
+        checkpoint.write_offsets(self.disk, posixpath.join(self.path, name), offsets | now)
+        offsets.update(now)  # not before: on a full disk the next round must try again
 
     def cleaned_to(self, topic: str, partition: int) -> int | None:
         """Up to where compaction has been; None where it never was."""
@@ -337,10 +337,16 @@ class LogDirectory:
         A last segment that is too old is sealed, and goes in the round after its sync (`Log.flush_due` asks for it).
         """
         gone = sum(log.apply_retention(wall_ms, mono_ms=mono_ms) for log in self.logs.values())
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_starts()
+        try:
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_starts()
+            full = False
+        except OSError as fault:
+            if fault.errno not in FULL_DISK:
+                raise
+            full = True  # deleting is what makes room again
         for log in self.logs.values():
-            log.purge(wall_ms)
+            log.purge(wall_ms, one_by_one=full)
         return gone
 
     def fail(self, error: OSError) -> None:

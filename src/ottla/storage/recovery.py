@@ -50,8 +50,8 @@ def recover(log: Log, *, clean: bool, recovery_point: int, log_start_offset: int
         bases = [max(log_start_offset, 0)]
         log.disk.open(segment_path(log.directory, bases[0], LOG), create=True).release()
         clean = False
-    if clean:
-        recovery_point = _NEVER
+    # Nothing above the recovery point is ever deleted at the start: a full disk may have kept it from its checkpoint.
+    recovery_point = _NEVER if clean else max(recovery_point, bases[0])
     segments = _open_below(log, bases, recovery_point, wall_ms, cost)
     segments += _open_above(log, bases[len(segments) :], recovery_point, wall_ms, cost, clean=clean)
     log.set_segments(segments)

@@ -132,8 +132,11 @@ def _raise_start(log: Log, offset: int) -> None:
         log.refuse(fault)  # a full disk: the epochs' checkpoint keeps entries below the start, which harms nobody
 
 
-def purge(log: Log, wall_ms: int) -> None:
-    """Files of segments taken out are renamed to `.deleted`, and deleted once `file.delete.delay.ms` has passed."""
+def purge(log: Log, wall_ms: int, *, one_by_one: bool = False) -> None:
+    """Files of segments taken out are renamed to `.deleted`, and deleted once `file.delete.delay.ms` has passed.
+
+    `one_by_one`: the new start could not be checkpointed, so that a crash must not leave a hole above the old one.
+    """
     if not log.doomed:
         return
     waiting: list[Doomed] = []
@@ -144,6 +147,8 @@ def purge(log: Log, wall_ms: int) -> None:
             if not doomed.renamed:
                 doomed.segment.rename_files("", DELETED)
             waiting.append(doomed._replace(renamed=True))
+        if one_by_one:
+            log.disk.sync_directory(log.directory)
     log.doomed = waiting
     offsets = snapshot_offsets(log.disk, log.directory)
     for offset in offsets[:-1]:

@@ -1,0 +1,117 @@
+"""Real file systems that misbehave: an ext4 image whose power is cut, and a tmpfs that is full. For root on Linux."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, config, put, sync, values_of
+
+from ottla.kernel.errors import ErrorCode
+from ottla.storage.directory import LogDirectory
+from ottla.storage.disk import LocalDisk
+
+SHUTDOWN, WITHOUT_FLUSHING_THE_JOURNAL = 0x8004587D, 2
+HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda _: None}
+
+
+def _can_mount() -> bool:
+    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None or not os.path.exists("/dev/loop-control"):
+        return False
+    probe = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False)
+    return probe.returncode == 0
+
+
+pytestmark = pytest.mark.skipif(not _can_mount(), reason="needs root, loop devices and the right to mount")
+
+
+@contextlib.contextmanager
+def mounted(at: Path, *arguments: str) -> Iterator[Path]:
+    at.mkdir(exist_ok=True)
+    subprocess.run(["mount", *arguments, str(at)], check=True)
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", "-l", str(at)], check=True)
+
+
+def test_what_was_synced_survives_the_power_cut_of_a_real_file_system(tmp_path: Path) -> None:
+    image = tmp_path / "disk.img"
+    with open(image, "wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-qF", str(image)], check=True)
+    program = Path(__file__).with_name("append_until_killed.py")
+    before = synced = 0
+    for cut in range(4):
+        with (
+            mounted(tmp_path / "mnt", "-o", "loop", str(image)) as mount,
+            subprocess.Popen(
+                [sys.executable, str(program), str(mount / "data")],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            ) as writer,
+        ):
+            assert writer.stdout is not None
+            descriptor = os.open(mount, os.O_RDONLY)
+            # Only what was said before the cut counts: ext4 lets a sync that is under way at that moment succeed.
+            for _ in range(16 + 23 * cut):
+                synced = int(writer.stdout.readline())
+            fcntl.ioctl(descriptor, SHUTDOWN, struct.pack("I", WITHOUT_FLUSHING_THE_JOURNAL))
+            os.close(descriptor)
+            writer.send_signal(signal.SIGKILL)
+        with mounted(tmp_path / "mnt", "-o", "loop", str(image)) as mount:
+            disk = LocalDisk()
+            directory = LogDirectory.open(
+                disk, str(mount / "data"), cluster_id="c", node_id=1, new_directory_id="A" * 22, lock=disk.lock
+            )
+            (found,) = directory.found
+            options = config(internal_segment_bytes=20_000)
+            log = directory.open_log(found, config=options, **HOW)  # type: ignore[arg-type]
+            assert log.damaged_at is None and log.end_offset >= synced > before
+            assert values_of(log) == [b"%d" % at for at in range(log.end_offset)]
+            before = synced
+            directory.close(clean=False)
+
+
+def test_a_full_file_system_refuses_records_serves_reads_and_takes_records_again(tmp_path: Path) -> None:
+    with mounted(tmp_path / "mnt", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as mount:
+        disk = LocalDisk()
+        directory = LogDirectory.open(
+            disk, str(mount / "data"), cluster_id="c", node_id=1, new_directory_id="A" * 22, lock=disk.lock
+        )
+        log = directory.create_log(
+            "t",
+            0,
+            TOPIC_ID,
+            config=config(internal_segment_bytes=100_000, retention_bytes=300_000, file_delete_delay_ms=0),
+            **HOW,  # type: ignore[arg-type]
+        )
+        taken = 0
+        while (answer := log.append(a_batch(b"x" * 7000), leader_epoch=0, wall_ms=T0)) is not (
+            ErrorCode.KAFKA_STORAGE_ERROR
+        ):
+            assert not isinstance(answer, ErrorCode), answer
+            taken += 1
+        assert taken > 100 and not log.refusing
+        for _ in range(5):
+            assert log.append(a_batch(b"x" * 7000), leader_epoch=0, wall_ms=T0) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert len(values_of(log)) == log.end_offset == taken
+        sync(log)
+        log.set_high_watermark(log.synced_offset)
+        assert log.synced_offset == taken
+        log.apply_retention(T0, mono_ms=0)
+        log.purge(T0)
+        assert put(log, a_batch(b"y" * 7000)).base_offset == taken
+        sync(log)
+        assert values_of(log)[-1] == b"y" * 7000
+        directory.close(clean=True)
