@@ -7,7 +7,6 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-
 from tests.server.processes import OttlaProcess
 
 COMPACTED = {

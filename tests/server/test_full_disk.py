@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-
 from tests.server.processes import OttlaProcess
 
 pytestmark = pytest.mark.root
@@ -74,7 +73,9 @@ def test_a_full_disk_refuses_writes_serves_reads_and_recovers(small_disk: Path):
         deadline = time.monotonic() + 30
         while True:
             outcome: list[KafkaError | None] = []
-            producer.produce("t", b"\xff" * 8 + b"after", on_delivery=lambda error, _: outcome.append(error))
+            producer.produce(
+                "t", b"\xff" * 8 + b"after", on_delivery=lambda error, _, outcome=outcome: outcome.append(error)
+            )
             producer.flush(30)
             if outcome == [None]:
                 break

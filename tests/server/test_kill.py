@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-
 from tests.server.processes import OttlaProcess
 
 KILLS = int(os.environ.get("OTTLA_KILLS", "5"))

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
-
 from tests.server.processes import OttlaProcess
 
 
@@ -134,7 +133,7 @@ def test_listening_to_everybody_is_a_warning(tmp_path: Path):
 
 def test_python_without_asserts_is_refused(tmp_path: Path):
     process = subprocess.run(
-        [sys.executable, "-O", "-m", "ottla", "start"], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-O", "-m", "ottla", "start"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert process.returncode == 2
     assert "-O" in process.stderr
@@ -156,6 +155,22 @@ def test_what_is_no_request_closes_that_connection_and_no_other(tmp_path: Path):
         producer.produce("t", b"v")
         assert producer.flush(30) == 0
         assert broker.log().count("closed") == 4
+
+
+def test_no_more_connections_from_one_address_than_allowed(tmp_path: Path):
+    with OttlaProcess(tmp_path, "--set", "max.connections.per.ip=2") as broker:
+        host, port = broker.address.split(":")
+        first, second, third = (socket.create_connection((host, int(port)), timeout=10) for _ in range(3))
+        assert third.recv(1) == b""
+        first.close()
+        api_versions = b"\x00\x00\x00\x0a" + b"\x00\x12\x00\x00" + b"\x00\x00\x00\x07" + b"\xff\xff"
+        second.sendall(api_versions)
+        assert second.recv(8)[4:] == b"\x00\x00\x00\x07"
+        with socket.create_connection((host, int(port)), timeout=10) as fourth:
+            fourth.sendall(api_versions)
+            assert fourth.recv(8)[4:] == b"\x00\x00\x00\x07"
+        second.close()
+        third.close()
 
 
 def test_metrics_are_what_dashboards_and_lag_exporters_read(tmp_path: Path):

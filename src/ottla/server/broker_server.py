@@ -184,6 +184,7 @@ class BrokerServer:
                 cold=self._cold,
                 max_frame_bytes=self._config.socket_request_max_bytes,
                 max_connections=self._config.max_connections,
+                max_connections_per_ip=self._config.max_connections_per_ip,
                 max_idle_ms=self._config.connections_max_idle_ms,
             )
             try:

@@ -139,6 +139,7 @@ class Listener:
         cold: ColdReads,
         max_frame_bytes: int,
         max_connections: int,
+        max_connections_per_ip: int,
         max_idle_ms: int,
     ) -> None:
         self.loop = loop
@@ -154,6 +155,8 @@ class Listener:
         self.accepted = 0
         self.now = time.monotonic()
         self._max_connections = max_connections
+        self._max_per_ip = max_connections_per_ip
+        self._per_ip: dict[str, int] = {}
         self._max_idle_s = max_idle_ms / 1000
         self._socket: socket.socket | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -193,7 +196,16 @@ class Listener:
             channel.close()
 
     def gone(self, channel: Channel) -> None:
-        self.channels.pop(channel, None)
+        if channel in self.channels:
+            del self.channels[channel]
+            self._count(channel.connection.peer_host, -1)
+
+    def _count(self, host: str, change: int) -> None:
+        held = self._per_ip.get(host, 0) + change
+        if held:
+            self._per_ip[host] = held
+        else:
+            self._per_ip.pop(host, None)
 
     def _acceptable(self) -> None:
         assert self._socket is not None
@@ -206,8 +218,9 @@ class Listener:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     self._rest(error)
                 return
-            if len(self.channels) >= self._max_connections:
-                log.warning("%s: refused, max.connections are open", peer[0])
+            full = len(self.channels) >= self._max_connections
+            if full or self._per_ip.get(peer[0], 0) >= self._max_per_ip:
+                log.warning("%s: refused, %s are open", peer[0], "max.connections" + ("" if full else ".per.ip"))
                 sock.close()
                 continue
             sock.setblocking(False)
@@ -215,6 +228,7 @@ class Listener:
             self.accepted += 1
             try:
                 self.channels[Channel(self, sock, (peer[0], peer[1]))] = None
+                self._count(peer[0], 1)
             except OSError:
                 sock.close()
 
