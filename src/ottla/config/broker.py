@@ -95,8 +95,7 @@ class BrokerConfig(OptionSet):
     )
     max_connections_per_ip: int = option(
         "max.connections.per.ip", INT_MAX, Kind.INT, check=at_least(0), scope=Scope.CLUSTER_WIDE,
-        status=Status.NO_EFFECT,
-        doc="Connections are bounded by max.connections only.",
+        doc="Connections this broker accepts from one address at a time.",
     )
     fetch_max_bytes: int = option(
         "fetch.max.bytes", 55 * MiB, Kind.INT, check=at_least(1024),
