@@ -25,7 +25,7 @@ MAY_CALL_FILES = (
     "spark/lake", "cli", "console", "demo", "testing", "connect",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo")
-MAY_CATCH_ALL = ("server", "broker/dispatch.py", "kernel/story.py", "testing", "cli/main.py")
+MAY_CATCH_ALL = ("server", "broker/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py")
 
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap"}
 SOCKET_MODULES = {"socket", "socketserver", "ssl", "selectors"}

@@ -1,4 +1,4 @@
-"""The administrator of the simulated workload: makes topics, deletes and makes them anew, deletes records, edits configs."""
+"""The administrator of the simulated workload: makes topics, deletes them, makes them anew, deletes records, edits."""
 
 from __future__ import annotations
 

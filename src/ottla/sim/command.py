@@ -1,4 +1,4 @@
-"""`ottla sim`: runs worlds from seeds and says what they did; an anomaly ends with 1 and the command that replays it."""
+"""`ottla sim`: runs worlds from seeds and says what they did; an anomaly ends it with the command that replays it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.sim.world import Result, run_seed
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Run this seed alone.")
 @click.option("--trace", is_flag=True, help="Print every event of --seed, with its virtual time.")
 def _sim(seeds: int | None, first: int, seed: int | None, trace: bool) -> None:
-    """Run the real broker in virtual time, with clients and faults drawn from a seed, and judge what the clients saw."""
+    """Run the real broker in virtual time, with clients and faults from a seed, and judge what the clients saw."""
     if (seeds is None) == (seed is None):
         raise click.UsageError("give either --seeds N or --seed S")
     logging.getLogger("ottla").setLevel(logging.CRITICAL + 1)

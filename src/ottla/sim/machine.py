@@ -11,6 +11,7 @@ from random import Random
 from ottla.broker.node import Node
 from ottla.config.resolve import Layers
 from ottla.coordination.memory import MemoryStore
+from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Timer
 from ottla.kernel.story import Slot
@@ -65,6 +66,8 @@ class Incarnation:
         self.alive = True
         self.serving = False
         self.fatal: str | None = None
+        self.disk_failed = False
+        """It stopped, or could not start, because its disk failed."""
         self.shared = memoryview(bytearray(SHARED_BYTES))
         self.pool = PoisonedPool(_POOL_BYTES)
         self.address = (f"broker-{machine.broker_id}", _PORT)
@@ -100,6 +103,10 @@ class Incarnation:
         try:
             self.started.result()
         except OSError as error:  # the store or the disk: the supervisor tries again
+            self.disk_failed = error.errno is not None
+            self._fatal(f"could not start: {error}")
+            return
+        except ApiError as error:
             self._fatal(f"could not start: {error}")
             return
         self.serving = self.alive
@@ -108,6 +115,7 @@ class Incarnation:
         if self.fatal is None:
             self.fatal = why
             self.serving = False
+            self.disk_failed |= why.startswith("the log directory")
 
     # as network.Server
 

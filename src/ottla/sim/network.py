@@ -45,11 +45,15 @@ class ClientEnd(Protocol):
 class Server(Protocol):
     """A broker that takes connections: one incarnation of it."""
 
-    clock: Clock
     shared: memoryview
-    pool: FramePool
     max_frame_bytes: int
     address: tuple[str, int]
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def pool(self) -> FramePool: ...
 
     def serve(self, connection: ServerConnection, frame: memoryview) -> None: ...
 

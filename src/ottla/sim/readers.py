@@ -38,9 +38,8 @@ def parse(view: Buffer, from_offset: int) -> tuple[Records, int]:
     for batch in iterate_batches(view):
         if not batch.crc_holds():
             raise CorruptRecords(f"the CRC of the batch at {batch.base_offset} does not hold")
-        for record in read_records(batch):
-            if record.offset >= from_offset:
-                found.append((record.offset, record.value or b""))
+        records = read_records(batch)
+        found += [(record.offset, record.value or b"") for record in records if record.offset >= from_offset]
         following = max(following, batch.next_offset)
     return tuple(found), following
 

@@ -7,18 +7,19 @@ network's server, the faults' target) is named through it, so that more can stan
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
 from ottla.sim.checkers import invariants
-from ottla.sim.checkers.history import Acknowledged, Anomaly, Disturbed, Event, Failed, Healed, History
+from ottla.sim.checkers.history import Acknowledged, Anomaly, Disturbed, Event, Failed, Healed, History, Sent
 from ottla.sim.checkers.verdict import check
 from ottla.sim.disk import PowerCut
 from ottla.sim.faults import Faults
 from ottla.sim.loop import SimLoop
-from ottla.sim.machine import Machine
+from ottla.sim.machine import Incarnation, Machine
 from ottla.sim.network import Network
 from ottla.sim.plan import Plan, draw_plan
 from ottla.sim.workload import Workload
@@ -105,12 +106,10 @@ class World:
         )
 
     def _acknowledged(self) -> int:
-        sizes = {
-            (sent.producer, sent.batch): len(sent.values)
-            for sent in self.history.events
-            if sent.__class__.__name__ == "Sent"
-        }
-        return sum(sizes[(ack.producer, ack.batch)] for ack in self.history.events if isinstance(ack, Acknowledged))
+        """Records that producers were told are there."""
+        events = self.history.events
+        sizes = {(event.producer, event.batch): len(event.values) for event in events if isinstance(event, Sent)}
+        return sum(sizes[event.producer, event.batch] for event in events if isinstance(event, Acknowledged))
 
     def _run_until(self, reached: Callable[[], bool], within_ms: int) -> bool:
         limit_us = self.loop.now_us + within_ms * 1000
@@ -121,50 +120,54 @@ class World:
         return reached()
 
     def _turn(self) -> None:
-        try:
+        with self._judged():
             self.loop.turn()
-        except PowerCut:
-            pass  # `power_gone` says so below
-        except Exception as error:
-            self._break(error)
         if self.machine.power_gone:
             self.faults.lose_power()
         self._look_after_broker()
         if self.loop.turns > _MOST_TURNS:
-            self.saw(Failed(self.loop.now_us, f"no end after {self.loop.turns} turns"))
-            self._over = True
+            self._break(f"no end after {self.loop.turns} turns")
 
     def _look_after_broker(self) -> None:
         current = self.machine.current
         if current is None:
             return
-        if current.node.dispatch.bugs > 0 or current.node.dispatch.malformed > 0:
-            self.saw(Failed(self.loop.now_us, "a handler failed, or a request was taken for malformed"))
-            self._over = True
+        if current.node.dispatch.bugs or current.node.dispatch.malformed:
+            self._break("a handler failed, or a request was taken for malformed")
         elif current.fatal is not None:
             self.note(f"stopped: {current.fatal}")
-            self._stop_failed()
+            self._end_process(current)
         elif self.loop.turns % _LOOK_EVERY_TURNS == 0:
             for what in self._invariants.broken(current.node):
-                self.saw(Failed(self.loop.now_us, what))
-                self._over = True
+                self._break(what)
 
-    def _stop_failed(self) -> None:
-        """The process that said that it must stop does so, and its supervisor starts another."""
-        current = self.machine.current
-        assert current is not None
-        try:
+    def _end_process(self, current: Incarnation) -> None:
+        """A process that said that it must stop does so, and its supervisor starts another.
+
+        After an error of the disk the machine is rebooted first: what a failed sync has dropped from the page cache
+        must not be read from there as if it were on the disk.
+        """
+        with self._judged():
             current.stop(clean=False).result()
+        if current.disk_failed:
+            self.faults.lose_power()
+        else:
+            self.machine.vanish()
+            self.faults.broker_ended()
+
+    @contextmanager
+    def _judged(self) -> Iterator[None]:
+        """Whatever the broker or a client raises ends the run; a power cut is no fault of theirs."""
+        try:
+            yield
         except PowerCut:
             pass
-        except Exception as error:
-            self._break(error)
-        self.machine.vanish()
-        self.faults.broker_ended()
+        except Exception:
+            self._break(traceback.format_exc())
 
-    def _break(self, error: Exception) -> None:
+    def _break(self, what: str) -> None:
         self._over = True
-        self.saw(Failed(self.loop.now_us, "".join(traceback.format_exception(error))))
+        self.saw(Failed(self.loop.now_us, what))
 
 
 def run_seed(seed: int, on_note: Note | None = None) -> Result:

@@ -357,22 +357,39 @@ class LogDirectory:
             log.refusing = True
 
     def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
-        """Close all logs and let the lock go. Only where everything was synced is the directory marked clean."""
+        """Close all logs and let the lock go. Only where everything was synced is the directory marked clean.
+
+        On a full disk it is not, and the next opening recovers.
+        """
         clean = clean and self.failed is None
         try:
             with self.disk.gathered(self.path):
                 for log in self.logs.values():
                     clean = clean and not log.refusing
-                    log.close(clean=clean)
+                    clean = _fits(lambda log=log, clean=clean: log.close(clean=clean)) and clean  # type: ignore[misc]
             if clean:
-                self.checkpoint_recovery_points()
-                self.checkpoint_log_starts()
-                self.checkpoint_high_watermarks()
-                body = f'{{"version":0,"brokerEpoch":"{broker_epoch}"}}'.encode()
-                checkpoint.replace_file(self.disk, posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN), body)
+                _fits(lambda: self._mark_clean(broker_epoch))
         finally:
             if self._lock is not None:
                 self._lock.release()
+
+    def _mark_clean(self, broker_epoch: int) -> None:
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+        self.checkpoint_high_watermarks()
+        body = f'{{"version":0,"brokerEpoch":"{broker_epoch}"}}'.encode()
+        checkpoint.replace_file(self.disk, posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN), body)
+
+
+def _fits(write: Callable[[], None]) -> bool:
+    """Whether the disk had room for it."""
+    try:
+        write()
+    except OSError as fault:
+        if fault.errno not in FULL_DISK:
+            raise
+        return False
+    return True
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:

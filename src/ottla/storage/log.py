@@ -393,7 +393,7 @@ class Log:
         return self.syncing.begin(self)
 
     def end_sync(self, work: SyncWork, error: OSError | None) -> None:
-        """Raise `synced_offset` and tell `on_synced(offset)`; an error ends all writing, and `on_failed` hears of it."""
+        """Raise `synced_offset` and tell `on_synced(offset)`; an error ends all writing, and `on_failed` is told."""
         self.syncing.end(self, work, error)
 
     def flush_due(self, wall_ms: int) -> bool:

@@ -13,6 +13,7 @@ from ottla.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
@@ -44,11 +45,12 @@ def _delete(call: Call, name: str, index: int, offset: int) -> tuple[int, ErrorC
         return -1, ErrorCode.POLICY_VIOLATION
     try:
         start = partition.log.delete_records_before(offset)
+        if isinstance(start, ErrorCode):
+            return -1, start
+        partition.mark()
+        call.node.log_start_moved()
     except OSError as fault:
-        call.node.disk_failed(fault)
+        if fault.errno not in FULL_DISK:
+            call.node.disk_failed(fault)
         return -1, ErrorCode.KAFKA_STORAGE_ERROR
-    if isinstance(start, ErrorCode):
-        return -1, start
-    call.node.log_start_moved()
-    partition.mark()
     return start, ErrorCode.NONE

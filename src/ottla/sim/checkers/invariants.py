@@ -9,16 +9,17 @@ from ottla.broker.partition import Partition
 
 
 class Invariants:
-    """Remembers the watermarks of the incarnation it looked at last."""
+    """Remembers the watermarks and starts of the incarnation it looked at last."""
 
     def __init__(self) -> None:
         self._node: Node | None = None
         self._watermarks: dict[tuple[bytes, int], int] = {}
+        self._starts: dict[tuple[bytes, int], int] = {}
 
     def broken(self, node: Node) -> Iterator[str]:
         """A sentence for each invariant that does not hold."""
         if node is not self._node:
-            self._node, self._watermarks = node, {}
+            self._node, self._watermarks, self._starts = node, {}, {}
         for key, partition in node.replicas.by_id.items():
             yield from self._broken_in(key, partition)
 
@@ -34,4 +35,6 @@ class Invariants:
             yield f"{where}: readers see what is not on disk"
         if watermark < self._watermarks.get(key, 0) and partition.leader is not None:
             yield f"{where}: the watermark was at {self._watermarks[key]}"
-        self._watermarks[key] = watermark
+        if start < self._starts.get(key, 0):
+            yield f"{where}: the start was at {self._starts[key]}"
+        self._watermarks[key], self._starts[key] = watermark, start

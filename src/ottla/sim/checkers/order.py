@@ -71,29 +71,38 @@ def _holes(history: History) -> Iterator[Anomaly]:
 
 
 def _lines(history: History) -> Iterator[Anomaly]:
-    """To one reader no watermark and no start goes back, over restarts too."""
+    """To one reader no watermark goes back, over restarts too; nor a log's start behind an answered DeleteRecords."""
     told: dict[tuple[str, LogKey], Bounds] = {}
+    deleted: dict[LogKey, int] = {}
+    due: dict[tuple[str, LogKey], int] = {}
     for event in history.events:
-        if isinstance(event, OutOfRange):
+        if isinstance(event, DeleteDone):
+            deleted[event.log] = max(deleted.get(event.log, 0), event.start)
+        elif isinstance(event, OutOfRange):
             traits = history.traits_of(event.log)
             if traits.durable and traits.kept:
                 yield Anomaly(
                     "vanished", f"{history.name(event.log)}: {event.reader} stood at {event.position}, now out of range"
                 )
-            continue
-        if not isinstance(event, Bounds):
-            continue
-        before = told.get((event.reader, event.log))
-        told[event.reader, event.log] = event
-        name = history.name(event.log)
-        if event.log_start > event.high_watermark:
-            yield Anomaly("start-above-watermark", f"{name}: {event.log_start} > {event.high_watermark}")
-        if before is None:
-            continue
-        if event.log_start < before.log_start:
-            yield Anomaly("start-went-back", f"{name}: from {before.log_start} to {event.log_start}")
-        if event.high_watermark < before.high_watermark and history.traits_of(event.log).durable:
-            yield Anomaly("watermark-went-back", f"{name}: from {before.high_watermark} to {event.high_watermark}")
+        elif isinstance(event, Bounds):
+            place = event.reader, event.log
+            before = told.get(place)
+            if before is not None:
+                yield from _gone_back(history, before, event, due[place])
+            told[place] = event
+            due[place] = deleted.get(event.log, 0)  # what the reader asks next is asked after that
+
+
+def _gone_back(history: History, before: Bounds, now: Bounds, due_start: int) -> Iterator[Anomaly]:
+    name = history.name(now.log)
+    if now.log_start > now.high_watermark:
+        yield Anomaly("start-above-watermark", f"{name}: {now.log_start} > {now.high_watermark}")
+    if not history.traits_of(now.log).durable:
+        return
+    if now.log_start < due_start:
+        yield Anomaly("start-went-back", f"{name}: to {now.log_start}, {due_start} was answered")
+    if now.high_watermark < before.high_watermark:
+        yield Anomaly("watermark-went-back", f"{name}: from {before.high_watermark} to {now.high_watermark}")
 
 
 def _starts(history: History) -> Iterator[Anomaly]:
@@ -107,10 +116,9 @@ def _starts(history: History) -> Iterator[Anomaly]:
             done[event.log] = max(done.get(event.log, 0), event.start)
         elif isinstance(event, Bounds | Scanned):
             start = event.log_start if isinstance(event, Bounds) else event.start
-            name = history.name(event.log)
-            if history.traits_of(event.log).retained and start > allowed.get(event.log, 0):
-                yield Anomaly(
-                    "deleted-too-much", f"{name} starts at {start}; asked for was {allowed.get(event.log, 0)}"
-                )
-            if isinstance(event, Scanned) and start < done.get(event.log, 0):
-                yield Anomaly("deletion-undone", f"{name} starts at {start}; {done[event.log]} was answered")
+            name, traits = history.name(event.log), history.traits_of(event.log)
+            asked, answered = allowed.get(event.log, 0), done.get(event.log, 0)
+            if traits.retained and start > asked:
+                yield Anomaly("deleted-too-much", f"{name} starts at {start}; asked for was {asked}")
+            if isinstance(event, Scanned) and traits.durable and start < answered:
+                yield Anomaly("deletion-undone", f"{name} starts at {start}; {answered} was answered")

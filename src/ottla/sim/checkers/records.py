@@ -1,4 +1,4 @@
-"""The first judge, after the rules of Jepsen's `kafka` workload: every value where it was said to be, once, for good."""
+"""The first judge, after the rules of Jepsen's `kafka` workload: every value is where it was said to be, once."""
 
 from __future__ import annotations
 
