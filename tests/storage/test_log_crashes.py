@@ -10,6 +10,7 @@ import pytest
 from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, a_directory, config, records_of, sync
 
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.seams import SyncWork
 from ottla.sim.disk import PowerCut, SimDisk
 from ottla.storage import syncing
 from ottla.storage.directory import LogDirectory
@@ -50,10 +51,10 @@ class World:
         )
         self.directory = a_directory(self.disk)
         self.log = self.directory.create_log("t", 0, TOPIC_ID, **self._how())  # type: ignore[arg-type]
-        self.under_way: list[object] = []
+        self.under_way: list[tuple[SyncWork, int]] = []
+        """Syncs begun, each with how many of the truncations in `undone` it covers."""
         self.undone: list[tuple[list[bytes], list[Producer]]] = []
         """What the log held before each truncation that is not on disk yet: a crash may bring it back."""
-        self.undone_at_sync = 0
 
     def _how(self) -> dict[str, object]:
         return {
@@ -118,18 +119,18 @@ class World:
         producer.sequence += len(values)
 
     def sync_part(self) -> None:
-        """Begin a sync, or end the one under way: appends, rolls and truncations come in between."""
-        if self.under_way:
-            work = self.under_way.pop()
-            for file in work.files:  # type: ignore[attr-defined]
+        """Begin a sync, or end the oldest under way: appends, rolls, truncations and a second sync come in between."""
+        if self.under_way and (len(self.under_way) == 2 or self.random.random() < 0.6):
+            work, undone = self.under_way.pop(0)
+            for file in work.files:
                 file.sync()
-            for path in work.directories:  # type: ignore[attr-defined]
+            for path in work.directories:
                 self.disk.sync_directory(path)
-            self.log.end_sync(work, None)  # type: ignore[arg-type]
-            del self.undone[: self.undone_at_sync]
+            self.log.end_sync(work, None)
+            del self.undone[:undone]
+            self.under_way = [(later, count - undone) for later, count in self.under_way]
         elif (work := self.log.begin_sync()) is not None:
-            self.under_way.append(work)
-            self.undone_at_sync = len(self.undone)
+            self.under_way.append((work, len(self.undone)))
 
     def checkpoint(self) -> None:
         self.directory.checkpoint_recovery_points()
