@@ -101,11 +101,11 @@ class Session:
             self.unwatch(watch)
             watch.partition = partition
             if partition is not None:
-                partition.watches.add(watch)
+                partition.watches[watch] = None
 
     def unwatch(self, watch: Watch) -> None:
         if watch.partition is not None:
-            watch.partition.watches.discard(watch)
+            watch.partition.watches.pop(watch, None)
             watch.partition = None
 
     def mark(self, watch: Watch) -> None:

@@ -89,7 +89,7 @@ class Partition:
         self.leader_epoch = LeaderEpoch(-1)
         self.partition_epoch = -1
         self.waits = CommitWaits(around.deadlines, self.leader_epoch)
-        self.watches: set[Watch] = set()
+        self.watches: dict[Watch, None] = {}  # no set: sessions are told in the same order in every run
         self._commit_listeners: list[Callable[[int], None]] = []
         self._around = around
 
