@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ottla.cli.connect import admin_from
 from ottla.cli.faults import Misuse
-from ottla.cli.javamap import hash_order, partition_hash
 from ottla.cli.kafka.java_errors import java
 from ottla.cli.options import Option, Parser
 from ottla.kernel.ids import TopicPartition
@@ -36,7 +35,7 @@ def command(arguments: Sequence[str]) -> int:
         sys.stdout.write("Executing records delete operation\n")
         outcome = admin.delete_records(offsets)
     sys.stdout.write("Records delete operation completed:\n")
-    for partition in hash_order(offsets, partition_hash):
+    for partition in sorted(offsets):
         found = outcome[partition]
         if isinstance(found, Exception):
             sys.stdout.write(f"partition: {partition}\terror: {java(found)}\n")

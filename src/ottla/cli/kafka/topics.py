@@ -182,7 +182,7 @@ def _expected(given: Given, names: Sequence[str]) -> bool:
 
 
 def _list(admin: Admin, given: Given) -> None:
-    sys.stdout.write("".join(f"{name}\n" for name in _matching(admin, given)))
+    sys.stdout.write("\n".join(_matching(admin, given)) + "\n")
 
 
 def _alter(admin: Admin, given: Given) -> None:
