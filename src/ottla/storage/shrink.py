@@ -77,9 +77,9 @@ def apply_retention(log: Log, wall_ms: int, mono_ms: int) -> int:
 
 
 def _recoverable(log: Log) -> int:
-    """Sealed segments below the recovery point: producer state from above them is on disk, none is lost with them."""
+    """Sealed segments behind which a producer snapshot is on disk: no state is lost with them."""
     count = 0
-    while count + 1 < len(log.segments) and log.bases[count + 1] <= log.recovery_point:
+    while count + 1 < len(log.segments) and log.bases[count + 1] <= log.syncing.sealed_to:
         count += 1
     return count
 

@@ -22,11 +22,13 @@ _NOTHING = -1
 class _UnderWay:
     """What one sync will have shown once it has ended; a truncation meanwhile lowers it."""
 
-    __slots__ = ("candidate", "end")
+    __slots__ = ("base", "candidate", "end")
 
-    def __init__(self, end: int, candidate: int) -> None:
+    def __init__(self, end: int, base: int) -> None:
         self.end = end
-        self.candidate = candidate
+        self.base = base
+        """The active segment's: all before is on disk already or part of this work."""
+        self.candidate = base
         """The recovery point that it allows."""
 
 
@@ -43,9 +45,12 @@ class Syncing:
         "_snapshot_at",
         "_under_way",
         "held_to",
+        "sealed_to",
     )
 
     def __init__(self) -> None:
+        self.sealed_to = 0
+        """Segments that end here are on disk with their indexes and the producer snapshot behind them."""
         self.held_to = 0
         """The offset up to which the disk has everything, whatever write.caching says."""
         self._dirty: list[OpenFile] = []
@@ -62,6 +67,7 @@ class Syncing:
     def opened(self, log: Log, *, synced_to: int) -> None:
         """The log stands as recovery left it, on disk up to `synced_to`."""
         self.held_to = synced_to
+        self.sealed_to = log.active.base_offset
         self._checkpoint_at = self._snapshot_at = log.active.size
 
     def rolled(self, old: Segment, sealed_files: list[OpenFile], snapshot: OpenFile) -> None:
@@ -76,8 +82,10 @@ class Syncing:
     def cut(self, end_offset: int) -> None:
         """The log was truncated: what a sync under way covers above that is no longer there."""
         self.held_to = min(self.held_to, end_offset)
+        self.sealed_to = min(self.sealed_to, end_offset)
         for under_way in self._under_way:
             under_way.end = min(under_way.end, end_offset)
+            under_way.base = min(under_way.base, end_offset)
             under_way.candidate = min(under_way.candidate, end_offset)
         self._dirty_data = self._dirty_directory = True
         self._checkpoint_at = self._snapshot_at = 0
@@ -90,7 +98,7 @@ class Syncing:
         self.cut(offset)
         self.held_to = offset
         for under_way in self._under_way:
-            under_way.end = under_way.candidate = _NOTHING
+            under_way.end = under_way.base = under_way.candidate = _NOTHING
 
     # -- the three of kernel.seams.Syncable ---
 
@@ -105,7 +113,7 @@ class Syncing:
         active = log.active
         files = self._dirty
         self._dirty = []
-        under_way = _UnderWay(end, active.base_offset)  # all before it is on disk already or part of this work
+        under_way = _UnderWay(end, active.base_offset)
         if active.size - self._checkpoint_at >= CHECKPOINT_BYTES:
             files += self._checkpoint(log, under_way)
         active.file.hold()
@@ -146,6 +154,7 @@ class Syncing:
             return
         if self._closed or log.refusing:
             return  # deleted meanwhile; or another sync failed, and nobody knows what this one has put on disk
+        self.sealed_to = max(self.sealed_to, under_way.base)
         if under_way.candidate > log.recovery_point:
             log.recovery_point = under_way.candidate
             self._drop_snapshots(log)
