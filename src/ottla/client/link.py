@@ -16,6 +16,7 @@ from ottla.client.model import MAX_RESPONSE_BYTES
 from ottla.messages.api_versions import ApiVersionsRequest
 from ottla.schema.codec import MalformedMessage, decoder, encoder
 from ottla.schema.message import schema_of
+from ottla.wire.apis import APIS
 
 _LENGTH = Struct(">i")
 _HEADER = Struct(">ihhih")
@@ -23,40 +24,7 @@ _FIRST_READ = 1 << 20
 _API_VERSIONS = 18
 _UNSUPPORTED_VERSION = 35
 _TAGS_AT_MOST = 1000
-KEYS = {
-    "Produce": 0,
-    "Fetch": 1,
-    "ListOffsets": 2,
-    "Metadata": 3,
-    "OffsetCommit": 8,
-    "OffsetFetch": 9,
-    "FindCoordinator": 10,
-    "JoinGroup": 11,
-    "Heartbeat": 12,
-    "LeaveGroup": 13,
-    "SyncGroup": 14,
-    "DescribeGroups": 15,
-    "ListGroups": 16,
-    "ApiVersions": 18,
-    "CreateTopics": 19,
-    "DeleteTopics": 20,
-    "DeleteRecords": 21,
-    "InitProducerId": 22,
-    "OffsetForLeaderEpoch": 23,
-    "DescribeConfigs": 32,
-    "AlterConfigs": 33,
-    "DescribeLogDirs": 35,
-    "CreatePartitions": 37,
-    "DeleteGroups": 42,
-    "ElectLeaders": 43,
-    "IncrementalAlterConfigs": 44,
-    "OffsetDelete": 47,
-    "DescribeQuorum": 55,
-    "DescribeCluster": 60,
-    "DescribeProducers": 61,
-    "ListConfigResources": 74,
-    "DescribeTopicPartitions": 75,
-}
+KEYS = {api.name: key for key, api in APIS.items()}
 _REQUEST = "Request"
 
 
