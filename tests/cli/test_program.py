@@ -88,7 +88,7 @@ def test_output_that_nobody_reads_any_more_ends_quietly(ottla: Ottla, name: str,
 
 
 def test_every_command_answers_within_its_budget(ottla: Ottla, bootstrap: str, name: str, tmp_path: Path) -> None:
-    """The best of three: what the machine can do, whatever else it does at the moment."""
+    """On a machine that is busy with other things the processor time must leave room for the waits."""
     ottla("topic", "create", name)
     ottla("produce", name, "one", "two")
     offsets = tmp_path / "offsets.json"
@@ -114,16 +114,18 @@ def test_every_command_answers_within_its_budget(ottla: Ottla, bootstrap: str, n
     ]
     slow = {}
     for arguments in commands:
-        best = min(_seconds(arguments) for _ in range(3))
-        if best > BUDGET_S * float(os.environ.get("OTTLA_SLOW_MACHINE", "1")):
-            slow[" ".join(arguments)] = round(best, 3)
+        wall, processor = map(min, zip(*(_seconds(arguments) for _ in range(3)), strict=True))
+        if wall > BUDGET_S and (processor > 0.8 * BUDGET_S or os.getloadavg()[0] < (os.cpu_count() or 1)):
+            slow[" ".join(arguments)] = (round(wall, 3), round(processor, 3))
     assert slow == {}
 
 
-def _seconds(arguments: list[str]) -> float:
-    started = time.monotonic()
-    run_ottla(*arguments)
-    return time.monotonic() - started
+def _seconds(arguments: list[str]) -> tuple[float, float]:
+    """Wall and processor time of one run."""
+    before, started = os.times(), time.monotonic()
+    assert run_ottla(*arguments).returncode in (0, 1)
+    wall, after = time.monotonic() - started, os.times()
+    return wall, after.children_user - before.children_user + after.children_system - before.children_system
 
 
 def test_a_command_of_another_package_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:

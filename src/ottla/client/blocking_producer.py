@@ -65,6 +65,7 @@ class Producer:
         self._changed = threading.Condition()
         self._flushing = 0
         self._closed = False
+        self._ended = False
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Producer:
@@ -123,8 +124,9 @@ class Producer:
 
     def close(self, timeout: float | None = None) -> None:
         """Flush, then end; with a `timeout` in seconds what could not be sent by then fails."""
-        if self._closed:
+        if self._ended:
             return
+        self._ended = True
         try:
             self.flush(timeout)
         except RequestTimedOut as fault:
@@ -160,26 +162,35 @@ class Producer:
             raise RequestTimedOut(f"no room for a record within {allowed:.0f} s: the broker takes them too slowly")
 
     def _work(self) -> None:
-        """The sending thread: whatever is ready, round after round."""
-        now_ms = self.cluster.plan.now_ms
-        while True:
-            with self._changed:
-                batches: list[OutgoingBatch] = []
-                while not batches:
+        """The sending thread: whatever is ready, round after round. Nobody waits for it in vain if it fails."""
+        try:
+            while (batches := self._next_batches()) is not None:
+                outcomes = self._driver.run(self._sender.send(batches))
+                with self._changed:
                     if self._closed:
                         return
-                    hurry = self._flushing > 0
-                    batches = self._accumulator.ready(now_ms(), flush=hurry)
-                    if not batches:
-                        wait_ms = self._accumulator.next_ready_ms(flush=hurry) - now_ms()
-                        self._changed.wait(None if wait_ms == float("inf") else max(wait_ms, 0.5) / 1000)
-            outcomes = self._driver.run(self._sender.send(batches))
+                    finished = self._sender.settle(outcomes)
+                    self._changed.notify_all()
+                self._tell(finished)
+        finally:
             with self._changed:
-                if self._closed:
-                    return
-                finished = self._sender.settle(outcomes)
+                self._closed = True
+                abandoned = self._accumulator.abandon(ClientError("the producer's sending thread ended"))
                 self._changed.notify_all()
-            self._tell(finished)
+            self._tell(abandoned)
+
+    def _next_batches(self) -> list[OutgoingBatch] | None:
+        """Wait until batches may leave; None once the producer is closed."""
+        now_ms = self.cluster.plan.now_ms
+        with self._changed:
+            while not self._closed:
+                hurry = self._flushing > 0
+                batches = self._accumulator.ready(now_ms(), flush=hurry)
+                if batches:
+                    return batches
+                wait_ms = self._accumulator.next_ready_ms(flush=hurry) - now_ms()
+                self._changed.wait(None if wait_ms == float("inf") else max(wait_ms, 0.5) / 1000)
+            return None
 
     def _tell(self, batches: Sequence[OutgoingBatch]) -> None:
         for batch in batches:

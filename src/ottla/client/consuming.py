@@ -83,6 +83,7 @@ class ConsumerCore:
         self._looked_ms = float("-inf")
         self._auto_commit_at_ms = plan.now_ms() + settings.auto_commit_interval_ms
         self._lost = False
+        self._ended: ApiError | None = None
         self._cooperative = all(assignor.cooperative for assignor in settings.assignors)
 
     @property
@@ -206,11 +207,16 @@ class ConsumerCore:
             purpose="heartbeat",
             timeout_ms=member.settings.session_timeout_ms,
         )
-        self._lost |= member.answered(response.error_code, generation) is Lost.EVERYTHING
+        try:
+            self._lost |= member.answered(response.error_code, generation) is Lost.EVERYTHING
+        except ApiError as fenced:
+            self._ended = fenced
         return member.heartbeat_at_ms - self.plan.now_ms()
 
     async def _keep_up(self) -> None:
-        """Everything that is due before records are handed out."""
+        """Everything that is due before records are handed out; raises what ended the membership for good."""
+        if self._ended is not None:
+            raise self._ended
         if not self._manual and (self.subscribed or self._pattern is not None):
             await self._look_at_topics()
             assert self.membership is not None

@@ -190,6 +190,8 @@ class Driver:
 
     def run(self, story: Coroutine[Wish, Any, T]) -> T:
         """Drive a story to its end."""
+        if self._process != os.getpid():
+            self._lock = threading.RLock()  # whoever held it lives in the parent
         with self._lock:
             answer: Any = None
             fault: Exception | None = None
