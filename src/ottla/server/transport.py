@@ -44,6 +44,7 @@ class SocketTransport:
         self._flushing = False
         self._writing = False
         self._warming = False
+        self._just_warmed = False
         self._closed = False
         self.unsent_bytes = 0
         self.stuck_since: float | None = None
@@ -104,11 +105,16 @@ class SocketTransport:
                 self._writing = False
                 self._loop.remove_writer(self._socket.fileno())
             self._on_drained()
-        elif not self._warming and not self._writing:
-            self._writing = True
+        elif self._warming:
+            if self._writing:  # the socket may be ready all the while
+                self._writing = False
+                self._loop.remove_writer(self._socket.fileno())
+        else:
             if self.stuck_since is None:
                 self.stuck_since = time.monotonic()
-            self._loop.add_writer(self._socket.fileno(), self._flush)
+            if not self._writing:
+                self._writing = True
+                self._loop.add_writer(self._socket.fileno(), self._flush)
 
     def _send_queue(self) -> bool:
         """Send until the queue is empty (True), the socket is full, or this turn's share is used up."""
@@ -159,7 +165,9 @@ class SocketTransport:
         if descriptor < 0:
             sent = self._socket.send(piece.file.read_at(position, left))
         else:
-            if not is_warm(descriptor, position, left):
+            if self._just_warmed:
+                self._just_warmed = False  # once is enough: what cannot be kept or read would be asked for for ever
+            elif not is_warm(descriptor, position, left):
                 self._warming = True
                 self._cold.warm(descriptor, position, left, self._warmed)
                 return 0
@@ -175,6 +183,7 @@ class SocketTransport:
 
     def _warmed(self) -> None:
         self._warming = False
+        self._just_warmed = True
         if self._closed:
             _release(self._queue)
             self._queue.clear()

@@ -1,0 +1,101 @@
+"""The sending half of a socket: a client that stalls is seen to, and cold pages cost no turns of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from ottla.kernel.seams import FileSlice
+from ottla.server import transport as transport_module
+from ottla.server.transport import SocketTransport
+from ottla.storage.disk import LocalDisk
+
+
+class Cold:
+    """Pages that are never found in memory; `done` of each reading is kept."""
+
+    def __init__(self) -> None:
+        self.readings: list = []
+
+    def warm(self, descriptor: int, position: int, length: int, done) -> None:
+        self.readings.append(done)
+
+
+class End:
+    """A transport over one end of a socket pair."""
+
+    def __init__(self, *, cold: Cold | None = None) -> None:
+        ours, self.peer = socket.socketpair()
+        ours.setblocking(False)
+        self.peer.setblocking(False)
+        self.drained = self.broken = 0
+        self.transport = SocketTransport(asyncio.get_running_loop(), ours, cold, self._drained, self._broken)
+
+    def _drained(self) -> None:
+        self.drained += 1
+
+    def _broken(self) -> None:
+        self.broken += 1
+        self.transport.close()
+
+    def read(self) -> int:
+        try:
+            return len(self.peer.recv(1 << 20))
+        except BlockingIOError:
+            return 0
+
+
+async def turns(count: int = 20) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_a_client_that_reads_a_little_and_then_nothing_is_stuck_again() -> None:
+    async def run() -> None:
+        end = End()
+        end.transport.send([bytes(8 << 20)])
+        await turns()
+        assert end.transport.stuck_since is not None
+        assert end.read()
+        await turns()
+        assert end.transport.unsent_bytes
+        assert end.transport.stuck_since is not None
+        end.transport.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("seen_warm_after", [True, False])
+def test_a_cold_piece_is_read_once_while_the_socket_could_take_more(
+    seen_warm_after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages that are evicted at once, or cannot be read at all, must not keep the thread busy for ever either."""
+    (tmp_path / "file").write_bytes(bytes(1 << 20))
+    warm = False
+    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: warm)
+
+    async def run() -> None:
+        nonlocal warm
+        cold = Cold()
+        end = End(cold=cold)
+        file = LocalDisk().open(str(tmp_path / "file"))
+        end.transport.send([bytes(4 << 20), FileSlice(file, 0, 1000)])
+        file.release()
+        got = 0
+        for _ in range(200):
+            got += end.read()
+            await turns(2)
+        assert len(cold.readings) == 1, "asked again while the first reading is under way"
+        warm = seen_warm_after
+        cold.readings[0]()
+        for _ in range(20):
+            got += end.read()
+            await turns(2)
+        assert (got, len(cold.readings)) == ((4 << 20) + 1000, 1)
+        assert file.fileno() < 0
+        end.transport.close()
+
+    asyncio.run(run())
