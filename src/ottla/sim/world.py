@@ -62,9 +62,7 @@ class World:
         self.machine.set_sync_us(plan.sync_us)
         self.faults = Faults(self)
         self.workload = Workload(self)
-        self.starts = 0
         self._over = False
-        self._bugs = 0
         self._invariants = invariants.Invariants()
 
     # what happened
@@ -92,7 +90,8 @@ class World:
             self.saw(Healed(self.loop.now_us, HEALED_WITHIN_MS * 1000))
             self.workload.end()
             if not self._run_until(lambda: self.workload.done, HEALED_WITHIN_MS) and not self._over:
-                self.saw(Failed(self.loop.now_us, f"never came to its end: {', '.join(self.workload.unfinished)}"))
+                waiting = ", ".join(self.workload.unfinished)
+                self.saw(Failed(self.loop.now_us, f"never came to its end: {waiting}", "stuck"))
         return Result(
             seed=self.plan.seed,
             anomalies=check(self.history),
@@ -139,7 +138,7 @@ class World:
             self._end_process(current)
         elif self.loop.turns % _LOOK_EVERY_TURNS == 0:
             for what in self._invariants.broken(current.node):
-                self._break(what)
+                self._break(what, "invariant")
 
     def _end_process(self, current: Incarnation) -> None:
         """A process that said that it must stop does so, and its supervisor starts another.
@@ -165,9 +164,9 @@ class World:
         except Exception:
             self._break(traceback.format_exc())
 
-    def _break(self, what: str) -> None:
+    def _break(self, what: str, kind: str = "failed") -> None:
         self._over = True
-        self.saw(Failed(self.loop.now_us, what))
+        self.saw(Failed(self.loop.now_us, what, kind))
 
 
 def run_seed(seed: int, on_note: Note | None = None) -> Result:

@@ -176,6 +176,7 @@ class Failed(NamedTuple):
 
     at_us: int
     what: str
+    kind: str = "failed"
 
 
 Event = (

@@ -15,7 +15,7 @@ def check_progress(history: History) -> Iterator[Anomaly]:
     for event in history.events:
         if isinstance(event, Failed):
             failed = True
-            yield Anomaly("failed", event.what)
+            yield Anomaly(event.kind, event.what)
         elif isinstance(event, Healed):
             healed = event
         elif isinstance(event, Alive) and healed is not None and event.at_us - healed.at_us > healed.within_us:
