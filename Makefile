@@ -1,5 +1,7 @@
 # Each target does its own set-up; see tools/setup.sh.
 PYTHON := .venv/bin/python
+# Test files run side by side; make test JOBS=0 runs them one after the other.
+JOBS ?= 2
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: help demo test check compat fuzz bench format clean
@@ -18,7 +20,7 @@ demo:
 
 test:
 	@tools/setup.sh test demo java kafka-if-possible
-	@$(PYTHON) -m pytest $(ARGS)
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 check:
 	@tools/setup.sh test demo
@@ -26,7 +28,7 @@ check:
 
 compat:
 	@tools/setup.sh test demo java kafka spark-jars spark42 node cc
-	@$(PYTHON) -m tests.compat $(ARGS)
+	@$(PYTHON) tools/compat.py $(ARGS)
 
 fuzz:
 	@tools/setup.sh test

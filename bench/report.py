@@ -63,6 +63,7 @@ def machine_facts(folder: Path) -> dict[str, object]:
         "cores": os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "kernel": platform.release(),
+        "load_before": round(os.getloadavg()[0], 1),
         "file_system": said("stat", "-f", "-c", "%T", str(folder)),
         "python": platform.python_version(),
         "java": said("java", "-version").splitlines()[0] if said("java", "-version") else "none",
