@@ -17,7 +17,7 @@ from ottla.wire.frame import SHARED_BYTES, FramePool, FrameReader, FrameTooLarge
 _ACCEPTS_A_TURN = 64
 _SWEEP_S = 5.0
 _STUCK_S = 30.0
-"""An answer that a client does not read for so long closes its connection (rule E7)."""
+"""An answer that a client does not read for so long closes its connection (rule E7); so does want of memory."""
 
 log = logging.getLogger("ottla.listener")
 Serve = Callable[[ServerConnection, memoryview], None]
@@ -26,7 +26,18 @@ Serve = Callable[[ServerConnection, memoryview], None]
 class Channel:
     """One accepted socket: reads into the loop's shared buffer and runs the connection over it."""
 
-    __slots__ = ("_fd", "_listener", "_loop", "_reading", "_resuming", "_socket", "connection", "transport", "used")
+    __slots__ = (
+        "_fd",
+        "_listener",
+        "_loop",
+        "_reading",
+        "_resuming",
+        "_socket",
+        "connection",
+        "starved_since",
+        "transport",
+        "used",
+    )
 
     def __init__(self, listener: Listener, sock: socket.socket, peer: tuple[str, int]) -> None:
         self._listener = listener
@@ -48,6 +59,8 @@ class Channel:
         self.connection.resume = self._resume_soon
         self.connection.on_close.append(self._closed)
         self.used = time.monotonic()
+        self.starved_since: float | None = None
+        """Since when its frame waits for room in the pool."""
         self._reading = True
         self._resuming = False
         self._loop.add_reader(self._fd, self._readable)
@@ -56,6 +69,8 @@ class Channel:
         connection = self.connection
         if connection.paused:
             self._stop_reading()
+            if self._peer_is_gone():
+                self.close()
             return
         try:
             target = connection.reader.target()
@@ -64,8 +79,7 @@ class Channel:
             self.close()
             return
         if target is None:
-            self._stop_reading()
-            self._listener.starved.append(self)
+            self._starve()
             return
         try:
             count = self._socket.recv_into(target)
@@ -79,6 +93,7 @@ class Channel:
             self.close()
             return
         self.used = self._listener.now
+        self.starved_since = None
         connection.reader.received(count)
         self._run()
 
@@ -91,6 +106,27 @@ class Channel:
         except Exception:
             log.exception("%s: closed by a fault of the broker's own", self.connection.name)
             self.close()
+        else:
+            connection = self.connection
+            if connection.paused and not connection.held and not connection.closed:
+                self._starve()
+
+    def _starve(self) -> None:
+        """No room in the pool for the frame under way: nobody else would ever resume us."""
+        self.connection.paused = True
+        self._stop_reading()
+        if self.starved_since is None:
+            self.starved_since = time.monotonic()
+        self._listener.starved[self] = None
+
+    def _peer_is_gone(self) -> bool:
+        """Whether the client has left while it had to wait, with nothing unread behind it."""
+        try:
+            return not self._socket.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            return True
 
     def _stop_reading(self) -> None:
         if self._reading:
@@ -149,7 +185,7 @@ class Listener:
         self.cold = cold
         self.max_frame_bytes = max_frame_bytes
         self.shared = memoryview(bytearray(SHARED_BYTES))
-        self.starved: list[Channel] = []
+        self.starved: dict[Channel, None] = {}
         """Channels that wait for room in the frame pool."""
         self.channels: dict[Channel, None] = {}
         self.accepted = 0
@@ -252,8 +288,18 @@ class Listener:
             if stuck is not None and now - stuck > _STUCK_S:
                 log.warning("%s reads no answers; closed", channel.connection.name)
                 channel.close()
-            elif now - channel.used > self._max_idle_s and not channel.connection.held:
+            elif now - channel.used > self._max_idle_s and not channel.transport.unsent_bytes:
                 channel.close()
-        starved, self.starved = self.starved, []
+        self._feed_starved(now)
+
+    def _feed_starved(self, now: float) -> None:
+        """One that starves for too long is given up: what it holds may be what the others wait for."""
+        starved, self.starved = self.starved, {}
+        given_up = False
         for channel in starved:
-            channel.resume()
+            if not given_up and channel.starved_since is not None and now - channel.starved_since > _STUCK_S:
+                given_up = True
+                log.warning("%s: no memory for its request in %.0f s; closed", channel.connection.name, _STUCK_S)
+                channel.close()
+            else:
+                channel.resume()

@@ -126,7 +126,9 @@ class FrameReader:
     @property
     def parked_whole_frames(self) -> bool:
         """Bytes of requests already received wait here (the connection was held while another request waited)."""
-        return self._view is not self._shared and self._own is None and self._end - self._start >= 4
+        if self._own is not None:
+            return self._end == self._wanted_end()
+        return self._view is not self._shared and self._end - self._start >= 4
 
     def close(self) -> None:
         if self._own is not None:

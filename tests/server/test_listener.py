@@ -1,0 +1,198 @@
+"""Connections over real sockets: none hangs for want of memory, none stays when its client has gone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from ottla.server import listener as listener_module
+from ottla.server.cold_reads import ColdReads
+from ottla.server.listener import Listener
+from ottla.wire.frame import FramePool
+
+BLOCKS, AT_ONCE, LARGE_ANSWER = 0xFF, 0x01, 0x02
+
+
+class Place:
+    """A listener that echoes; what begins with BLOCKS waits, and holds its connection meanwhile."""
+
+    def __init__(self, *, budget: int = 8 << 20, max_idle_ms: int = 600_000) -> None:
+        self.served: list[bytes] = []
+        self.waiting: list = []
+        self.pool = FramePool(budget)
+        loop = asyncio.get_running_loop()
+        self.listener = Listener(
+            loop,
+            self._serve,
+            name="PLAINTEXT",
+            pool=self.pool,
+            cold=ColdReads(loop),
+            max_frame_bytes=4 << 20,
+            max_connections=100,
+            max_connections_per_ip=100,
+            max_idle_ms=max_idle_ms,
+        )
+        self.address = self.listener.open("127.0.0.1", 0, 10)
+        self.listener.start()
+
+    def _serve(self, connection, frame: memoryview) -> None:
+        content = bytes(frame)
+        self.served.append(content)
+        if content[0] == AT_ONCE:
+            if not connection.answer_at_once([framed(content)]):
+                connection.answer(connection.expect(), [framed(content)])
+        else:
+            self.waiting.append((connection, connection.expect(blocks=content[0] == BLOCKS)))
+
+    def answer(self, place: int, data: bytes) -> None:
+        connection, exchange = self.waiting.pop(place)
+        connection.answer(exchange, [data])
+
+    def connect(self) -> socket.socket:
+        sock = socket.create_connection(self.address)
+        sock.setblocking(False)
+        return sock
+
+
+def framed(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def sent(sock: socket.socket, data: bytes) -> None:
+    await asyncio.get_running_loop().sock_sendall(sock, data)
+
+
+@pytest.fixture
+def quick_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener_module, "_SWEEP_S", 0.05)
+
+
+@pytest.mark.usefixtures("quick_sweeps")
+def test_a_frame_that_had_to_wait_for_memory_is_served_once_there_is_some() -> None:
+    async def run() -> None:
+        place = Place(budget=128 << 10)
+        lent = place.pool.take(100)
+        assert lent is not None
+        client = place.connect()
+        payload = bytes([AT_ONCE]) + bytes(100_000)
+        await sent(client, framed(payload)[:1000])
+        await until(lambda: any(channel.connection.paused for channel in place.listener.channels))
+        await sent(client, framed(payload)[1000:])
+        await asyncio.sleep(0.2)
+        assert place.served == []
+        place.pool.give(lent)
+        await until(lambda: place.served == [payload])
+        client.close()
+        place.listener.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("quick_sweeps")
+def test_frames_that_wait_for_each_others_memory_do_not_do_so_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener_module, "_STUCK_S", 0.3)
+
+    async def run() -> None:
+        place = Place(budget=700 << 10)
+        payload = bytes([AT_ONCE]) + bytes(500_000)
+        clients = [place.connect() for _ in range(2)]
+        for client in clients:
+            await sent(client, framed(payload)[:1000])
+        await until(lambda: place.pool.lent_bytes == 256 << 10)
+        for client in clients:
+            client.send(framed(payload)[1000:200_000])
+        await until(lambda: all(channel.starved_since for channel in place.listener.channels))
+        await until(lambda: len(place.listener.channels) == 1)
+        (left,) = place.listener.channels
+        for client in clients:
+            if client.getsockname()[1] == int(left.connection.name.rpartition(":")[2]):
+                await sent(client, framed(payload)[200_000:])
+        await until(lambda: place.served == [payload])
+        for client in clients:
+            client.close()
+        place.listener.stop()
+        assert place.pool.lent_bytes == 0
+
+    asyncio.run(run())
+
+
+def test_a_large_frame_that_ends_while_its_connection_is_held_is_served() -> None:
+    async def run() -> None:
+        place = Place()
+        client = place.connect()
+        await sent(client, framed(bytes([LARGE_ANSWER])))
+        await until(lambda: place.waiting)
+        payload = bytes([AT_ONCE]) + bytes(200_000)
+        await sent(client, framed(payload)[:150_000])
+        connection = place.waiting[0][0]
+        await until(lambda: place.pool.lent_bytes)
+        place.answer(0, bytes(64 << 20))
+        assert connection.held
+        client.send(framed(payload)[150_000:])
+        got = 0
+        async with asyncio.timeout(20):
+            while got < (64 << 20) + len(payload) + 4:
+                more = len(await asyncio.get_running_loop().sock_recv(client, 1 << 20))
+                assert more, "closed"
+                got += more
+        assert place.served[1:] == [payload]
+        client.close()
+        place.listener.stop()
+
+    asyncio.run(run())
+
+
+def test_a_client_that_goes_during_a_wait_is_seen_to_be_gone() -> None:
+    async def run() -> None:
+        place = Place()
+        client = place.connect()
+        await sent(client, framed(bytes([BLOCKS])))
+        await until(lambda: place.waiting)
+        client.close()
+        await until(lambda: not place.listener.channels)
+        place.listener.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("quick_sweeps")
+def test_a_held_connection_whose_client_went_with_words_unread_is_not_kept_for_ever() -> None:
+    async def run() -> None:
+        place = Place(max_idle_ms=200)
+        client = place.connect()
+        await sent(client, framed(bytes([BLOCKS])))
+        await until(lambda: place.waiting)
+        await sent(client, framed(bytes([AT_ONCE])))
+        client.shutdown(socket.SHUT_WR)
+        await until(lambda: not place.listener.channels)
+        client.close()
+        place.listener.stop()
+
+    asyncio.run(run())
+
+
+def test_what_is_sent_behind_a_wait_is_served_after_it() -> None:
+    async def run() -> None:
+        place = Place()
+        client = place.connect()
+        await sent(client, framed(bytes([BLOCKS])))
+        await until(lambda: place.waiting)
+        await sent(client, framed(bytes([AT_ONCE])) * 3)
+        await asyncio.sleep(0.05)
+        assert len(place.served) == 1
+        place.answer(0, b"answer")
+        await until(lambda: len(place.served) == 4)
+        client.close()
+        place.listener.stop()
+
+    asyncio.run(run())
