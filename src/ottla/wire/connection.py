@@ -16,7 +16,7 @@ from ottla.wire.hot_shape import ProduceShape
 Part = bytes | FileSlice
 
 MAX_IN_FLIGHT = 1000
-"""Requests of one connection that may wait for their answers (docs/decisions/backpressure.md)."""
+"""Requests of one connection that may wait for their answers (docs/decisions/0011-backpressure.md)."""
 
 
 class Corkable(Transport, Protocol):
