@@ -230,7 +230,7 @@ def _trusted_start(segment: Segment, recovery_point: int, size: int) -> int:
     rising = next(
         (at for at in range(1, len(keys)) if keys[at] <= keys[at - 1] or positions[at] <= positions[at - 1]), len(keys)
     )
-    count = min(rising, bisect_left(keys, recovery_point - segment.base_offset))
+    count = bisect_left(keys, recovery_point - segment.base_offset, 0, rising)
     while count:
         key, position = keys[count - 1], positions[count - 1]
         for header in scan_headers(segment.file, position, size, chunk_bytes=64):
