@@ -411,3 +411,17 @@ def test_kafka_dump_log_decodes_what_groups_store(server: Server) -> None:
     (kept,) = [log for log in logs if b"\x00\x04away" in log.read_bytes()]
     told = compare(server, "kafka-dump-log", "--offsets-decoder", "--files", str(kept))
     assert '"group":"away"' in told
+
+
+@at_length
+@pytest.mark.parametrize("formatter", ["OffsetsMessageFormatter", "GroupMetadataMessageFormatter"])
+def test_what_groups_store_is_consumed_as_json(server: Server, formatter: str) -> None:
+    read = ("--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "4000")
+    compare(
+        server,
+        "kafka-console-consumer",
+        *AT,
+        *(*read, "--formatter", f"org.apache.kafka.tools.consumer.{formatter}"),
+        *("--consumer-property", "exclude.internal.topics=false"),
+        change=lambda text: "".join(sorted(text.replace('{"key"', '\n{"key"').splitlines())),
+    )

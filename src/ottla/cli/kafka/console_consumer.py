@@ -35,7 +35,7 @@ PARSER = Parser(
         Option("timeout-ms", "Stop when nothing came for so long.", "timeout_ms", "Long"),
         Option("skip-message-on-error", "Go on where a record cannot be printed."),
         Option("isolation-level", "read_committed or read_uncommitted.", "", default="read_uncommitted"),
-        Option("formatter", "Default-, Logging- or NoOpMessageFormatter.", "class", default=_DEFAULT_FORMATTER),
+        Option("formatter", "Default-, Logging-, NoOp-, Offsets- or GroupMetadata-.", "class", default=_DEFAULT_FORMATTER),
         Option("formatter-property", "print.timestamp, print.key, print.offset, print.epoch, print.partition, "
                "print.headers, print.value, print.delivery, key.separator, line.separator, headers.separator, "
                "null.literal.", "prop"),
@@ -111,6 +111,26 @@ class NoOpFormatter(Formatter):
 
     def write(self, record: ConsumedRecord, out: BinaryIO) -> None:
         return
+
+
+class OffsetsFormatter(Formatter):
+    """Commits in `__consumer_offsets` as JSON, one after the other without line ends, as Kafka's tool does."""
+
+    kinds: tuple[int, ...] = (0, 1)
+
+    def write(self, record: ConsumedRecord, out: BinaryIO) -> None:
+        from ottla.cli.kafka.offsets_decoder import consumed_text
+
+        try:
+            out.write(consumed_text(record.key, record.value, self.kinds).encode())
+        except ValueError as fault:
+            raise Misuse(f"not a record of __consumer_offsets at offset {record.offset}: {fault}") from None
+
+
+class GroupMetadataFormatter(OffsetsFormatter):
+    """Generations of groups in `__consumer_offsets`."""
+
+    kinds = (2,)
 
 
 def deserializer(name: str | None) -> Deserialize:
@@ -206,6 +226,8 @@ def _formatter(given: Given) -> Formatter:
         "DefaultMessageFormatter": Formatter,
         "LoggingMessageFormatter": LoggingFormatter,
         "NoOpMessageFormatter": NoOpFormatter,
+        "OffsetsMessageFormatter": OffsetsFormatter,
+        "GroupMetadataMessageFormatter": GroupMetadataFormatter,
     }
     if name not in kinds:
         raise Misuse(f"Unknown formatter {name}. There are {', '.join(kinds)}")

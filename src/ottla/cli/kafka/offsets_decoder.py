@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Collection
 from typing import Any
 
 from ottla.client.errors import ProtocolViolation
@@ -39,6 +40,20 @@ def decode_record(record: Record) -> tuple[str, str]:
     return _text(key), _text(value)
 
 
+def consumed_text(key: bytes | None, value: bytes | None, kinds: Collection[int]) -> str:
+    """A record as OffsetsMessageFormatter and GroupMetadataMessageFormatter print it; empty for other types."""
+    kind = int.from_bytes((key or b"")[:2], "big")
+    if key is None or kind not in kinds:
+        return ""
+    key_class, value_class = _TYPES[kind]
+    told: dict[str, object] = {"key": {"type": kind, "data": _json(decode(key_class, 0, key[2:]), 0)}, "value": None}
+    if value is not None:
+        version = int.from_bytes(value[:2], "big")
+        content = decode(value_class, version, value[2:])
+        told["value"] = {"version": version, "data": _json(content, version, inside=False)}
+    return _text(told)
+
+
 def _raw(content: bytes | None) -> str:
     return "null" if content is None else base64.b64encode(content).decode()
 
@@ -47,8 +62,11 @@ def _text(content: object) -> str:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
 
 
-def _json(message: Any, version: int) -> dict[str, object]:
-    """A message's fields under Kafka's JSON names; tagged ones only where they differ from their default."""
+def _json(message: Any, version: int, *, inside: bool = True) -> dict[str, object]:
+    """A message's fields under Kafka's JSON names; tagged ones only where they differ from their default.
+
+    `inside`: what members wrote for one another is told too, not left as Base64.
+    """
     fresh = type(message)()
     told: dict[str, object] = {}
     for field in schema_of(type(message)).fields:
@@ -56,7 +74,7 @@ def _json(message: Any, version: int) -> dict[str, object]:
         if not field.is_in(version) or (field.tag is not None and value == getattr(fresh, field.name)):
             continue
         first, *rest = field.name.split("_")
-        told[first + "".join(word.capitalize() for word in rest)] = _value(field, value, version)
+        told[first + "".join(word.capitalize() for word in rest)] = _value(field, value, version, inside=inside)
     return told
 
 
@@ -92,14 +110,16 @@ def _base64(content: bytes | None) -> str | None:
 _INSIDE = {"subscription": _subscription, "assignment": _assignment}
 
 
-def _value(field: Field, value: Any, version: int) -> object:
-    if field.name in _INSIDE and value:
+def _value(field: Field, value: Any, version: int, *, inside: bool) -> object:
+    if inside and field.name in _INSIDE and value:
         try:
             return _INSIDE[field.name](bytes(value))
         except ProtocolViolation:
             return _base64(bytes(value))
     if field.struct is not None and value is not None:
-        return [_json(each, version) for each in value] if isinstance(field.kind, Array) else _json(value, version)
+        if isinstance(field.kind, Array):
+            return [_json(each, version, inside=inside) for each in value]
+        return _json(value, version, inside=inside)
     if isinstance(value, bytes | bytearray | memoryview):
         raw = bytes(value)
         return topic_id_text(raw) if repr(field.kind) == "uuid" else base64.b64encode(raw).decode()
