@@ -17,6 +17,7 @@ _FLEXIBLE = 9
 _EMPTY_TAGS = b"\x00\x00\x00"
 """Of the partition, the topic and the request."""
 _PRODUCED = Struct(">hqqq")
+_ACKS = (-1, 0, 1)
 
 
 class ProduceShape:
@@ -95,7 +96,7 @@ class ProduceShape:
 
 def shape_of(frame: memoryview, version: int, request: Produce) -> ProduceShape | None:
     """The shape of a request to one partition without a transaction; None for others, and for the oldest answers."""
-    if version < 5 or request.transactional_id is not None or len(request.topics) != 1:
+    if version < 5 or request.transactional_id is not None or request.acks not in _ACKS or len(request.topics) != 1:
         return None
     partitions = request.topics[0][2]
     if len(partitions) != 1 or partitions[0][1] is None:
