@@ -190,7 +190,7 @@ class FetchSessions:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if found.epoch != fetch.session_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        if found.by_id != by_id and (fetch.topics or fetch.forgotten):
+        if found.by_id != by_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         found.epoch = 1 if found.epoch == _INT32_MAX else found.epoch + 1
         for name, topic_id, indexes in fetch.forgotten:

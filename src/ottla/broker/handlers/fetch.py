@@ -51,13 +51,14 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
         return _failed(call, opened)
     session, full = opened
     epoch = session.epoch
+    min_bytes = min(request.min_bytes, request.max_bytes, node.config.fetch_max_bytes)
     timer: Deadline | None = None
     deadline_ms = 0
     connection = call.connection
     try:
         while True:
             look = _look(call, session, request, full=full)
-            if look.urgent or look.bytes >= request.min_bytes or request.max_wait_ms <= 0 or not session.watches:
+            if look.urgent or look.bytes >= min_bytes or request.max_wait_ms <= 0 or not session.watches:
                 break
             if timer is None:
                 deadline_ms = node.clock.mono_ms() + request.max_wait_ms
@@ -67,8 +68,10 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
                 break
             look.release()
             await session.wait()
-            if connection.closed or session.epoch != epoch:
+            if connection.closed:
                 return []
+            if session.epoch != epoch:  # another fetch, over another connection, has taken the session
+                return _failed(call, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         return _answer(call, session, look, full=full)
     finally:
         if timer is not None:
@@ -140,6 +143,8 @@ def _read(
     stable = log.last_stable_offset
     if watch.last_fetched_epoch >= 0:
         ending = log.epoch_end(watch.last_fetched_epoch)
+        if ending.end_offset < 0 or watch.fetch_offset < log.log_start_offset:
+            return _error(index, ErrorCode.OFFSET_OUT_OF_RANGE)
         if ending.leader_epoch != watch.last_fetched_epoch or ending.end_offset < watch.fetch_offset:
             diverging = (ending.leader_epoch, ending.end_offset)
             return FetchedPartition(
@@ -147,7 +152,9 @@ def _read(
             )
     limit = stable if committed else high_watermark
     offset = watch.fetch_offset
-    if offset == limit or (log.log_start_offset <= offset <= log.end_offset and (offset > limit or budget <= 0)):
+    if offset == limit or (
+        log.log_start_offset <= offset <= log.end_offset and (offset > limit or (budget <= 0 and not first))
+    ):
         aborted: list[tuple[int, int]] | None = [] if committed else None
         return FetchedPartition(index, 0, high_watermark, stable, log.log_start_offset, aborted, -1, [], 0, None, None)
     try:
