@@ -1,4 +1,4 @@
-"""docs/reference/spark.md, made from the declared options: `python -m ottla.spark.reference > docs/reference/spark.md`."""
+"""docs/reference/spark.md, made from the declared options by `python -m ottla.spark.reference`."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ SETTINGS = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.python.daemon.module": "ottla.spark.daemon",
     "spark.log.level": "ERROR",
 }
 
