@@ -1,0 +1,49 @@
+"""The race tells ratios the right way round, and says so when a wanted one is missed."""
+
+from __future__ import annotations
+
+import pytest
+from bench.lines import Figure, Figures, Line
+from bench.report import BAR, Outcome, amount, bar, rows, spread
+from bench.rig import Rig
+
+RATE = Figure("rate", "produce", "records/s", at_least=2.0)
+COST = Figure("cost", "  broker CPU", "s", more_is_better=False, at_most=1.1)
+
+
+def measured(rig: Rig, contestant: str) -> Figures:
+    raise AssertionError("a report measures nothing")
+
+
+def outcome(ours: float, theirs: float) -> Outcome:
+    made = Outcome(Line("line", (RATE, COST), measured))
+    for name, value in (("ottla", ours), ("kafka", theirs)):
+        made.runs[name] = [{"rate": value * part, "cost": value * part} for part in (0.9, 1.0, 1.1)]
+    made.ratios = {"rate": ours / theirs, "cost": ours / theirs}
+    return made
+
+
+def test_a_ratio_is_ours_over_theirs_and_is_held_to_what_is_wanted() -> None:
+    rate, cost = rows(outcome(300.0, 100.0))
+    assert rate[1:6] == ("300 ±10%", "100 ±10%", "3.00", "≥ 2", "yes")
+    assert cost[3:6] == ("3.00 (less is better)", "≤ 1.1", "no")
+    assert rows(outcome(100.0, 100.0))[0][5] == "no"
+
+
+@pytest.mark.parametrize(("ratio", "more"), [(3.0, True), (1 / 3, False)])
+def test_the_bar_goes_right_where_ours_is_ahead(ratio: float, more: bool) -> None:
+    ahead = bar(ratio, more)
+    assert ahead.index("|") == BAR // 2 and "█" in ahead.partition("|")[2]
+    behind = bar(1 / ratio, more)
+    assert "▒" in behind.partition("|")[0] and "█" not in behind
+
+
+def test_an_even_race_has_no_bar_and_a_line_that_failed_says_why() -> None:
+    assert bar(1.0, True).strip() == "|"
+    failed = Outcome(Line("line", (RATE,), measured), fault="RuntimeError: the broker ended")
+    assert rows(failed)[0][5:] == ("failed", "RuntimeError: the broker ended")
+
+
+def test_numbers_are_short_and_spread_is_half_the_distance_of_the_extremes() -> None:
+    assert [amount(value) for value in (1_234_567, 45_678, 1234, 0.4567)] == ["1.23 M", "45.7 k", "1234", "0.457"]
+    assert spread([90.0, 100.0, 130.0]) == "±20%"
