@@ -35,7 +35,7 @@ PARSER = Parser(
         Option("timeout-ms", "Stop when nothing came for so long.", "timeout_ms", "Long"),
         Option("skip-message-on-error", "Go on where a record cannot be printed."),
         Option("isolation-level", "read_committed or read_uncommitted.", "", default="read_uncommitted"),
-        Option("formatter", "Default-, Logging-, NoOp-, Offsets- or GroupMetadata-.", "class", default=_DEFAULT_FORMATTER),
+        Option("formatter", "Default, Logging, NoOp, Offsets, GroupMetadata.", "class", default=_DEFAULT_FORMATTER),
         Option("formatter-property", "print.timestamp, print.key, print.offset, print.epoch, print.partition, "
                "print.headers, print.value, print.delivery, key.separator, line.separator, headers.separator, "
                "null.literal.", "prop"),
