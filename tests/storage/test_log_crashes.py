@@ -230,7 +230,7 @@ def test_whatever_was_synced_survives_any_crash_and_nothing_else_appears(block: 
         (40009, False),  # recovery left no snapshot from which a truncation could be replayed
         (40062, False),  # a snapshot of a tail that was cut was taken for the state of the new one
         (40088, False),  # a tail that was cut came back under a batch of a later epoch
-        (45077, True),  # the same, in a segment that ended right at the recovery point
+        (45077, True),  # a truncation let retention go up to where no snapshot was
         (40726, True),  # an unsynced snapshot took the place of a synced one
         (31631, True),  # retention went up to a snapshot that was not on disk yet
         (40254, True),  # index entries that a cut had left behind were trusted

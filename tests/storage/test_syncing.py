@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from log_desk import a_batch, a_log, put
+from log_desk import a_batch, a_log, put, reopened, values_of
 
 from ottla.sim.disk import SimDisk
 
@@ -82,3 +82,17 @@ def test_a_sync_that_ends_well_after_another_has_failed_shows_nothing():
     log.end_sync(first, OSError(errno.EIO, "gone"))
     log.end_sync(second, None)
     assert log.synced_offset == 0
+
+
+def test_a_clean_close_covers_what_was_on_its_way_to_the_disk():
+    """Seed 23 of the ablation: a sealed segment was handed to the syncer, marked clean, and torn by a power cut."""
+    disk = SimDisk()
+    log = a_log(disk, segment_bytes=1 << 20, internal_segment_bytes=100)
+    put(log, a_batch(b"first"))
+    put(log, a_batch(b"second"))
+    assert log.segments_count == 2
+    assert log.begin_sync() is not None
+    put(log, a_batch(b"third"))
+    log.close(clean=True)
+    disk.lose_unsynced()
+    assert values_of(reopened(log, clean=True)) == [b"first", b"second", b"third"]

@@ -459,7 +459,7 @@ class Log:
         self.end_offset = end_offset
         self.high_watermark = min(self.high_watermark, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
-        self.syncing.cut(end_offset)
+        self.syncing.cut(end_offset, self.active.base_offset)
         self.synced_offset = end_offset if self.write_caching else self.syncing.held_to
 
     def segment_at(self, offset: int) -> int:

@@ -79,13 +79,13 @@ class Syncing:
         old.times.close()
         self._checkpoint_at = self._snapshot_at = 0
 
-    def cut(self, end_offset: int) -> None:
-        """The log was truncated: what a sync under way covers above that is no longer there."""
+    def cut(self, end_offset: int, base_offset: int) -> None:
+        """The log was truncated, in the segment from `base_offset` on: what a sync covers above is no longer there."""
         self.held_to = min(self.held_to, end_offset)
-        self.sealed_to = min(self.sealed_to, end_offset)
+        self.sealed_to = min(self.sealed_to, base_offset)
         for under_way in self._under_way:
             under_way.end = min(under_way.end, end_offset)
-            under_way.base = min(under_way.base, end_offset)
+            under_way.base = min(under_way.base, base_offset)
             under_way.candidate = min(under_way.candidate, end_offset)
         self._dirty_data = self._dirty_directory = True
         self._checkpoint_at = self._snapshot_at = 0
@@ -95,7 +95,7 @@ class Syncing:
         for file in self._dirty:
             file.release()
         self._dirty = []
-        self.cut(offset)
+        self.cut(offset, offset)
         self.held_to = offset
         for under_way in self._under_way:
             under_way.end = under_way.base = under_way.candidate = _NOTHING
@@ -120,8 +120,9 @@ class Syncing:
         files.append(active.file)
         directories = (log.directory,) if self._dirty_directory else ()
         self._dirty_directory = self._dirty_data = False
+        under_way.work = SyncWork(end, tuple(files), directories)
         self._under_way.append(under_way)
-        return SyncWork(end, tuple(files), directories)
+        return under_way.work
 
     def _checkpoint(self, log: Log, under_way: _UnderWay) -> list[OpenFile]:
         """Write the indexes, now and then a producer snapshot too; a full disk only puts this off."""
@@ -185,19 +186,27 @@ class Syncing:
         return wall_ms - self._flushed_ms >= log.config.flush_ms
 
     def sync_now(self, log: Log) -> None:
+        """What is on its way to the disk already is not there yet: it is synced here too."""
         self._checkpoint_at = -CHECKPOINT_BYTES
+        earlier = [under_way.work for under_way in self._under_way if under_way.work is not None]
         work = self.begin(log)
-        if work is None:
-            return
         try:
-            for file in work.files:
-                file.sync()
-            for directory in work.directories:
-                log.disk.sync_directory(directory)
+            for each in [*earlier, work] if work is not None else earlier:
+                for file in each.files:
+                    file.sync()
+                for directory in each.directories:
+                    log.disk.sync_directory(directory)
         except OSError as fault:
-            self.end(log, work, fault)
+            if work is not None:
+                self._end_last(log, work, fault)
             raise
-        self.end(log, work, None)
+        if work is not None:
+            self._end_last(log, work, None)
+
+    def _end_last(self, log: Log, work: SyncWork, error: OSError | None) -> None:
+        """The sync that began last has ended first."""
+        self._under_way.rotate(1)
+        self.end(log, work, error)
 
     def close(self, log: Log, *, clean: bool) -> None:
         try:
