@@ -22,7 +22,7 @@ _NOTHING = -1
 class _UnderWay:
     """What one sync will have shown once it has ended; a truncation meanwhile lowers it."""
 
-    __slots__ = ("base", "candidate", "end")
+    __slots__ = ("base", "candidate", "end", "work")
 
     def __init__(self, end: int, base: int) -> None:
         self.end = end
@@ -30,6 +30,7 @@ class _UnderWay:
         """The active segment's: all before is on disk already or part of this work."""
         self.candidate = base
         """The recovery point that it allows."""
+        self.work: SyncWork | None = None
 
 
 class Syncing:
