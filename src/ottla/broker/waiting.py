@@ -16,9 +16,22 @@ from ottla.kernel.ids import EndOffset, LeaderEpoch
 from ottla.kernel.seams import Clock, Timer
 from ottla.kernel.story import Slot
 
+_FEW = 1024
+
+
+A_TURN = 50
+"""Topics or resources that a long request may deal with before others get their turn of the loop."""
+
+
+def next_turn(clock: Clock) -> Slot[None]:
+    """Awaited by a story with much to do: it goes on once the loop has been round."""
+    slot: Slot[None] = Slot()
+    clock.call_soon(lambda: slot.fill(None))
+    return slot
+
 
 class Deadline:
-    """One entry of the heap; `cancel` costs nothing, the heap forgets it when its time comes."""
+    """One entry of the heap; `cancel` costs nothing, the heap forgets it later."""
 
     __slots__ = ("at_ms", "callback")
 
@@ -39,10 +52,20 @@ class Deadlines:
         self._order = count()
         self._timer: Timer | None = None
         self._timer_at_ms = 0
+        self._tidy_at = _FEW
+
+    def __len__(self) -> int:
+        """Entries, those cancelled included that the heap has not forgotten yet."""
+        return len(self._heap)
 
     def at(self, at_ms: int, callback: Callable[[], None]) -> Deadline:
         deadline = Deadline(at_ms, callback)
-        heapq.heappush(self._heap, (at_ms, next(self._order), deadline))
+        heap = self._heap
+        heapq.heappush(heap, (at_ms, next(self._order), deadline))
+        if len(heap) > self._tidy_at:
+            heap[:] = [entry for entry in heap if entry[2].callback is not None]
+            heapq.heapify(heap)
+            self._tidy_at = max(_FEW, 2 * len(heap))
         if self._timer is None or at_ms < self._timer_at_ms:
             self._arm(at_ms)
         return deadline
@@ -63,12 +86,14 @@ class Deadlines:
         self._timer = None
         now_ms = self._clock.mono_ms()
         heap = self._heap
-        while heap and (heap[0][0] <= now_ms or heap[0][2].callback is None):
-            callback = heapq.heappop(heap)[2].callback
-            if callback is not None:
-                callback()
-        if heap and (self._timer is None or heap[0][0] < self._timer_at_ms):
-            self._arm(heap[0][0])
+        try:
+            while heap and (heap[0][0] <= now_ms or heap[0][2].callback is None):
+                callback = heapq.heappop(heap)[2].callback
+                if callback is not None:
+                    callback()
+        finally:  # one that fails must not keep the others from ringing
+            if heap and (self._timer is None or heap[0][0] < self._timer_at_ms):
+                self._arm(heap[0][0])
 
 
 class Fillable(Protocol):
