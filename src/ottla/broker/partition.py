@@ -122,9 +122,7 @@ class Partition:
             registered=registered,
             now_ms=around.clock.mono_ms(),
         )
-        self.on_synced(log.synced_offset)
-        if log.synced_offset < log.end_offset:
-            around.syncer.submit(log)
+        self._take_synced()
         self.mark()
 
     def in_sync_changed(self, in_sync: frozenset[BrokerId]) -> None:
@@ -142,6 +140,7 @@ class Partition:
         self.config = config
         self._admission = Admission(config)
         self.log.update_config(config)
+        self._take_synced()
         if self.leader is not None:
             self._advance(self.leader.on_min_in_sync(config.min_insync_replicas))
 
@@ -203,6 +202,13 @@ class Partition:
         leader = self.leader
         if leader is not None:
             self._advance(leader.on_own_sync(SyncedOffset(offset), now_ms=self._around.clock.mono_ms()))
+
+    def _take_synced(self) -> None:
+        """What counts as on disk may have changed (write.caching): take it as it is now, and see to the rest."""
+        log = self.log
+        self.on_synced(log.synced_offset)
+        if log.synced_offset < log.end_offset:
+            self._around.syncer.submit(log)
 
     def _advance(self, high_watermark: EndOffset | None) -> None:
         if high_watermark is None:

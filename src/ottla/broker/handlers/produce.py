@@ -61,8 +61,9 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
                     partition.traffic.failed_produces += 1
                 rare.append((len(answers) - 1, len(partitions), outcome))  # type: ignore[arg-type]
                 partitions.append((index, int(error), -1, -1, -1))  # type: ignore[arg-type]
-    for partitions, place, partition, appended in pending:
-        committed = partition.committed(appended.next_offset, request.timeout_ms)
+    # All waits begin now: they belong to this epoch (rule A9), and share one timeout.
+    waits = [partition.committed(appended.next_offset, request.timeout_ms) for _, _, partition, appended in pending]
+    for (partitions, place, _, _), committed in zip(pending, waits, strict=True):
         error = await committed if isinstance(committed, Slot) else committed
         if error:
             rare.append((-1, -1, error))
