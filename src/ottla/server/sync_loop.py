@@ -6,6 +6,7 @@ Logs are submitted by broker/partition.py; when a sync ends, `end_sync` tells ea
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import queue
 import threading
@@ -67,11 +68,13 @@ class SyncLoop:
 
     def _work(self) -> None:
         while (works := self._queue.get()) is not None:
-            error = None
+            error: OSError | None = None
             try:
                 self._sync(works)
             except OSError as fault:
                 error = fault
+            except Exception as fault:  # no thread to be had, say: whoever waits must hear of it
+                error = OSError(errno.EIO, f"a sync could not be done: {fault!r}")
             self._loop.call_soon_threadsafe(self._finish, works, error)
 
     def _sync(self, works: Works) -> None:

@@ -1,0 +1,42 @@
+"""A sync that cannot be done fails the log, whatever the reason; nobody waits for it for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from ottla.kernel.seams import SyncWork
+from ottla.server.sync_loop import SyncLoop
+
+
+class File:
+    """A file whose sync meets what is no error of the disk: no thread could be started, say."""
+
+    def sync(self) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+class Dirty:
+    def __init__(self) -> None:
+        self.ended: list[OSError | None] = []
+
+    def begin_sync(self) -> SyncWork:
+        return SyncWork(1, (File(),), ())  # type: ignore[arg-type]
+
+    def end_sync(self, work: SyncWork, error: OSError | None) -> None:
+        self.ended.append(error)
+
+
+def test_a_sync_that_could_not_be_tried_is_told_as_a_failed_one(tmp_path: Path) -> None:
+    async def run() -> None:
+        syncer = SyncLoop(asyncio.get_running_loop(), str(tmp_path))
+        dirty = Dirty()
+        for times in (1, 2):
+            syncer.submit(dirty)
+            async with asyncio.timeout(5):
+                while len(dirty.ended) < times:
+                    await asyncio.sleep(0.005)
+            assert isinstance(dirty.ended[-1], OSError)
+        syncer.stop()
+
+    asyncio.run(run())
