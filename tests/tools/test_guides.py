@@ -1,0 +1,105 @@
+"""What the README and the guides tell a newcomer to type does what they say, against a broker in this process."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.testing import TestBroker
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ELSEWHERE = ("ottla start", "ottla lake", "python3 -m venv", "pip install", "kill ", "cp ")
+"""Commands that start brokers, Spark or something else of their own; other tests have them."""
+VARYING = (
+    (r"(localhost|127\.0\.0\.1):\d+", "ADDRESS"),
+    (r"\b[\w-]{22}\b", "ID"),
+    (r"in \d+ ms", "in N ms"),
+    (r"Python [\d.]+", "Python X"),
+    (r"decoded by .*", "decoded by SOMETHING"),
+    (r"\d+ topics", "N topics"),
+    (r"PATH=\S*/bin", "PATH=BIN"),
+)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[TestBroker]:
+    with TestBroker({"offsets.topic.num.partitions": "5"}) as broker:
+        yield broker
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (ROOT / page).read_text("utf-8")
+    return [body for found, body in BLOCK.findall(text) if found == language]
+
+
+def sessions(page: str) -> list[tuple[str, list[str]]]:
+    """Each `$ command` of a page with the lines that it is said to print."""
+    found: list[tuple[str, list[str]]] = []
+    for body in blocks(page, ""):
+        for line in body.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:].partition("   #")[0], []))
+            elif found and body.startswith("$ "):
+                found[-1][1].append(line)
+    return [(command, said) for command, said in found if not command.startswith(ELSEWHERE)]
+
+
+def steady(text: str) -> str:
+    """Without what differs from run to run; columns by one space."""
+    for pattern, instead in VARYING:
+        text = re.sub(pattern, instead, text)
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/getting-started.md"])
+def test_what_a_page_tells_to_type_prints_what_it_says(page: str, tmp_path: Path) -> None:
+    commands = sessions(page)
+    assert commands
+    with TestBroker({"offsets.topic.num.partitions": "5"}) as broker:
+        address = broker.bootstrap_servers.replace("127.0.0.1", "localhost")
+        program = tmp_path / "path" / "ottla"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ottla "$@" -b {address}\n')
+        program.chmod(0o755)
+        for command, said in commands:
+            done = subprocess.run(
+                ["bash", "-o", "pipefail", "-c", command.replace("localhost:9092", address)],
+                cwd=tmp_path,
+                env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == 0, f"{command}: {done.stdout}"
+            printed = [steady(line) for line in done.stdout.splitlines()]
+            assert not said or printed == [steady(line) for line in said], command
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/client.md"])
+def test_the_python_of_a_page_runs(page: str, broker: TestBroker) -> None:
+    programs = [program for program in blocks(page, "python") if "pyspark" not in program]
+    assert programs
+    for program in programs:
+        done = subprocess.run(
+            [sys.executable, "-c", program.replace("localhost:9092", broker.bootstrap_servers)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip(), "it prints something"
+
+
+def test_the_tests_of_the_testing_guide_pass(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("\n\n".join(blocks("docs/guide/testing.md", "python")))
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)
