@@ -7,7 +7,7 @@ import random
 import pytest
 from followers import SESSION_MS, Cluster
 
-from ottla.broker.metadata_follow import SNAPSHOT_EVERY, Applied
+from ottla.broker.metadata_follow import SNAPSHOT_EVERY, Applied, Outcome
 from ottla.cluster.commands import (
     AllocateProducerIds,
     ChangeInSync,
@@ -18,6 +18,7 @@ from ottla.cluster.commands import (
 )
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, TopicId
+from ottla.kernel.story import Slot, run_story
 from ottla.metadata.entries import ProducerIdsAllocated, TopicCreated
 from ottla.metadata.snapshot import take_snapshot
 from ottla.sim.coordination import ROUGH
@@ -363,3 +364,21 @@ def test_a_seed_gives_the_same_trace_twice():
         return cluster.loop.trace_hash
 
     assert run() == run()
+
+
+def test_a_story_that_is_told_of_its_timeout_may_submit_at_once():
+    cluster = Cluster()
+    follow = cluster.up(1) or cluster.follow[1]
+    cluster.way[1].cut = True
+    again: list[Slot[Outcome]] = []
+
+    async def stubborn() -> None:
+        await follow.submit(AllocateProducerIds(), timeout_ms=2000)
+        again.append(follow.submit(AllocateProducerIds(), timeout_ms=600_000))
+
+    run_story(stubborn())
+    waiting = follow.submit(AllocateProducerIds(), timeout_ms=600_000)
+    assert cluster.until(lambda: bool(again), within_ms=5000)
+    cluster.way[1].cut = False
+    assert cluster.until(lambda: waiting.full and again[0].full)
+    assert not cluster.fatal

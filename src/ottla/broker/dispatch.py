@@ -131,6 +131,8 @@ class Dispatch:
         api = APIS.get(key)
         if api is None:
             raise MalformedMessage(f"unknown API key {key}")
+        if api.most_bytes is not None and len(frame) > api.most_bytes:
+            raise MalformedMessage(f"{api.name} of {len(frame)} bytes, above the {api.most_bytes} that it may have")
         self.requests[key] += 1
         call = Call(self._node, connection, key, version, correlation_id)
         first, last = api.served

@@ -188,7 +188,7 @@ class MetadataFollow:
     def _time_out(self) -> None:
         """Tell those whose time is over. What is on its way into the log may still happen."""
         now_ms = self._clock.mono_ms()
-        for pending in self._queue:
+        for pending in list(self._queue):  # a story that is told may submit its next command at once
             if pending.deadline_ms <= now_ms:
                 pending.slot.fill(ApiError(ErrorCode.REQUEST_TIMED_OUT))
 

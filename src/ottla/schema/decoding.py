@@ -9,7 +9,7 @@ from typing import Any
 from ottla.schema.message import UNSET, Field, default_source, schema_of
 from ottla.schema.source import LONGEST_STRING, SHORT, SourceWriter, is_compact, least_size, short_runs
 from ottla.schema.types import Array, Blob, Fixed, Text
-from ottla.schema.varints import MOST_TAGS, MalformedMessage, read_varint, skip_tags
+from ottla.schema.varints import MOST_ELEMENTS, MOST_TAGS, MalformedMessage, read_varint, skip_tags
 
 
 class DecoderWriter(SourceWriter):
@@ -19,6 +19,8 @@ class DecoderWriter(SourceWriter):
         super().__init__(f"{cls.__name__} v{version}")
         self.cls = cls
         self.version = version
+        self.asked = cls.__name__.endswith("Request")
+        """Only what strangers send is bounded; the answer of a big cluster is not."""
         self.run: list[tuple[str, str]] = []
         self.names |= {
             "Malformed": MalformedMessage,
@@ -32,6 +34,8 @@ class DecoderWriter(SourceWriter):
     def write(self) -> str:
         """The source of the whole function."""
         self.line("limit = len(view)")
+        if self.asked:
+            self.line(f"left = {MOST_ELEMENTS}")
         self.open("try:")
         self.line(f"m = new({self.named('C', self.cls)})")
         self.struct(self.cls, "m", "message")
@@ -174,6 +178,11 @@ class DecoderWriter(SourceWriter):
         self.open(f"if {count} * {least} > limit - p:" if least > 1 else f"if {count} > limit - p:")
         self.refuse(path, "claims more elements than the rest can hold")
         self.close()
+        if self.asked:
+            self.line(f"left -= {count}")
+            self.open("if left < 0:")
+            self.refuse(path, f"brings the request above {MOST_ELEMENTS} elements")
+            self.close()
         if isinstance(element, Fixed) and len(element.code) == 1:
             short = self.named("S", short_runs(element.code).unpackers)
             long = f"unpack_from(f'>{{{count}}}{element.code}', view, p)"

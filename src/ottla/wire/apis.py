@@ -14,6 +14,10 @@ from typing import Any, NamedTuple
 from ottla.schema.codec import decoder, encoder
 
 API_VERSIONS_KEY = 18
+MOST_BYTES = 4 << 20
+"""Of a request that holds names and numbers: ten thousand topics with names as long as may be fit."""
+MOST_BYTES_WITH_BLOBS = 16 << 20
+"""Of one that carries what members of a group hand one another, or the metadata of their commits."""
 
 
 class Operation(IntEnum):
@@ -60,7 +64,8 @@ class Api:
     """One API. `permission` is None where whoever is connected may ask.
 
     `served` are the versions that a request may have; `announced` is what ApiVersions says of them, as Apache Kafka
-    4.3.1 does. `peers_only` marks APIs that only brokers of the cluster may call.
+    4.3.1 does. `peers_only` marks APIs that only brokers of the cluster may call. A request longer than `most_bytes`
+    is not decoded; None leaves it to `socket.request.max.bytes`.
     """
 
     __slots__ = (
@@ -70,6 +75,7 @@ class Api:
         "flexible_since",
         "key",
         "module",
+        "most_bytes",
         "name",
         "peers_only",
         "permission",
@@ -86,8 +92,10 @@ class Api:
         flexible_since: int | None,
         announced: Versions | None = None,
         peers_only: bool = False,
+        most_bytes: int | None = MOST_BYTES,
     ) -> None:
         self.key = key
+        self.most_bytes = most_bytes
         self.name = name
         self.permission = permission
         self.served = served
@@ -154,6 +162,7 @@ def _api(
     permission: Permission | None,
     *,
     announced: tuple[int, int] | None = None,
+    most_bytes: int | None = MOST_BYTES,
 ) -> Api:
     return Api(
         key,
@@ -162,6 +171,7 @@ def _api(
         served=Versions(*served),
         flexible_since=flexible_since,
         announced=None if announced is None else Versions(*announced),
+        most_bytes=most_bytes,
     )
 
 
@@ -184,17 +194,17 @@ _LIST_CONFIGS = Permission(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
 # Produce is announced from 0 on, although 0 to 2 are refused: librdkafka before 2.11.1 turns features off unless it
 # finds exact old versions (KAFKA-18659). InitProducerId 6 is not stable in 4.3.
 _TABLE = (
-    _api(0, "Produce", (3, 13), 9, _WRITE_TOPIC, announced=(0, 13)),
+    _api(0, "Produce", (3, 13), 9, _WRITE_TOPIC, announced=(0, 13), most_bytes=None),
     _api(1, "Fetch", (4, 18), 12, _READ_TOPIC),
     _api(2, "ListOffsets", (1, 11), 6, _DESCRIBE_TOPIC),
     _api(3, "Metadata", (0, 13), 9, _DESCRIBE_TOPIC),
-    _api(8, "OffsetCommit", (2, 10), 8, _READ_GROUP),
+    _api(8, "OffsetCommit", (2, 10), 8, _READ_GROUP, most_bytes=MOST_BYTES_WITH_BLOBS),
     _api(9, "OffsetFetch", (1, 10), 6, _DESCRIBE_GROUP),
     _api(10, "FindCoordinator", (0, 6), 3, _DESCRIBE_GROUP),
-    _api(11, "JoinGroup", (0, 9), 6, _READ_GROUP),
+    _api(11, "JoinGroup", (0, 9), 6, _READ_GROUP, most_bytes=MOST_BYTES_WITH_BLOBS),
     _api(12, "Heartbeat", (0, 4), 4, _READ_GROUP),
     _api(13, "LeaveGroup", (0, 5), 4, _READ_GROUP),
-    _api(14, "SyncGroup", (0, 5), 4, _READ_GROUP),
+    _api(14, "SyncGroup", (0, 5), 4, _READ_GROUP, most_bytes=MOST_BYTES_WITH_BLOBS),
     _api(15, "DescribeGroups", (0, 6), 5, _DESCRIBE_GROUP),
     _api(16, "ListGroups", (0, 5), 3, _DESCRIBE_GROUP),
     _api(API_VERSIONS_KEY, "ApiVersions", (0, 4), 3, None),

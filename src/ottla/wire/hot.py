@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.kernel.seams import FileSlice
 from ottla.schema.codec import MalformedMessage
+from ottla.schema.varints import MOST_ELEMENTS
 
 Part = bytes | FileSlice
 
@@ -156,7 +157,13 @@ def _count(view: memoryview, at: int, flexible: bool, least: int) -> tuple[int, 
         at += 4
     if count < 0 or count * least > len(view) - at:
         raise MalformedMessage("array of more elements than the frame holds, or null where it may not be")
+    if count > MOST_ELEMENTS:
+        raise _too_many()
     return count, at
+
+
+def _too_many() -> MalformedMessage:
+    return MalformedMessage(f"above {MOST_ELEMENTS} elements")
 
 
 def _topic(view: memoryview, at: int, version: int, flexible: bool) -> tuple[str, bytes, int]:
@@ -197,10 +204,14 @@ def _decode_produce(view: memoryview, at: int, version: int) -> tuple[Produce, i
         raise MalformedMessage("negative length")
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, at)
     topics: list[TopicRecords] = []
+    held = 0
     count, at = _count(view, at + 6, flexible, 3 if flexible else 6)
     for _ in range(count):
         name, topic_id, at = _topic(view, at, version, flexible)
         partitions, at = _decode_records(view, at, flexible)
+        held += len(partitions)
+        if held > MOST_ELEMENTS:
+            raise _too_many()
         topics.append((name, topic_id, partitions))
     if flexible:
         at = skip_tags(view, at)
@@ -266,10 +277,14 @@ def _decode_fetch(view: memoryview, at: int, version: int) -> tuple[Fetch, int]:
         (isolation_level,) = _INT8.unpack_from(view, at)
         at += 1
     topics = []
+    held = 0
     count, at = _count(view, at, flexible, 3 if flexible else 6)
     for _ in range(count):
         name, topic_id, at = _topic(view, at, version, flexible)
         partitions, at = _decode_fetched_from(view, at, version, flexible)
+        held += len(partitions)
+        if held > MOST_ELEMENTS:
+            raise _too_many()
         topics.append((name, topic_id, partitions))
     forgotten = []
     if version >= 7:
@@ -279,6 +294,9 @@ def _decode_fetch(view: memoryview, at: int, version: int) -> tuple[Fetch, int]:
             size, at = _count(view, at, flexible, 4)
             gone = list(Struct(f">{size}i").unpack_from(view, at))
             at += 4 * size
+            held += size
+            if held > MOST_ELEMENTS:
+                raise _too_many()
             if flexible:
                 at = skip_tags(view, at)
             forgotten.append((name, topic_id, gone))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import Assignment, CreateTopic
 from ottla.cluster.decide import decide
 from ottla.cluster.topics import name_error
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from ottla.broker.metadata_follow import Outcome
 
 
+MOST_TOPICS = 2000
+"""In one request. Apache Kafka refuses more than 10,000 partitions in the same words."""
+_TOO_MANY = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
 class _Asked(NamedTuple):
     """A topic on its way: its command and the slot of its outcome."""
 
@@ -38,8 +44,12 @@ class _Asked(NamedTuple):
 async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """All are submitted before the first is waited for, so that they share appends."""
     times = Counter(topic.name for topic in request.topics)
+    if len(times) > MOST_TOPICS:
+        return CreateTopicsResponse(topics=[_refused(name, _TOO_MANY) for name in times])
     results: list[CreatableTopicResult | _Asked] = []
-    for topic in request.topics:
+    for number, topic in enumerate(request.topics, 1):
+        if number % A_TURN == 0:
+            await next_turn(call.node.clock)
         often = times.pop(topic.name, 0)
         if often > 1:
             results.append(_refused(topic.name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))

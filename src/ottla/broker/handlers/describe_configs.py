@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.topics import name_error
 from ottla.config.describe import Described, describe_broker, describe_broker_defaults, describe_group, describe_topic
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
 
 
 async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """A resource that is named again is answered once: unlike in Apache Kafka repetition costs nothing."""
     response = DescribeConfigsResponse()
-    for resource in request.resources:
+    asked = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    for number, resource in enumerate(asked.values(), 1):
+        if number % A_TURN == 0:
+            await next_turn(call.node.clock)
         described = _describe(call, resource)
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         if isinstance(described, ApiError):
