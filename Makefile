@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 JOBS ?= 2
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo test check compat fuzz bench format clean
+.PHONY: help demo test check compat fuzz sim bench format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (about a minute after set-up)'
@@ -12,6 +12,7 @@ help:
 	@echo 'make check   ruff, mypy, import-linter, the house rules'
 	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka'
 	@echo 'make fuzz    mutated input against a live broker'
+	@echo 'make sim     the broker in virtual time from 50 seeds; make sim ARGS="--seeds 500"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
 
 demo:
@@ -33,6 +34,10 @@ compat:
 fuzz:
 	@tools/setup.sh test
 	@$(PYTHON) -m tests.fuzz $(ARGS)
+
+sim:
+	@tools/setup.sh test
+	@.venv/bin/ottla sim $(or $(ARGS),--seeds 50)
 
 bench:
 	@tools/setup.sh test demo java kafka spark-jars spark42 cc

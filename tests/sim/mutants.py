@@ -12,13 +12,24 @@ class Mutant(NamedTuple):
     file: str
     old: str
     new: str
-    seeds: tuple[int, int]
-    """From the first on, so many: all are green without the mutation."""
+    faults: tuple[str, ...]
+    """What strikes in the worlds that show it."""
+    first_seed: int
     caught_as: tuple[str, ...]
     """Kinds of anomaly, one of which must be among those found: a promise broken, and not merely a crash."""
 
 
-_LOST = ("lost-write", "lost-read", "watermark-went-back", "vanished", "inconsistent-offset", "moved")
+_LOST = (
+    "nonmonotonic-send",
+    "lost-write",
+    "lost-read",
+    "watermark-went-back",
+    "vanished",
+    "inconsistent-offset",
+    "moved",
+)
+
+_POWER = ("power cut", "power cut in the middle", "clean restart")
 
 MUTANTS = (
     Mutant(
@@ -26,15 +37,17 @@ MUTANTS = (
         "broker/partition.py",
         "if self.config.write_caching:",
         "if True:",
-        (0, 10),
-        _LOST,
+        _POWER,
+        0,
+        ("invariant",),
     ),
     Mutant(
         "a sync covers what was there when it began",
         "storage/syncing.py",
         "under_way = self._under_way.popleft()",
         "under_way = self._under_way.popleft(); under_way.end = log.end_offset",
-        (0, 10),
+        _POWER,
+        7,
         _LOST,
     ),
     Mutant(
@@ -42,7 +55,8 @@ MUTANTS = (
         "storage/syncing.py",
         "if error is not None:",
         "if error is not None and False:",
-        (0, 10),
+        ("failed sync", "power cut"),
+        4,
         _LOST,
     ),
     Mutant(
@@ -50,7 +64,8 @@ MUTANTS = (
         "storage/syncing.py",
         "directories = (log.directory,) if self._dirty_directory else ()",
         "directories = ()",
-        (0, 10),
+        _POWER,
+        2,
         _LOST,
     ),
     Mutant(
@@ -58,7 +73,8 @@ MUTANTS = (
         "storage/recovery.py",
         "if view is not None and crc32c(view[CRC_START:]) != header.crc:",
         "if False:",
-        (0, 20),
+        _POWER,
+        15,
         ("unreadable", "phantom", *_LOST),
     ),
     Mutant(
@@ -66,7 +82,8 @@ MUTANTS = (
         "storage/recovery.py",
         "for file in [segment.file, *segment.write_indexes()]:",
         "for file in segment.write_indexes():",
-        (0, 20),
+        ("kill", "power cut"),
+        0,
         _LOST,
     ),
     Mutant(
@@ -74,15 +91,17 @@ MUTANTS = (
         "storage/producers.py",
         "if mark[0] == last_sequence and mark.first_sequence == base_sequence:",
         "if False:",
-        (0, 10),
-        ("failed",),
+        _POWER,
+        0,
+        ("stuck",),
     ),
     Mutant(
         "producer state is replayed after a crash",
         "storage/recovery.py",
         "if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= log.end_offset:",
         "if False:",
-        (0, 20),
+        _POWER,
+        0,
         ("duplicate",),
     ),
     Mutant(
@@ -90,7 +109,8 @@ MUTANTS = (
         "broker/handlers/fetch.py",
         "limit = stable if committed else high_watermark",
         "limit = log.end_offset",
-        (0, 10),
+        _POWER,
+        13,
         ("lost-read", "inconsistent-offset", "vanished", "duplicate"),
     ),
     Mutant(
@@ -98,7 +118,8 @@ MUTANTS = (
         "broker/handlers/delete_records.py",
         "        call.node.log_start_moved()\n",
         "",
-        (0, 20),
+        _POWER,
+        8,
         ("deletion-undone", "start-went-back"),
     ),
     Mutant(
@@ -106,7 +127,8 @@ MUTANTS = (
         "broker/shard_runner.py",
         "if not self._held and self._partition.log.high_watermark >= self._through:",
         "if True:",
-        (0, 20),
+        _POWER,
+        14,
         ("lost-commit",),
     ),
 )

@@ -47,6 +47,8 @@ class Plan(NamedTuple):
     seed: int
     busy_ms: int
     """Virtual time of load and faults, before everything is healed and read."""
+    healed_within_ms: int
+    """Virtual time after healing in which every partition must have taken a write, and every client come to its end."""
     topics: tuple[TopicPlan, ...]
     idempotent_producers: int
     plain_producers: int
@@ -73,6 +75,7 @@ def draw_plan(seed: int) -> Plan:
     return Plan(
         seed=seed,
         busy_ms=random.choice((4000, 6000, 9000)),
+        healed_within_ms=60_000,
         topics=_topics(random),
         idempotent_producers=random.randint(1, 3),
         plain_producers=random.randint(1, 2),

@@ -25,8 +25,6 @@ from ottla.sim.plan import Plan, draw_plan
 from ottla.sim.workload import Workload
 
 BROKER = BrokerId(1)
-HEALED_WITHIN_MS = 60_000
-"""Virtual time after healing in which every partition must have taken a write, and every client come to its end."""
 _LOOK_EVERY_TURNS = 8
 _MOST_TURNS = 2_000_000
 Note = Callable[[int, str], None]
@@ -87,9 +85,9 @@ class World:
         self._run_until(lambda: False, self.plan.busy_ms)
         if not self._over:
             self.faults.heal()
-            self.saw(Healed(self.loop.now_us, HEALED_WITHIN_MS * 1000))
+            self.saw(Healed(self.loop.now_us, self.plan.healed_within_ms * 1000))
             self.workload.end()
-            if not self._run_until(lambda: self.workload.done, HEALED_WITHIN_MS) and not self._over:
+            if not self._run_until(lambda: self.workload.done, self.plan.healed_within_ms) and not self._over:
                 waiting = ", ".join(self.workload.unfinished)
                 self.saw(Failed(self.loop.now_us, f"never came to its end: {waiting}", "stuck"))
         return Result(
