@@ -96,7 +96,7 @@ need_package() {
     environment .venv
     headers
     say "package and its locked dependencies [$1] (once; a few minutes)"
-    .venv/bin/python -m pip install -q --disable-pip-version-check -c requirements/lock.txt -e ".[$1]" ||
+    .venv/bin/python -m pip install -q --disable-pip-version-check -c requirements/lock.txt -e ".[$1]" 2> >(grep -v DEPRECATION >&2) ||
         fail "pip could not install the package"
     echo "$want" >"$stamp"
 }
@@ -115,7 +115,7 @@ need_spark42() {
     stamped .venv-spark42/.ottla "$want" && return
     environment .venv-spark42
     say "environment with pyspark 4.2"
-    .venv-spark42/bin/python -m pip install -q --disable-pip-version-check -c requirements/spark42.txt -e ".[spark]" ||
+    .venv-spark42/bin/python -m pip install -q --disable-pip-version-check -c requirements/spark42.txt -e ".[spark]" 2> >(grep -v DEPRECATION >&2) ||
         fail "pip could not install the package with pyspark 4.2"
     echo "$want" >.venv-spark42/.ottla
 }
