@@ -38,6 +38,8 @@ def _delete(call: Call, name: str, index: int, offset: int) -> tuple[int, ErrorC
     partition = call.node.partition(name, NO_TOPIC_ID, index)
     if isinstance(partition, ErrorCode):
         return -1, partition
+    if partition.is_internal:
+        return -1, ErrorCode.INVALID_TOPIC_EXCEPTION
     error = epoch_error(call, partition, -1)
     if error:
         return -1, error

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
-_SINCE_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_SINCE_VERSION = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_NEVER = 1 << 15
 
 
 async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -60,7 +68,7 @@ def _look_up(call: Call, name: str, asked: ListOffsetsPartition, isolation_level
         return ListOffsetsPartitionResponse(error_code=error)
     log = partition.log
     what = asked.timestamp
-    if call.api_version < _SINCE_VERSION.get(what, 0):
+    if what < 0 and call.api_version < _SINCE_VERSION.get(what, _NEVER):
         return ListOffsetsPartitionResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if what == LATEST:
         end = log.last_stable_offset if isolation_level else log.high_watermark
@@ -71,7 +79,11 @@ def _look_up(call: Call, name: str, asked: ListOffsetsPartition, isolation_level
         )
     if what in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return ListOffsetsPartitionResponse()  # no tier: nothing is there
-    found = log.max_timestamp_offset() if what == MAX_TIMESTAMP else log.offset_for_timestamp(what)
+    try:
+        found = log.max_timestamp_offset() if what == MAX_TIMESTAMP else log.offset_for_timestamp(what)
+    except OSError as fault:
+        call.node.disk_failed(fault)
+        return ListOffsetsPartitionResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     limit = log.last_stable_offset if isolation_level else log.high_watermark
     if found is None or found.offset >= limit:
         return ListOffsetsPartitionResponse()

@@ -1,0 +1,77 @@
+"""ListOffsets, DeleteRecords and Metadata answer odd requests as Apache Kafka 4.3 does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from raw_connection import RawConnection
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.messages.find_coordinator import FindCoordinatorRequest
+from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.storage import lookup
+from ottla.storage.log import Log
+from ottla.testing import TestBroker
+
+LIST_OFFSETS, METADATA, FIND_COORDINATOR, DELETE_RECORDS = 2, 3, 10, 21
+
+
+@pytest.fixture
+def connection(kafka: TestBroker) -> Iterator[RawConnection]:
+    with RawConnection(kafka.bootstrap_servers) as opened:
+        yield opened
+
+
+@pytest.fixture
+def topic(kafka: TestBroker, connection: RawConnection) -> str:
+    name = kafka.new_topic_name("odd")
+    connection.ask(METADATA, 9, MetadataRequest(topics=[MetadataRequestTopic(name=name)]))
+    return name
+
+
+def list_offsets(connection: RawConnection, topic: str, timestamp: int, version: int = 11) -> int:
+    asked = [ListOffsetsPartition(partition_index=0, timestamp=timestamp)]
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=asked)])
+    return connection.ask(LIST_OFFSETS, version, request).topics[0].partitions[0].error_code  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("timestamp", [-7, -100, -(1 << 63)])
+def test_a_negative_time_that_means_nothing_is_refused(connection: RawConnection, topic: str, timestamp: int) -> None:
+    assert list_offsets(connection, topic, timestamp) == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("timestamp", [0, -1, -2, -3, -4, -5, -6, (1 << 63) - 1])
+def test_times_that_there_are_get_an_answer(connection: RawConnection, topic: str, timestamp: int) -> None:
+    assert list_offsets(connection, topic, timestamp) == ErrorCode.NONE
+
+
+def test_a_topic_asked_for_twice_is_described_once(connection: RawConnection, topic: str) -> None:
+    asked = [MetadataRequestTopic(name=name) for name in (topic, "no/topic", topic, "no/topic")]
+    response = connection.ask(METADATA, 12, MetadataRequest(topics=asked))
+    assert [each.name for each in response.topics] == [topic, "no/topic"]
+    asked = [MetadataRequestTopic(name=None, topic_id=response.topics[0].topic_id)] * 3
+    assert len(connection.ask(METADATA, 12, MetadataRequest(topics=asked)).topics) == 1
+
+
+def test_records_of_an_internal_topic_are_not_deleted(connection: RawConnection) -> None:
+    connection.ask(FIND_COORDINATOR, 4, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+    partitions = [DeleteRecordsPartition(partition_index=0, offset=-1)]
+    request = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name="__consumer_offsets", partitions=partitions)], timeout_ms=1000
+    )
+    answer = connection.ask(DELETE_RECORDS, 2, request).topics[0].partitions[0]
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_log_that_cannot_be_read_is_a_fault_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(log: Log, timestamp: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with TestBroker() as broker, RawConnection(broker.bootstrap_servers) as connection:
+        connection.ask(METADATA, 9, MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
+        monkeypatch.setattr(lookup, "offset_for_timestamp", fails)
+        assert list_offsets(connection, "t", 0) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.call(lambda: broker._running().fatal)
