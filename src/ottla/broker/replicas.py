@@ -208,8 +208,9 @@ class Replicas:
             self._node.deadlines.after(_REMOVE_EVERY_MS, self._remove_one)
 
     def _remove_one(self) -> None:
-        assert self.directory is not None
         self._removing = False
+        if self.directory is None:
+            return  # closed meanwhile; the next start goes on
         try:
             more = self.directory.remove_one()
         except OSError as error:
