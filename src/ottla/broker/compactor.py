@@ -14,6 +14,7 @@ from ottla.kernel.seams import Clock, Disk
 from ottla.kernel.story import Slot, run_story
 from ottla.storage.cleaning import Damaged, Progress, clean
 from ottla.storage.compaction import CompactionPlan, CompactionResult, discard, install, plan_compaction
+from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.compaction")
 _TURN_BYTES = 256 << 10
+PUT_OFF_MS = 600_000
+"""After a compaction that failed otherwise than by a damaged log, that log is left alone so long."""
 
 
 class CompactionWork(Protocol):
@@ -76,6 +79,7 @@ class Compactor:
         self._busy = False
         self._stopped = False
         self._damaged: dict[tuple[bytes, int], int] = {}
+        self._put_off: dict[tuple[bytes, int], int] = {}
         self.compacted_bytes = 0
         self.runs = 0
 
@@ -101,7 +105,7 @@ class Compactor:
             return None
         best: tuple[Partition, CompactionPlan] | None = None
         for key, partition in self._node.replicas.by_id.items():
-            if "compact" not in partition.config.cleanup_policy or self._is_known_damaged(key, partition):
+            if "compact" not in partition.config.cleanup_policy or self._is_left_alone(key, partition):
                 continue
             cleaned_to = directory.cleaned_to(partition.topic, partition.index)
             plan = plan_compaction(partition.log, cleaned_to=cleaned_to, now_ms=self._node.clock.wall_ms())
@@ -111,27 +115,39 @@ class Compactor:
                 best = (partition, plan)
         return best
 
-    def _is_known_damaged(self, key: tuple[bytes, int], partition: Partition) -> bool:
-        """A log in which compaction found a bad batch is left alone until it starts elsewhere."""
+    def _is_left_alone(self, key: tuple[bytes, int], partition: Partition) -> bool:
+        """A log in which compaction found a bad batch is left alone until it starts elsewhere; others for a while."""
+        if self._node.clock.mono_ms() < self._put_off.get(key, 0):
+            return True
         return self._damaged.get(key) == partition.log.log_start_offset
 
     async def _compact(self, partition: Partition, plan: CompactionPlan) -> None:
         rate = self._node.config.log_cleaner_io_max_bytes_per_second
+        failed = False
         try:
             result = await self._work.run(plan, max_bytes_per_second=rate)
         except OSError as error:
             log.warning("compaction of %s-%d failed: %s", partition.topic, partition.index, error)
-            result = None
+            result, failed = None, True
         replicas = self._node.replicas
         if self._stopped or replicas.by_id.get((partition.topic_id, partition.index)) is not partition:
             return  # deleted meanwhile, and its files with it
         if result is None or result.groups == 0:
-            self._damaged[(partition.topic_id, partition.index)] = partition.log.log_start_offset
+            key = (partition.topic_id, partition.index)
+            if failed:
+                self._put_off[key] = self._node.clock.mono_ms() + PUT_OFF_MS
+            else:
+                self._damaged[key] = partition.log.log_start_offset
             discard(partition.log, plan)
             return
         if install(partition.log, plan, result):
             assert replicas.directory is not None
-            replicas.directory.set_cleaned_to(partition.topic, partition.index, result.cleaned_to)
+            try:
+                replicas.directory.set_cleaned_to(partition.topic, partition.index, result.cleaned_to)
+            except OSError as error:
+                if error.errno not in FULL_DISK:
+                    raise
+                log.warning("no room to note how far %s-%d is compacted", partition.topic, partition.index)
             self.runs += 1
             self.compacted_bytes += result.bytes_before - result.bytes_after
 

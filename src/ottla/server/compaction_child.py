@@ -43,7 +43,12 @@ class CompactionChild:
             return
         why = errors.decode("utf-8", "replace").strip()
         if process.returncode == 0:
-            slot.fill(CompactionResult.decoded(output))
+            try:
+                result = CompactionResult.decoded(output)
+            except Exception as fault:  # whoever waits must hear of it
+                slot.fail(OSError(f"the compaction process said what it should not: {fault!r}"))
+            else:
+                slot.fill(result)
         elif process.returncode == DAMAGED_STATUS:
             log.error("%s is not compacted: %s", plan.directory, why)
             slot.fill(None)
