@@ -66,14 +66,33 @@ def test_a_suite_without_a_broker_does_not_import_one(pytester: pytest.Pytester)
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
-def test_a_broker_starts_in_less_than_a_third_of_a_second() -> None:
-    """The best of five, so that a busy machine does not fail it; imports are done by then."""
-    took = []
-    for _ in range(5):
+FIRST_START = """
+import time, pytest
+began = time.process_time()
+from ottla.testing import TestBroker
+broker = TestBroker().start()
+print(time.process_time() - began)
+broker.stop()
+"""
+
+
+def test_the_first_broker_of_a_session_takes_less_than_a_third_of_a_second() -> None:
+    """With all imports, in processor time and the best of five: a busy machine is not the broker's fault."""
+
+    def first_start_s() -> float:
+        return float(subprocess.run([sys.executable, "-c", FIRST_START], capture_output=True, check=True).stdout)
+
+    assert any(first_start_s() < 0.3 for _ in range(5))
+
+
+def test_the_next_broker_starts_in_less_than_a_tenth_of_a_second() -> None:
+    def start_s() -> float:
         began = time.perf_counter()
         with TestBroker():
-            took.append(time.perf_counter() - began)
-    assert min(took) < 0.3
+            return time.perf_counter() - began
+
+    start_s()
+    assert any(start_s() < 0.1 for _ in range(5))
 
 
 def test_importing_the_plugin_is_cheap() -> None:
