@@ -19,7 +19,7 @@ from ottla.broker.partition import Partition
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
-from ottla.broker.waiting import Deadlines
+from ottla.broker.waiting import Deadline, Deadlines
 from ottla.cluster.commands import CreateTopic
 from ottla.cluster.partitions import DECIDING
 from ottla.config.resolve import Layers
@@ -94,6 +94,7 @@ class Node:
         self._on_fatal = on_fatal
         self._failed: str | None = None
         self._topics_here: dict[bytes, str] = {}
+        self._again: Deadline | None = None
         self.syncs: Callable[[], int] = _zero
         self.connections: Callable[[], int] = _zero
         self.accepted: Callable[[], int] = _zero
@@ -134,6 +135,8 @@ class Node:
 
     async def _stop(self, *, clean: bool) -> None:
         self._rounds.stop()
+        if self._again is not None:
+            self._again.cancel()
         self.compactor.stop()
         self.groups.close()
         epoch = self.metadata.brokers[self.broker].epoch if self.broker in self.metadata.brokers else -1
@@ -186,7 +189,12 @@ class Node:
             self.disk_failed(error)
             return
         log.warning("no room for a new partition, trying again: %s", error)
-        self.deadlines.after(_RECONCILE_AGAIN_MS, lambda: self._reconcile(EVERYTHING))
+        if self._again is None:
+            self._again = self.deadlines.after(_RECONCILE_AGAIN_MS, self._reconcile_again)
+
+    def _reconcile_again(self) -> None:
+        self._again = None
+        self._reconcile(EVERYTHING)
 
     def _take_configs(self, changes: Changes) -> None:
         """Options of brokers that were set while it runs; topics inherit from them."""

@@ -198,8 +198,8 @@ class Replicas:
         partition.resign(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if leading:
             self._node.stopped_leading(partition)
+        self._remove_later()  # also where the disk is too full to note it down: deleting is what makes room
         self.directory.delete_log(partition.topic, partition.index)
-        self._remove_later()
 
     def _remove_later(self) -> None:
         """Delete `*-delete` directories one by one, with turns of the loop between them."""

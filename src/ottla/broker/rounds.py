@@ -44,8 +44,9 @@ class Rounds:
                 work()
             except OSError as error:
                 self._failed(name, error)
-            if not self._stopped:
-                self._every(name, interval_ms, work)
+            finally:
+                if not self._stopped:
+                    self._every(name, interval_ms, work)
 
         self._next[name] = self._node.deadlines.after(max(1, interval_ms()), run)
 
