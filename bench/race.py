@@ -1,7 +1,7 @@
 """`make bench`: races this broker against Apache Kafka in one run, run about, and writes down what came out.
 
 Each line is warmed up on both sides, then measured A B A B; medians are compared. Options: `--quick` (a fifth of the
-records, three rounds), `--only PART` (lines whose name contains PART; again for more), `--rounds N`, `--list`.
+records, three rounds), `--only PART` and `--skip PART` (lines by a part of their name; again for more), `--rounds N`, `--list`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ QUICK_ROUNDS = 3
 def main() -> int:
     """Run the race; 1 where a line could not be run."""
     options = parse_options()
-    lines = [line for line in all_lines() if not options.only or any(part in line.name for part in options.only)]
+    lines = [line for line in all_lines() if chosen(line, options)]
     if options.list or not lines:
         print("\n".join(line.name for line in all_lines()))
         return 0 if options.list else 2
@@ -60,10 +60,18 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a fifth of the records, three rounds")
     parser.add_argument("--only", action="append", metavar="PART", help="lines whose name contains PART")
+    parser.add_argument("--skip", action="append", metavar="PART", help="not those whose name contains PART")
     parser.add_argument("--rounds", type=int, help="runs of each side")
     parser.add_argument("--list", action="store_true", help="the names of all lines")
     parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "bench", help="where the brokers keep data")
     return parser.parse_args()
+
+
+def chosen(line: Line, options: argparse.Namespace) -> bool:
+    """Whether the line is asked for."""
+    if any(part in line.name for part in options.skip or ()):
+        return False
+    return not options.only or any(part in line.name for part in options.only)
 
 
 def measure(rig: Rig, line: Line, rounds: int) -> Outcome:
