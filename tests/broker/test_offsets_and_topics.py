@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 
 import pytest
@@ -75,3 +76,31 @@ def test_a_log_that_cannot_be_read_is_a_fault_of_the_disk(monkeypatch: pytest.Mo
         monkeypatch.setattr(lookup, "offset_for_timestamp", fails)
         assert list_offsets(connection, "t", 0) == ErrorCode.KAFKA_STORAGE_ERROR
         assert broker.call(lambda: broker._running().fatal)
+
+
+def test_the_new_starts_of_one_request_are_noted_down_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each note is a sync on the loop: a thousand partitions must not make a thousand."""
+    with TestBroker({"num.partitions": "5"}) as broker, RawConnection(broker.bootstrap_servers) as connection:
+        connection.ask(METADATA, 9, MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
+        node = broker._running().node
+        assert node is not None
+        fault: list[OSError] = []
+        notes: list[int] = []
+
+        def note() -> None:
+            notes.append(1)
+            if fault:
+                raise fault[0]
+
+        monkeypatch.setattr(node, "log_start_moved", note)
+        partitions = [DeleteRecordsPartition(partition_index=index, offset=-1) for index in range(6)]
+        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=partitions)], timeout_ms=1000)
+        answers = connection.ask(DELETE_RECORDS, 2, request).topics[0].partitions
+        assert [each.error_code for each in answers] == [0] * 5 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert [each.low_watermark for each in answers] == [0] * 5 + [-1]
+        assert len(notes) == 1
+        fault.append(OSError(errno.ENOSPC, "No space left on device"))
+        answers = connection.ask(DELETE_RECORDS, 2, request).topics[0].partitions
+        assert [(each.error_code, each.low_watermark) for each in answers[:5]] == [(56, -1)] * 5
+        assert answers[5].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert broker._running().fatal is None

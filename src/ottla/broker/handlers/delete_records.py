@@ -31,6 +31,7 @@ async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResp
                     partition_index=asked.partition_index, low_watermark=start, error_code=error
                 )
             )
+    _note_down(call, [each for topic in response.topics for each in topic.partitions if not each.error_code])
     return response
 
 
@@ -47,12 +48,26 @@ def _delete(call: Call, name: str, index: int, offset: int) -> tuple[int, ErrorC
         return -1, ErrorCode.POLICY_VIOLATION
     try:
         start = partition.log.delete_records_before(offset)
-        if isinstance(start, ErrorCode):
-            return -1, start
-        partition.mark()
-        call.node.log_start_moved()
     except OSError as fault:
-        if fault.errno not in FULL_DISK:
-            call.node.disk_failed(fault)
-        return -1, ErrorCode.KAFKA_STORAGE_ERROR
+        return -1, _failed(call, fault)
+    if isinstance(start, ErrorCode):
+        return -1, start
+    partition.mark()
     return start, ErrorCode.NONE
+
+
+def _note_down(call: Call, done: list[DeleteRecordsPartitionResult]) -> None:
+    """The new starts of all, in one checkpoint; where it cannot be written, none of them is promised."""
+    try:
+        if done:
+            call.node.log_start_moved()
+    except OSError as fault:
+        for each in done:
+            each.low_watermark, each.error_code = -1, _failed(call, fault)
+
+
+def _failed(call: Call, fault: OSError) -> ErrorCode:
+    """A full disk refuses and nothing more (rule B3)."""
+    if fault.errno not in FULL_DISK:
+        call.node.disk_failed(fault)
+    return ErrorCode.KAFKA_STORAGE_ERROR
