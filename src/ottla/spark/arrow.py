@@ -5,6 +5,9 @@ The types are exactly those that Spark maps its own to; any other (large_binary,
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 
 from ottla.kernel.seams import Buffer
@@ -41,9 +44,9 @@ def _array(columns: Columns, name: str, topic: str, partition: int) -> pa.Array:
         case "value":
             return _binary(columns.value, rows, kind)
         case "topic":
-            return pa.repeat(pa.scalar(topic, kind), rows)
+            return _repeated(topic.encode(), rows)
         case "partition":
-            return pa.repeat(pa.scalar(partition, kind), rows)
+            return _numbers(np.full(rows, partition, dtype=np.int32), rows, kind)
         case "offset":
             return _numbers(columns.offset, rows, kind)
         case "timestamp":
@@ -59,7 +62,13 @@ def _binary(column: BinaryColumn, rows: int, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, buffers, column.null_count)
 
 
-def _numbers(buffer: Buffer, rows: int, kind: pa.DataType) -> pa.Array:
+def _repeated(text: bytes, rows: int) -> pa.Array:
+    """One text for all rows. By hand, since `pa.scalar` imports pandas: most of a second in a new worker."""
+    offsets = np.arange(rows + 1, dtype=np.int32) * len(text)
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(text * rows)], 0)
+
+
+def _numbers(buffer: Buffer | np.ndarray[Any, Any], rows: int, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(buffer)], 0)
 
 
@@ -77,6 +86,17 @@ def _headers(column: HeaderColumn | None, rows: int) -> pa.Array:
 
 def _buffer(content: Buffer | None) -> pa.Buffer | None:
     return None if content is None else pa.py_buffer(content)
+
+
+def numbers(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The 64-bit numbers of an array without nulls, without a copy (and without pandas)."""
+    return np.frombuffer(array.buffers()[1], dtype=np.int64)[array.offset : array.offset + len(array)]
+
+
+def indices(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
+    """Row numbers for `take`; not by `pa.array`, which imports pandas too."""
+    whole = np.ascontiguousarray(numbers, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(whole), [None, pa.py_buffer(whole)], 0)
 
 
 def binary_column(array: pa.Array) -> BinaryColumn:

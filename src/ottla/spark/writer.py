@@ -22,7 +22,7 @@ from ottla.client.model import ProducerIdentity
 from ottla.kernel.ids import TopicPartition
 from ottla.records.columns import encode_columns
 from ottla.records.compression import Codec
-from ottla.spark.arrow import HEADERS, binary_column, header_column
+from ottla.spark.arrow import HEADERS, binary_column, header_column, indices
 from ottla.spark.connections import cluster
 from ottla.spark.options import SinkOptions
 from ottla.spark.partitions import choose, spread_rows
@@ -79,7 +79,7 @@ def _write_topic(where: Cluster, producer: _Producer, options: SinkOptions, topi
     chosen = choose(key, given, batch.num_rows, count, spread)
     order = np.argsort(chosen, kind="stable")
     if any(column.offset for column in batch.columns) or not bool((chosen[1:] >= chosen[:-1]).all()):
-        batch = batch.take(pa.array(order))
+        batch = batch.take(indices(order))
     edges = np.searchsorted(chosen[order], np.arange(count + 1)).tolist()
     sent = 0
     for partition, (start, end) in enumerate(itertools.pairwise(edges)):

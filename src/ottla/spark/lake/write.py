@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ottla.spark.arrow import indices, numbers
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.lake import json_columns
 from ottla.spark.lake.plans import HOUR_MS, LakeFile, RangeCount, file_name, hour_path
@@ -150,7 +151,7 @@ class HourFiles:
 
 def _by_hour(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each hour, in the order of their offsets."""
-    times = table.column("timestamp").cast(pa.int64()).to_numpy()
+    times = np.concatenate([numbers(chunk) for chunk in table.column("timestamp").chunks])
     hours = times // (HOUR_MS * 1000)
     first = int(hours[0])
     if bool((hours == first).all()):
@@ -166,7 +167,7 @@ def _by_hour(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     sorted_hours = hours[order]
     edges = [0, *(np.flatnonzero(sorted_hours[1:] != sorted_hours[:-1]) + 1).tolist(), len(hours)]
     for begin, end in itertools.pairwise(edges):
-        yield int(sorted_hours[begin]), whole.take(pa.array(order[begin:end]))
+        yield int(sorted_hours[begin]), whole.take(indices(order[begin:end]))
 
 
 class _OpenFile:
