@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from raw_connection import RawConnection, answer, frame
 
+from ottla.broker.handlers import fetch as fetch_handler
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -97,3 +99,30 @@ def test_an_epoch_that_never_was_leaves_the_offset_in_doubt(room: Room) -> None:
     room.produce()
     response = room.fetch(version=12, partition={"last_fetched_epoch": 1000, "fetch_offset": 1})
     assert response.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_fault_half_way_lets_go_of_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with TestBroker(directory=tmp_path / "data") as broker:
+        room = Room(broker)
+        room.produce()
+        file = broker._running().node.replicas.by_name[(room.topic, 0)].log.active.file
+        read = fetch_handler._read
+        pieces = []
+
+        def reading(*arguments: Any, **named: Any) -> Any:
+            if pieces:
+                raise RuntimeError("a fault of the broker's own")
+            fetched = read(*arguments, **named)
+            pieces.extend(fetched.slices)
+            return fetched
+
+        before = broker.call(lambda: file._holders)
+        other = broker.new_topic_name("other")
+        room.connection.ask(METADATA, 12, MetadataRequest(topics=[MetadataRequestTopic(name=other)]))
+        monkeypatch.setattr(fetch_handler, "_read", reading)
+        request = room.request()
+        request.topics.append(FetchTopic(topic=other, partitions=[FetchPartition(partition=0)]))
+        response = room.connection.ask(FETCH, 11, request)
+        assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert pieces
+        assert broker.call(lambda: file._holders) == before

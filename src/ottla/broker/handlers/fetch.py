@@ -84,10 +84,19 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
 
 def _look(call: Call, session: Session, request: Fetch, *, full: bool) -> Look:
     """Read what there is, within the budget, from the partitions that may have something."""
-    node = call.node
     look = Look()
-    budget = min(request.max_bytes, node.config.fetch_max_bytes)
+    budget = min(request.max_bytes, call.node.config.fetch_max_bytes)
     committed = request.isolation_level == READ_COMMITTED
+    try:
+        _look_at_each(call, session, look, budget, full=full, committed=committed)
+    except BaseException:
+        look.release()
+        raise
+    return look
+
+
+def _look_at_each(call: Call, session: Session, look: Look, budget: int, *, full: bool, committed: bool) -> None:
+    node = call.node
     for watch in list(session.dirty) if not full else list(session.watches.values()):
         partition = node.partition(watch.name, watch.topic_id, watch.index)
         if isinstance(partition, ErrorCode):
@@ -103,7 +112,6 @@ def _look(call: Call, session: Session, request: Fetch, *, full: bool) -> Look:
         elif not _has_more(watch, fetched):
             watch.dirty = False
             session.dirty.pop(watch, None)
-    return look
 
 
 def _has_more(watch: Watch, fetched: FetchedPartition) -> bool:
