@@ -103,3 +103,20 @@ def test_whole_frames_are_kept_while_another_request_waits():
     assert reader.next() is None
     assert reader.park()
     assert feed(reader, framed(b"three")[5:], 100) == [b"three"]
+
+
+def test_frames_that_wait_are_kept_once_however_often_their_connection_is_held():
+    reader, _ = a_reader(shared=4096)
+    stream = b"".join(framed(bytes([number]) * 100) for number in range(20))
+    target = reader.target()
+    target[: len(stream)] = stream
+    reader.received(len(stream))
+    kept = set()
+    for number in range(20):
+        assert reader.park()
+        frame = reader.next()
+        assert bytes(frame) == bytes([number]) * 100
+        kept.add(id(frame.obj))
+    assert len(kept) == 1
+    assert reader.park()
+    assert reader.target() is not None

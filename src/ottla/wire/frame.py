@@ -116,6 +116,8 @@ class FrameReader:
                 return self._keep(rest)
             return True
         if self._view is not self._shared:
+            if self._first_is_whole():
+                return True  # kept already, and not to be copied at each turn
             rest = bytes(self._view[self._start : self._end])
         elif self._start == self._end:
             return True
@@ -158,6 +160,10 @@ class FrameReader:
         self._view = self._shared
         self._start = self._end = 0
         return True
+
+    def _first_is_whole(self) -> bool:
+        available = self._end - self._start
+        return available >= 4 and 0 <= _LENGTH.unpack_from(self._view, self._start)[0] <= available - 4
 
     def _wanted_end(self) -> int:
         (size,) = _LENGTH.unpack_from(self._view, 0)
