@@ -1,0 +1,122 @@
+"""One frame in, one answer in its place; what is no request ends the connection, a handler's bug costs one request."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import Any
+
+import pytest
+from sim_broker import RawClient, SimBroker
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.records.builder import build_batch
+from ottla.records.reader import Record
+
+PRODUCE, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 3, 18, 22
+
+
+def head(key: int, version: int, correlation_id: int) -> bytes:
+    return pack(">hhih", key, version, correlation_id, -1)
+
+
+def metadata(correlation_id: int) -> bytes:
+    return head(METADATA, 1, correlation_id) + pack(">i", 0)
+
+
+def produce(correlation_id: int, acks: int) -> bytes:
+    records = build_batch([Record(0, 1_700_000_000_000, None, b"value")])
+    topic = pack(">h", 1) + b"t"
+    partition = pack(">ii", 0, len(records)) + records
+    return head(PRODUCE, 7, correlation_id) + pack(">hhii", -1, acks, 1000, 1) + topic + pack(">i", 1) + partition
+
+
+def correlation_ids(client: RawClient) -> list[int]:
+    return [int.from_bytes(answer[:4], "big") for answer in client.answers()]
+
+
+@pytest.fixture
+def broker() -> SimBroker:
+    return SimBroker()
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\0\3",
+        head(999, 0, 1),
+        head(METADATA, 99, 1),
+        head(METADATA, 1, 1) + pack(">i", 1_000_000),
+        pack(">hhih", METADATA, 1, 1, 100) + b"short",
+        head(PRODUCE, 7, 1) + b"\xff" * 20,
+    ],
+    ids=["empty", "half a header", "unknown key", "unknown version", "count", "client id", "rubbish"],
+)
+def test_what_is_no_request_closes_its_connection_and_no_other(broker: SimBroker, frame: bytes):
+    good, bad = RawClient(broker), RawClient(broker)
+    bad.send(frame)
+    good.send(metadata(7))
+    assert bad.lost
+    assert bad.answers() == []
+    assert broker.here.node.dispatch.malformed == 1
+    assert correlation_ids(good) == [7]
+
+
+def test_api_versions_is_answered_in_any_version(broker: SimBroker):
+    client = RawClient(broker)
+    client.send(head(API_VERSIONS, 77, 5))
+    (answer,) = client.answers()
+    assert answer[:4] == pack(">i", 5)
+    assert answer[4:6] == pack(">h", ErrorCode.UNSUPPORTED_VERSION)
+    assert not client.lost
+
+
+def test_answers_leave_in_the_order_of_the_requests(broker: SimBroker):
+    """The metadata is ready at once; the produce before it waits for the disk."""
+    broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+    broker.machine.set_sync_us((20_000, 20_000))
+    client = RawClient(broker)
+    client.wire.write(b"".join(pack(">i", len(f)) + f for f in (produce(1, -1), metadata(2), produce(3, 1))))
+    broker.loop.run_for(10)
+    assert client.answers() == []
+    broker.loop.run_for(100)
+    assert correlation_ids(client) == [1, 2, 3]
+
+
+def test_a_produce_without_acks_takes_no_place_among_the_answers(broker: SimBroker):
+    broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+    client = RawClient(broker)
+    client.send(produce(1, 0), metadata(2))
+    assert correlation_ids(client) == [2]
+
+
+def test_a_handlers_bug_costs_one_request(broker: SimBroker):
+    async def broken(call: Any, request: Any) -> Any:
+        raise ZeroDivisionError
+
+    dispatch = broker.here.node.dispatch
+    dispatch._handlers[INIT_PRODUCER_ID] = broken
+    client = RawClient(broker)
+    client.send(head(INIT_PRODUCER_ID, 0, 1) + pack(">hi", -1, 1000), metadata(2))
+    refused, served = client.answers()
+    assert refused[8:10] == pack(">h", ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert served[:4] == pack(">i", 2)
+    assert dispatch.bugs == 1
+
+
+def test_requests_are_counted_by_api(broker: SimBroker):
+    before = broker.here.node.dispatch.requests[METADATA]
+    client = RawClient(broker)
+    client.send(metadata(1), metadata(2))
+    assert broker.here.node.dispatch.requests[METADATA] == before + 2
+
+
+def test_a_request_in_pieces_is_served_once_it_is_whole(broker: SimBroker):
+    client = RawClient(broker)
+    frame = metadata(9)
+    for byte in pack(">i", len(frame)) + frame:
+        assert client.answers() == []
+        client.wire.write(bytes([byte]))
+        broker.loop.run_for(1)
+    assert correlation_ids(client) == [9]

@@ -1,0 +1,166 @@
+"""A whole broker makes what runs here fit what the metadata says, and stops where it can promise nothing any more."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from sim_broker import SimBroker
+
+from ottla.coordination.memory import MemoryStore
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.records.builder import build_batch
+from ottla.records.reader import Record
+from ottla.storage.directory import DirectoryRefused
+
+
+def create(broker: SimBroker, name: str = "t", partitions: int = 2, **configs: str) -> bytes:
+    options = [CreatableTopicConfig(name=key.replace("_", "."), value=text) for key, text in configs.items()]
+    asked = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=options)
+    answer = broker.ask(CreateTopicsRequest(topics=[asked], timeout_ms=1000)).topics[0]
+    assert answer.error_code == 0, answer
+    return bytes(answer.topic_id)
+
+
+def a_produce(name: str = "t", acks: int = -1) -> ProduceRequest:
+    records = build_batch([Record(0, 1_700_000_000_000, None, b"value")])
+    data = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=records)])
+    return ProduceRequest(acks=acks, timeout_ms=2000, topic_data=[data])
+
+
+def error_of(response: object) -> int:
+    return response.responses[0].partition_responses[0].error_code  # type: ignore[attr-defined]
+
+
+def test_a_created_topic_is_led_here_and_on_the_disk():
+    broker = SimBroker()
+    create(broker)
+    places = broker.here.node.replicas.by_name
+    assert sorted(key for key in places if key[0] == "t") == [("t", 0), ("t", 1)]
+    assert all(partition.leader is not None for partition in places.values())
+    assert broker.machine.disk.exists("/data/t-1/partition.metadata")
+
+
+def test_who_waits_for_a_topic_that_is_deleted_is_told():
+    broker = SimBroker()
+    topic_id = create(broker)
+    broker.machine.set_sync_us((900_000, 900_000))
+    peer = broker.peer()
+    assert broker.wait_for(peer.connect())
+    waiting = peer.send(a_produce(), most=9)
+    broker.loop.run_for(20)
+    assert not waiting.full
+    broker.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=1000))
+    broker.loop.run_for(20)
+    assert error_of(waiting.result()) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert ("t", 0) not in broker.here.node.replicas.by_name
+
+
+def test_a_deleted_topics_files_go_and_other_topics_go_on():
+    """A dirty log that was deleted once kept the syncer from ever beginning again."""
+    broker = SimBroker()
+    topic_id = create(broker)
+    create(broker, "u")
+    broker.ask(a_produce("t", acks=1), most=9)
+    broker.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=1000))
+    broker.loop.run_for(2000)
+    assert [name for name in broker.machine.disk.list("/data") if name.startswith("t-")] == []
+    assert error_of(broker.ask(a_produce("u"), most=9)) == 0
+
+
+def test_a_topic_made_again_has_none_of_the_old_ones_records():
+    broker = SimBroker()
+    topic_id = create(broker)
+    broker.ask(a_produce(), most=9)
+    broker.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=1000))
+    assert create(broker) != topic_id
+    assert broker.here.node.replicas.by_name["t", 0].log.end_offset == 0
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_restart_ends_every_leadership_of_the_incarnation_before(clean: bool):
+    broker = SimBroker()
+    create(broker)
+    broker.ask(a_produce(), most=9)
+    before = broker.here.node.replicas.by_name["t", 0].leader_epoch
+    broker.restart(clean=clean)
+    after = broker.here.node.replicas.by_name["t", 0]
+    assert after.leader_epoch > before
+    assert after.log.end_offset == 1
+
+
+def test_what_no_topic_of_the_cluster_knows_is_set_aside():
+    broker = SimBroker()
+    create(broker)
+    broker.here.stop(clean=True).result()
+    broker.machine.vanish()
+    disk = broker.machine.disk
+    disk.rename("/data/t-1", "/data/stranger-0")
+    disk.open("/data/stranger-0/partition.metadata").write_at(0, [b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"])
+    broker.start()
+    broker.loop.run_for(2000)
+    assert not disk.exists("/data/stranger-0")
+    assert ("stranger", 0) not in broker.here.node.replicas.by_name
+
+
+def test_an_edited_option_reaches_the_log():
+    broker = SimBroker()
+    create(broker, retention_ms="1000")
+    edit = AlterableConfig(name="retention.ms", config_operation=0, value="77000")
+    resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[edit])
+    broker.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+    assert broker.here.node.replicas.by_name["t", 0].log.config.retention_ms == 77_000
+
+
+def test_a_failed_sync_stops_the_broker():
+    """Rule B3; once only the one log refused, and its producers waited for nothing."""
+    broker = SimBroker()
+    create(broker)
+    broker.machine.disk.fail("sync", errno.EIO, where="t-0")
+    peer = broker.peer()
+    assert broker.wait_for(peer.connect())
+    peer.send(a_produce(), most=9)
+    broker.loop.run_for(50)
+    assert broker.here.fatal is not None
+    assert "t-0" in broker.here.fatal
+
+
+def test_a_full_disk_refuses_writes_and_nothing_more():
+    broker = SimBroker()
+    create(broker)
+    disk = broker.machine.disk
+    disk.capacity_bytes = disk.used_bytes()
+    assert error_of(broker.ask(a_produce(), most=9)) == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.capacity_bytes = 1 << 62
+    assert error_of(broker.ask(a_produce(), most=9)) == 0
+    assert broker.here.fatal is None
+
+
+def test_data_whose_metadata_is_gone_is_refused_rather_than_deleted():
+    broker = SimBroker()
+    create(broker)
+    broker.here.stop(clean=True).result()
+    broker.machine.vanish()
+    broker.machine.store = MemoryStore()
+    with pytest.raises(DirectoryRefused, match="metadata"):
+        broker.start()
+    assert broker.machine.disk.exists("/data/t-0")
+
+
+def test_a_broker_that_cannot_reach_the_store_serves_no_more_than_its_lease():
+    broker = SimBroker(broker_session_timeout_ms="1500")
+    create(broker)
+    broker.machine.set_coordination(broker.machine.coordination_faults, cut=True)
+    broker.loop.run_for(2000)
+    assert error_of(broker.ask(a_produce(), most=9)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    broker.machine.set_coordination(broker.machine.coordination_faults, cut=False)
+    broker.loop.run_for(1000)
+    assert error_of(broker.ask(a_produce(), most=9)) == 0
