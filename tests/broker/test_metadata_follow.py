@@ -382,3 +382,15 @@ def test_a_story_that_is_told_of_its_timeout_may_submit_at_once():
     cluster.way[1].cut = False
     assert cluster.until(lambda: waiting.full and again[0].full)
     assert not cluster.fatal
+
+
+def test_an_append_that_ends_after_the_broker_stopped_is_not_reconciled():
+    cluster = Cluster()
+    follow = cluster.up(1) or cluster.follow[1]
+    seen = len(cluster.reconciled.get(1, []))
+    follow.submit(a_topic("late"))
+    follow.close()
+    cluster.loop.run_for(60_000)
+    assert cluster.store.read(0, 1000), "the append itself happened"
+    assert len(cluster.reconciled.get(1, [])) == seen
+    assert not cluster.fatal

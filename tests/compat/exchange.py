@@ -14,7 +14,9 @@ def values(count: int, *, prefix: str = "value") -> list[bytes]:
     return [f"{prefix}-{number:05d}-".encode() + b"abc" * (number % 50) for number in range(count)]
 
 
-def until(done: Callable[[], object], *, what: str, within_s: float = 30.0, step: Callable[[], object] | None = None) -> None:
+def until(
+    done: Callable[[], object], *, what: str, within_s: float = 30.0, step: Callable[[], object] | None = None
+) -> None:
     """Call `step` (or let time pass) until `done`; an AssertionError that says what did not happen."""
     deadline = time.monotonic() + within_s
     while not done():

@@ -182,7 +182,11 @@ def settle(members: list[Member], partitions: int) -> None:
 
     def shared() -> bool:
         counts = [len(member.owned) for member in members]
-        return sum(counts) == partitions and all(counts) and set().union(*(m.owned for m in members)) == set(range(partitions))
+        return (
+            sum(counts) == partitions
+            and all(counts)
+            and set().union(*(m.owned for m in members)) == set(range(partitions))
+        )
 
     until(shared, what="a shared assignment", step=lambda: [member.poll() for member in members])
 

@@ -21,7 +21,8 @@ class RawConnection:
 
     def __init__(self, bootstrap: str, *, timeout: float = 10.0) -> None:
         host, _, port = bootstrap.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=timeout)
+        self.socket = socket.create_connection((host, int(port)), timeout=10.0)
+        self.socket.settimeout(timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
 

@@ -1,4 +1,4 @@
-"""What a stranger may ask for in one request: no more than one turn of the loop can do, and far more than clients do."""
+"""What a stranger may ask for in one request: no more than one turn of the loop can do."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def test_the_bound_holds_for_all_arrays_of_a_request_together(spread: int) -> No
     fetch = FetchRequest(topics=[FetchTopic(topic="t", partitions=[FetchPartition()] * each)] * spread)
     with pytest.raises(MalformedMessage, match="elements"):
         decode_fetch(memoryview(encode(fetch, 11)), 0, 11)
-    produce = ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData()] * each)] * spread)
+    produce = ProduceRequest(
+        topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData()] * each)] * spread
+    )
     with pytest.raises(MalformedMessage, match="elements"):
         decode_produce(memoryview(encode(produce, 8)), 0, 8)
     commit = OffsetCommitRequest(

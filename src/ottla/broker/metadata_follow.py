@@ -358,6 +358,8 @@ class MetadataFollow:
         self._acting = not me.fenced
 
     def _reconcile(self) -> None:
+        if self._closed:
+            return  # what was on its way came back to a broker whose logs are closed
         changes = self.metadata.take_changes()
         if changes.topics or changes.brokers or changes.configs:
             self.on_reconcile(changes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import CreatePartitions
 from ottla.cluster.decide import decide
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 async def handle(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
     response = CreatePartitionsResponse()
-    for topic in request.topics:
+    for number, topic in enumerate(request.topics, 1):
+        if number % A_TURN == 0:
+            await next_turn(call.node.clock)
         often = times.pop(topic.name, 0)
         if not often:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -12,9 +13,12 @@ if TYPE_CHECKING:
 
 
 async def handle(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(
-        results=[await _delete(call, group_id) for group_id in dict.fromkeys(request.groups_names)]
-    )
+    response = DeleteGroupsResponse()
+    for number, group_id in enumerate(dict.fromkeys(request.groups_names), 1):
+        if number % A_TURN == 0:
+            await next_turn(call.node.clock)
+        response.results.append(await _delete(call, group_id))
+    return response
 
 
 async def _delete(call: Call, group_id: str) -> DeletableGroupResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.group_coordinator import caller_of
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -18,7 +19,11 @@ and all that anybody may do."""
 
 
 async def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    described = [await _describe(call, group_id) for group_id in request.groups]
+    described: list[DescribedGroup] = []
+    for number, group_id in enumerate(request.groups, 1):
+        if number % A_TURN == 0:
+            await next_turn(call.node.clock)
+        described.append(await _describe(call, group_id))
     if request.include_authorized_operations and call.api_version >= _OPERATIONS_SINCE:
         for group in described:
             if not group.error_code:

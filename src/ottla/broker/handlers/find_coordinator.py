@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.group_coordinator import OFFSETS_TOPIC
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -37,7 +38,9 @@ async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinator
             error_code=found.error, error_message=message, node_id=found.node_id, host=found.host, port=found.port
         )
     response = FindCoordinatorResponse()
-    for key in request.coordinator_keys:
+    for number, key in enumerate(request.coordinator_keys, 1):
+        if number % A_TURN == 0:
+            await next_turn(call.node.clock)
         found = await _find(call, request.key_type, key)
         response.coordinators.append(
             Coordinator(

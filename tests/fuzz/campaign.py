@@ -1,0 +1,113 @@
+"""One campaign: a live broker, attackers, a canary and a probe of the loop; then the verdict."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from attacks import TARGET, Corpus, all_attacks
+from ottla_process import OttlaProcess
+from probes import CANARY_TOPIC, Canary, Loop, open_files, peak_mib
+from raw_connection import RawConnection
+
+from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+TURN_MS = 200.0
+"""Of its own CPU that one turn of the loop may take."""
+MEMORY_MIB = 80 + 256
+"""What an idle broker may take and the bytes of requests and answers that it may own."""
+_ATTACKERS = 2
+
+
+@dataclass(slots=True)
+class Verdict:
+    seed: int
+    attacks: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    turn_ms: float = 0.0
+    during: str = ""
+    memory_mib: float = 0.0
+    canary: int = 0
+
+    def __str__(self) -> str:
+        kinds: Counter[str] = Counter()
+        for name, count in self.attacks.items():
+            kinds[name.split()[0]] += count
+        told = ", ".join(f"{count} {name}" for name, count in sorted(kinds.items()))
+        return (
+            f"seed {self.seed}: {sum(kinds.values())} attacks ({told}); "
+            f"the canary wrote and read {self.canary} records; "
+            f"longest turn at most {self.turn_ms:.0f} ms of CPU (during {self.during}); peak {self.memory_mib:.0f} MiB"
+        )
+
+
+def campaign(seed: int, *, seconds: float, examples: int = 3) -> Verdict:
+    """Attack for so long; `Verdict.faults` says what the broker did not stand."""
+    verdict = Verdict(seed)
+    corpus = Corpus(seed, examples=examples)
+    with OttlaProcess({"connections.max.idle.ms": "60000"}) as broker:
+        create_topics(broker.bootstrap)
+        loop, canary = Loop(broker.bootstrap, broker.pid), Canary(broker.bootstrap)
+        files = open_files(broker.pid)
+        canary.start()
+        loop.start()
+        attack(broker, corpus, verdict, loop, seconds)
+        loop.stop()
+        canary.stop()
+        judge(verdict, broker, loop, canary, files)
+    return verdict
+
+
+def create_topics(bootstrap: str) -> None:
+    names = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in (TARGET, CANARY_TOPIC)]
+    with RawConnection(bootstrap) as connection:
+        answer = connection.ask(19, 4, CreateTopicsRequest(topics=names, timeout_ms=10000))
+        assert [topic.error_code for topic in answer.topics] == [0, 0], answer
+
+
+def attack(broker: OttlaProcess, corpus: Corpus, verdict: Verdict, loop: Loop, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    lock = threading.Lock()
+
+    def attacker(number: int) -> None:
+        chance = random.Random(f"{verdict.seed}-{number}")
+        attacks = all_attacks(corpus)
+        while time.monotonic() < deadline and broker.running:
+            try:
+                name = chance.choice(attacks)(broker.bootstrap, chance)
+            except OSError as fault:
+                name = "refused"
+                with lock:
+                    verdict.faults.append(f"attacker {number} could not go on: {fault}")
+                return
+            loop.doing = name
+            with lock:
+                verdict.attacks[name] += 1
+
+    threads = [threading.Thread(target=attacker, args=(number,), daemon=True) for number in range(_ATTACKERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(seconds + 60)
+
+
+def judge(verdict: Verdict, broker: OttlaProcess, loop: Loop, canary: Canary, files: int) -> None:
+    faults = verdict.faults
+    verdict.turn_ms, verdict.during, verdict.canary = loop.longest_ms, loop.during, canary.consumed
+    if not broker.running:
+        faults.append("the broker ended")
+    else:
+        verdict.memory_mib = peak_mib(broker.pid)
+        if verdict.memory_mib > MEMORY_MIB:
+            faults.append(f"{verdict.memory_mib:.0f} MiB resident, the budget is {MEMORY_MIB}")
+    faults += [f"canary: {canary.failure}"] if canary.failure else []
+    faults += [f"loop: {loop.failure}"] if loop.failure else []
+    if loop.longest_ms > TURN_MS:
+        faults.append(f"a turn of {loop.longest_ms:.0f} ms CPU, during {loop.during}")
+    if not loop.pings or not canary.consumed or not verdict.attacks:
+        faults.append("nothing was attacked, or nobody watched")
+    words = broker.last_words()
+    faults += [f"the log says: {words[words.index(' ERROR ') - 30 :][:1500]}"] if " ERROR " in words else []
