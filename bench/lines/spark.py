@@ -16,7 +16,7 @@ from ottla.client.blocking_admin import Admin
 SIDES = ("ottla", "spark-kafka")
 FORMATS = {"ottla": "ottla", "spark-kafka": "kafka"}
 RECORDS = 2_000_000
-WRITTEN = 1_000_000
+WRITTEN = 2_000_000
 PARTITIONS = 4
 TRIGGERS = 36
 EACH_TRIGGER = 1_000
