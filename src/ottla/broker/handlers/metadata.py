@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SIZE_AND_CORRELATION = Struct(">ii")
 _INT32 = Struct(">i")
 _FLEXIBLE = 9
-_MOST_FRAGMENTS = 20_000
+_MOST_FRAGMENT_BYTES = 16 << 20
 
 
 class Fragments:
@@ -39,6 +39,7 @@ class Fragments:
 
     def __init__(self) -> None:
         self._kept: dict[tuple[bytes, int], tuple[int, bytes]] = {}
+        self.kept_bytes = 0
 
     def topic(self, metadata: Metadata, topic: Topic, api_version: int) -> bytes:
         key = (topic.topic_id, api_version)
@@ -47,10 +48,13 @@ class Fragments:
             return kept[1]
         out = bytearray()
         encoder(MetadataResponseTopic, api_version)(_describe(metadata, topic, api_version), out)
-        if len(self._kept) >= _MOST_FRAGMENTS:
+        fragment = bytes(out)
+        self.kept_bytes += len(fragment) - (0 if kept is None else len(kept[1]))
+        if self.kept_bytes > _MOST_FRAGMENT_BYTES:
             self._kept.clear()
-        self._kept[key] = (topic.version, bytes(out))
-        return bytes(out)
+            self.kept_bytes = len(fragment)
+        self._kept[key] = (topic.version, fragment)
+        return fragment
 
 
 async def handle(call: Call, request: MetadataRequest) -> list[Part]:
