@@ -28,7 +28,7 @@ check:
 	@tools/check.sh
 
 compat:
-	@tools/setup.sh test demo java kafka spark-jars spark42 node cc
+	@tools/setup.sh test demo java kafka spark-jars spark42 node cc clients
 	@$(PYTHON) tools/compat.py $(ARGS)
 
 fuzz:

@@ -189,7 +189,7 @@ def unpack(archive: Path, home: Path) -> None:
 
 # librdkafka's numbered tests, from the npm package that carries its source.
 
-RDKAFKA_AT_ONCE = 4
+RDKAFKA_AT_ONCE = 6
 RDKAFKA_TEST_S = 300
 RDKAFKA_HOME = CACHE / "librdkafka"
 RDKAFKA_TESTS = RDKAFKA_HOME / "deps" / "librdkafka" / "tests"

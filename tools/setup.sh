@@ -4,6 +4,7 @@
 #   spark42          a second environment .venv-spark42, for Spark's own connector
 #   java cc maven    programs from the system's package manager, where they are missing
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
+#   clients          kcat, and what librdkafka's tests are built with
 #   node             Node 22 under .cache, from npm's `node` package
 # A stamp names what was installed from; while it stands a part costs a few milliseconds.
 set -euo pipefail
@@ -153,6 +154,15 @@ need_jars() {
     sha256sum <tools/jars.py | cut -c1-16 >".cache/$1/stamp"
 }
 
+# What `make compat` runs or builds other people's clients with.
+need_clients() {
+    command -v kcat >/dev/null || apt kcat -- "kcat, one of the clients under test"
+    if ! command -v g++ >/dev/null || ! command -v make >/dev/null || [ ! -f /usr/include/zlib.h ] ||
+        [ ! -f /usr/include/zstd.h ] || [ ! -f /usr/include/openssl/ssl.h ]; then
+        apt g++ make zlib1g-dev libzstd-dev libssl-dev -- "librdkafka's own tests"
+    fi
+}
+
 need_node() {
     [ -x .cache/node/node_modules/node/bin/node ] && return
     command -v npm >/dev/null || apt npm -- "npm, which brings Node 22"
@@ -175,7 +185,7 @@ for part in "$@"; do
         kafka) need_jars kafka ;;
         kafka-if-possible) (need_jars kafka) || say "going on without Apache Kafka: the tests that compare with it are skipped" ;;
         spark-jars) need_jars spark-kafka ;;
-        java | cc | maven | node | spark42) "need_$part" ;;
+        java | cc | maven | node | clients | spark42) "need_$part" ;;
         *) fail "no such part: $part" ;;
     esac
 done

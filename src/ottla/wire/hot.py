@@ -276,16 +276,7 @@ def _decode_fetch(view: memoryview, at: int, version: int) -> tuple[Fetch, int]:
     else:
         (isolation_level,) = _INT8.unpack_from(view, at)
         at += 1
-    topics = []
-    held = 0
-    count, at = _count(view, at, flexible, 3 if flexible else 6)
-    for _ in range(count):
-        name, topic_id, at = _topic(view, at, version, flexible)
-        partitions, at = _decode_fetched_from(view, at, version, flexible)
-        held += len(partitions)
-        if held > MOST_ELEMENTS:
-            raise _too_many()
-        topics.append((name, topic_id, partitions))
+    topics, held, at = _decode_fetch_topics(view, at, version, flexible)
     forgotten = []
     if version >= 7:
         count, at = _count(view, at, flexible, 3 if flexible else 6)
@@ -326,6 +317,23 @@ def _decode_fetch(view: memoryview, at: int, version: int) -> tuple[Fetch, int]:
         ),
         at,
     )
+
+
+def _decode_fetch_topics(
+    view: memoryview, at: int, version: int, flexible: bool
+) -> tuple[list[tuple[str, bytes, list[FetchedFrom]]], int, int]:
+    """The topics, how many partitions they hold together, and where they end."""
+    topics: list[tuple[str, bytes, list[FetchedFrom]]] = []
+    held = 0
+    count, at = _count(view, at, flexible, 3 if flexible else 6)
+    for _ in range(count):
+        name, topic_id, at = _topic(view, at, version, flexible)
+        partitions, at = _decode_fetched_from(view, at, version, flexible)
+        held += len(partitions)
+        if held > MOST_ELEMENTS:
+            raise _too_many()
+        topics.append((name, topic_id, partitions))
+    return topics, held, at
 
 
 def _fetch_tags(view: memoryview, at: int, version: int, replica_id: int) -> tuple[int, int, int]:

@@ -1,0 +1,167 @@
+"""`make compat`: other people's clients and their suites against ottla and, in the same run, against Apache Kafka.
+
+Each test's outcome is compared with tests/compat/expected/SUITE.json; a test that did worse is run once more by itself
+before it counts, for these suites watch the clock. Writes docs/reference/compatibility.md.
+
+    tools/compat.py [SUITE...] [--only TEST...] [--no-kafka] [--accept] [--keep DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "compat")]
+
+import compat_report  # noqa: E402
+from apache_kafka import ApacheKafka  # noqa: E402
+from compat_suites import SUITES, Result, Results, Suite, SuiteFailed  # noqa: E402
+from ottla_process import OttlaProcess  # noqa: E402
+
+EXPECTED = ROOT / "tests" / "compat" / "expected"
+_RANK = {"passed": 2, "skipped": 1, "failed": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One suite against both brokers; `kafka` is empty where Apache Kafka was left out."""
+
+    suite: Suite
+    ottla: Results
+    kafka: Results
+    seconds: float
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
+    unknown = set(options.suites) - {suite.name for suite in SUITES}
+    if unknown:
+        print(f"no such suite: {', '.join(sorted(unknown))}", file=sys.stderr)
+        return 2
+    folder = Path(options.keep or tempfile.mkdtemp(prefix="compat-"))
+    outcomes, faults = [], []
+    for suite in SUITES:
+        if options.suites and suite.name not in options.suites:
+            continue
+        try:
+            outcome = run(suite, folder / suite.name, options.only, with_kafka=not options.no_kafka)
+        except SuiteFailed as fault:
+            faults.append(f"{suite.name}: {fault}")
+            continue
+        print(summary(outcome), flush=True)
+        if options.accept:
+            accept(outcome)
+        found = compare(outcome, expectation(suite), whole=not options.only)
+        faults += [f"{suite.name}: {fault}" for fault in found]
+        outcomes.append(outcome)
+    if not options.only:
+        compat_report.write({one.suite.name: rows(one) for one in outcomes}, EXPECTED)
+    for fault in faults:
+        print(f"FAULT {fault}", file=sys.stderr)
+    print(f"logs: {folder}")
+    return 1 if faults else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="make compat", description=__doc__.partition("\n")[0])
+    made.add_argument("suites", nargs="*", help=f"of {', '.join(suite.name for suite in SUITES)} (default: all)")
+    made.add_argument("--only", nargs="+", default=[], metavar="TEST", help="some tests; no report is written")
+    made.add_argument("--no-kafka", action="store_true", help="leave Apache Kafka out")
+    made.add_argument("--accept", action="store_true", help="take what happened for the expectation")
+    made.add_argument("--keep", metavar="DIR", help="where the logs go")
+    return made
+
+
+def run(suite: Suite, folder: Path, only: Sequence[str], *, with_kafka: bool) -> Outcome:
+    suite.prepare()
+    started = time.monotonic()
+    with OttlaProcess(suite.settings) as broker:
+        ottla = judge(suite, broker.bootstrap, folder / "ottla", only)
+        if not broker.running:
+            raise SuiteFailed(f"the broker ended:\n{broker.last_words()}")
+    kafka: Results = {}
+    if with_kafka:
+        with ApacheKafka(dict(suite.settings)) as reference:
+            kafka = judge(suite, reference.bootstrap, folder / "kafka", only)
+    if not any(result.state == "passed" for result in ottla.values()):
+        raise SuiteFailed(f"nothing passed, or nothing ran: see {folder}")
+    return Outcome(suite, ottla, kafka, time.monotonic() - started)
+
+
+def judge(suite: Suite, bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+    """All results; what failed is given a second run, by itself and so without neighbours that load the machine."""
+    folder.mkdir(parents=True, exist_ok=True)
+    results = suite.run(bootstrap, folder, only)
+    failed = sorted(name for name, result in results.items() if result.state == "failed")
+    if failed:
+        again_folder = folder / "again"
+        again_folder.mkdir(exist_ok=True)
+        again = suite.run(bootstrap, again_folder, failed)
+        results |= {name: result for name, result in again.items() if name in failed and result.state == "passed"}
+    return results
+
+
+def compare(outcome: Outcome, expected: Mapping[str, Mapping[str, str]], *, whole: bool) -> list[str]:
+    """What is worse than expected, was not expected at all, or did not run."""
+    faults = []
+    for name, result in sorted(outcome.ottla.items()):
+        wanted = expected.get(name)
+        if wanted is None:
+            faults.append(f"{name} {result.state}, and nothing is expected of it")
+        elif _RANK[result.state] < _RANK[wanted["ottla"]]:
+            faults.append(f"{name} {result.state}, expected {wanted['ottla']}: {result.said}")
+        elif result.state == "failed" and not wanted.get("why") and outcome.kafka.get(name, result).state == "passed":
+            faults.append(f"{name} fails here and passes on Apache Kafka, and the expectation does not say why")
+    missing = sorted(set(expected) - set(outcome.ottla)) if whole else []
+    return faults + [f"{name} did not run" for name in missing]
+
+
+def expectation(suite: Suite) -> dict[str, dict[str, str]]:
+    file = EXPECTED / f"{suite.name}.json"
+    found: dict[str, dict[str, str]] = json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
+def accept(outcome: Outcome) -> None:
+    """Write the expectation anew; the reasons that were there stay."""
+    before = expectation(outcome.suite)
+    entries = dict(before)
+    for name, row in rows(outcome).items():
+        why = before.get(name, {}).get("why", "")
+        if row["ottla"] != "passed" and not why:
+            why = row["said"]
+        entries[name] = {"ottla": row["ottla"], "kafka": row["kafka"] or before.get(name, {}).get("kafka", "")}
+        if row["ottla"] != "passed":
+            entries[name]["why"] = why
+    EXPECTED.mkdir(exist_ok=True)
+    file = EXPECTED / f"{outcome.suite.name}.json"
+    file.write_text(json.dumps(entries, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def rows(outcome: Outcome) -> dict[str, dict[str, str]]:
+    """Per test: what happened on each side, and what the test said."""
+    missing = Result("")
+    return {
+        name: {"ottla": result.state, "kafka": outcome.kafka.get(name, missing).state, "said": result.said}
+        for name, result in sorted(outcome.ottla.items())
+    }
+
+
+def summary(outcome: Outcome) -> str:
+    def counts(results: Results) -> str:
+        states = [result.state for result in results.values()]
+        return ", ".join(f"{states.count(state)} {state}" for state in ("passed", "failed", "skipped"))
+
+    beside = f"; Apache Kafka: {counts(outcome.kafka)}" if outcome.kafka else ""
+    return f"{outcome.suite.name}: {counts(outcome.ottla)}{beside} ({outcome.seconds:.0f} s)"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
