@@ -1,7 +1,8 @@
 """`make bench`: races this broker against Apache Kafka in one run, run about, and writes down what came out.
 
 Each line is warmed up on both sides, then measured A B A B; medians are compared. Options: `--quick` (a fifth of the
-records, three rounds), `--only PART` and `--skip PART` (lines by a part of their name; again for more), `--rounds N`, `--list`.
+records, three rounds), `--only PART` and `--skip PART` (lines by a part of their name; again for more), `--rounds N`,
+`--list`.
 """
 
 from __future__ import annotations
