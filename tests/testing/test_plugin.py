@@ -95,6 +95,20 @@ def test_the_next_broker_starts_in_less_than_a_tenth_of_a_second() -> None:
     assert any(start_s() < 0.1 for _ in range(5))
 
 
+def test_a_suite_meets_the_broker_as_it_runs(pytester: pytest.Pytester) -> None:
+    """pytest rewrites the asserts of whatever lies in a package with a plugin, unless it is told not to."""
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_its_asserts_are_its_own(kafka):
+            loader = sys.modules["ottla.broker.node"].__loader__
+            assert type(loader).__name__ == "SourceFileLoader"
+        """
+    )
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
 def test_importing_the_plugin_is_cheap() -> None:
     """Every pytest run in the environment pays for it."""
     said = subprocess.run(
