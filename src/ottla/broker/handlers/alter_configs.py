@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.broker.handlers.configuration import Edit, alter
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import ConfigOperation
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 async def handle(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     response = AlterConfigsResponse()
-    for resource in request.resources:
+    for number, resource in enumerate(request.resources, 1):
+        if number % A_TURN == 0:
+            await next_turn(call.node.clock)
         kind, name = resource.resource_type, resource.resource_name
         error: ApiError | None = ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         if times[kind, name] == 1:

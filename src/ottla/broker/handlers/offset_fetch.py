@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.messages.offset_fetch import (
@@ -29,9 +30,12 @@ _NO_OFFSET = -1
 
 async def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if call.api_version >= _BATCHED_SINCE:
-        return OffsetFetchResponse(
-            groups=[await _of_group(call, group, require_stable=request.require_stable) for group in request.groups]
-        )
+        response = OffsetFetchResponse()
+        for number, asked in enumerate(request.groups, 1):
+            if number % A_TURN == 0:
+                await next_turn(call.node.clock)
+            response.groups.append(await _of_group(call, asked, require_stable=request.require_stable))
+        return response
     topics = request.topics
     if topics is not None:
         topics = [*topics]
