@@ -131,4 +131,13 @@ MUTANTS = (
         14,
         ("lost-commit",),
     ),
+    Mutant(
+        "what a failed sync has dropped is written again",
+        "storage/recovery.py",
+        "if again:",
+        "if False:",
+        ("failed sync", "power cut"),
+        0,
+        ("stuck", "unreadable", "poll-skip", *_LOST),
+    ),
 )

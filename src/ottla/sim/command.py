@@ -8,8 +8,11 @@ from collections.abc import Sequence
 
 import click
 
-from ottla.sim.plan import draw_plan
+from ottla.sim.plan import FAULTS, draw_plan
 from ottla.sim.world import Result, run_seed
+
+_CAMPAIGN_SEEDS = 40
+_RECORDS_A_SEED = 300
 
 
 @click.command("sim")
@@ -30,6 +33,9 @@ def _sim(seeds: int | None, first: int, seed: int | None, trace: bool) -> None:
             _say_anomalies(result)
             sys.exit(1)
     _say_floors(results)
+    if missing := _too_little(results):
+        click.echo(f"too little happened: {missing}", err=True)
+        sys.exit(1)
 
 
 def _print_line(now_us: int, what: str) -> None:
@@ -59,6 +65,18 @@ def _say_floors(results: list[Result]) -> None:
         click.echo(f"{count} {kind}")
     if len(results) == 1:
         click.echo(f"trace {results[0].trace_hash}")
+
+
+def _too_little(results: list[Result]) -> str:
+    """What a campaign must have done to say anything; a few seeds alone may miss it."""
+    if len(results) < _CAMPAIGN_SEEDS:
+        return ""
+    missing = [kind for kind in FAULTS if not any(result.faults[kind] for result in results)]
+    if sum(result.acknowledged for result in results) < len(results) * _RECORDS_A_SEED:
+        missing.append("acknowledged records")
+    if not any(result.recoveries_cut for result in results):
+        missing.append("power cuts before a start was done")
+    return ", ".join(missing)
 
 
 def command(arguments: Sequence[str]) -> int:

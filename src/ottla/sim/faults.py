@@ -91,6 +91,10 @@ class Faults:
             self.world.note("started again")
             self.world.machine.start()
 
+    def reboots(self) -> bool:
+        """Whether a machine whose disk has failed is rebooted before its broker is started again."""
+        return self.random.random() < 0.5
+
     def lose_power(self) -> None:
         """The machine stands still and loses what its disk may lose."""
         machine = self.world.machine
@@ -132,7 +136,11 @@ class Faults:
         current = machine.serving
         if current is None:
             return False
-        current.stop(clean=True).result()
+        try:
+            current.stop(clean=True).result()
+        except OSError:  # the process ends with what its disk said, and the machine is rebooted
+            self.lose_power()
+            return True
         machine.vanish()
         self.broker_ended()
         return True

@@ -141,12 +141,12 @@ class World:
     def _end_process(self, current: Incarnation) -> None:
         """A process that said that it must stop does so, and its supervisor starts another.
 
-        After an error of the disk the machine is rebooted first: what a failed sync has dropped from the page cache
-        must not be read from there as if it were on the disk.
+        After an error of the disk the machine may be rebooted first, or not: then the page cache still shows what a
+        failed sync has dropped, and what another sync will not put on the disk.
         """
         with self._judged():
             current.stop(clean=False).result()
-        if current.disk_failed:
+        if current.disk_failed and self.faults.reboots():
             self.faults.lose_power()
         else:
             self.machine.vanish()

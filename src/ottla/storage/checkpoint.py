@@ -5,6 +5,7 @@ Temporary file, fsync, rename, fsync of the directory (rule B2): after a crash t
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from collections.abc import Mapping
 
@@ -18,6 +19,8 @@ CLEANER = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+SYNC_FAILED = ".sync-failed"
+"""ottla's own. Stands in the page cache for as long as pages that a failed sync has dropped may stand there."""
 META_PROPERTIES = "meta.properties"
 TEMPORARY = ".tmp"
 
@@ -38,6 +41,15 @@ def replace_file(disk: Disk, path: str, body: bytes) -> None:
         file.release()
     disk.rename(temporary, path)
     disk.sync_directory(posixpath.dirname(path))
+
+
+def mark_failed_sync(disk: Disk, path: str) -> None:
+    """Leave a mark in a log directory, as far as the disk lets us.
+
+    It is not synced: a reboot takes it away together with the page cache, which is what it warns of.
+    """
+    with contextlib.suppress(OSError):
+        disk.open(posixpath.join(path, SYNC_FAILED), create=True).release()
 
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -28,6 +28,7 @@ _OWN_NAMES = frozenset(
         "bootstrap.checkpoint",
         checkpoint.META_PROPERTIES,
         checkpoint.CLEAN_SHUTDOWN,
+        checkpoint.SYNC_FAILED,
         checkpoint.RECOVERY_POINT,
         checkpoint.LOG_START,
         checkpoint.REPLICATION,
@@ -305,6 +306,8 @@ class LogDirectory:
 
     def checkpoint_recovery_points(self) -> None:
         """So that a crash costs the check of what came since, not of all."""
+        if self.failed is None:
+            self.disk.remove(posixpath.join(self.path, checkpoint.SYNC_FAILED))  # all logs are recovered by now
         self._checkpoint(checkpoint.RECOVERY_POINT, self._recovery_points, lambda log: log.recovery_point)
 
     def checkpoint_log_starts(self) -> None:
@@ -350,9 +353,10 @@ class LogDirectory:
         return gone
 
     def fail(self, error: OSError) -> None:
-        """Take the directory offline: nothing in it is written any more."""
+        """Take the directory offline: nothing in it is written any more, but a mark for the next recovery."""
         if self.failed is None:
             self.failed = str(error)
+            checkpoint.mark_failed_sync(self.disk, self.path)
         for log in self.logs.values():
             log.refusing = True
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
-from ottla.storage.checkpoint import TEMPORARY, write_partition_metadata
+from ottla.storage.checkpoint import SYNC_FAILED, TEMPORARY, mark_failed_sync, write_partition_metadata
 from ottla.storage.run import note_producer
 from ottla.storage.scan import CRC_START, Header, scan_batches, scan_headers
 from ottla.storage.segment import CLEANED, DELETED, LOG, SUFFIXES, SWAP, Segment, base_offset_of, segment_path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.storage.log import Log
 
 _NEVER = 2**63 - 1
+_AGAIN_BYTES = 1 << 20
 
 
 class _Cost:
@@ -67,7 +68,11 @@ def recover(log: Log, *, clean: bool, recovery_point: int, log_start_offset: int
         if offset > at_most:  # of a tail that was lost, or that was cut before another came in its place
             log.disk.remove(snapshot_path(log.directory, offset))
     load_producers(log, at_most=at_most, cost=cost)
-    _settle(log, cost, clean=clean)
+    try:
+        _settle(log, cost, clean=clean)
+    except OSError:
+        mark_failed_sync(log.disk, posixpath.dirname(log.directory))
+        raise
 
 
 def _settle(log: Log, cost: _Cost, *, clean: bool) -> None:
@@ -79,8 +84,11 @@ def _settle(log: Log, cost: _Cost, *, clean: bool) -> None:
         log.refusing = True
         log.end_offset = log.damaged_at
     elif not clean:
+        again = log.disk.exists(posixpath.join(posixpath.dirname(log.directory), SYNC_FAILED))
         for segment in log.segments:
             if segment.index.keys is not None:
+                if again:
+                    _write_again(segment)
                 for file in [segment.file, *segment.write_indexes()]:
                     file.sync()
         log.disk.sync_directory(log.directory)
@@ -97,6 +105,13 @@ def _settle(log: Log, cost: _Cost, *, clean: bool) -> None:
     if cost.replayed_batches and log.damaged_at is None:
         _put_snapshot(log, log.end_offset)
         log.disk.sync_directory(log.directory)
+
+
+def _write_again(segment: Segment) -> None:
+    """What is read here may stand in the page cache alone: a failed sync has dropped it, another passes it over."""
+    for position in range(0, segment.size, _AGAIN_BYTES):
+        piece = segment.file.read_at(position, min(_AGAIN_BYTES, segment.size - position))
+        segment.file.write_at(position, [piece])
 
 
 def _segment_bases(log: Log, log_start_offset: int) -> list[int]:

@@ -1,0 +1,62 @@
+"""`ottla sim`: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.sim import command as sim_command
+from ottla.sim.checkers.history import Anomaly
+from ottla.sim.plan import FAULTS
+from ottla.sim.world import Note, Result
+
+
+def a_result(seed: int, anomalies: list[Anomaly], **changes: object) -> Result:
+    faults = dict.fromkeys(FAULTS, 1)
+    return Result(seed, anomalies, "ab", 1000, faults, 1, 2, 100, 5000)._replace(**changes)
+
+
+def run(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as ended:
+        sim_command.command(arguments)
+    return int(ended.value.code or 0)
+
+
+def test_green_seeds_end_with_0_and_what_they_did(capsys: pytest.CaptureFixture[str]):
+    assert run(["--seeds", "2", "--from", "6"]) == 0
+    out = capsys.readouterr().out
+    assert "2 seeds, no anomalies" in out
+    assert all(f" {kind}" in out for kind in FAULTS)
+
+
+def test_an_anomaly_ends_with_1_and_the_command_that_replays_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sim_command, "run_seed", lambda seed, note: a_result(seed, [Anomaly("lost-write", "t-0@7")]))
+    assert run(["--seeds", "9", "--from", "3"]) == 1
+    said = capsys.readouterr().err
+    assert "lost-write: t-0@7" in said
+    assert "ottla sim --seed 3 --trace" in said
+
+
+def test_a_campaign_in_which_a_fault_never_struck_says_nothing_and_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    struck = dict.fromkeys(FAULTS, 1) | {"failed sync": 0}
+    monkeypatch.setattr(sim_command, "run_seed", lambda seed, note: a_result(seed, [], faults=struck))
+    assert run(["--seeds", "50"]) == 1
+    assert "failed sync" in capsys.readouterr().err
+
+
+def test_the_trace_is_printed_with_its_virtual_times(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def runs(seed: int, note: Note | None) -> Result:
+        assert note is not None
+        note(1500, "something")
+        return a_result(seed, [])
+
+    monkeypatch.setattr(sim_command, "run_seed", runs)
+    assert run(["--seed", "3", "--trace"]) == 0
+    out = capsys.readouterr().out
+    assert "1.500 something" in out
+    assert "trace ab" in out
