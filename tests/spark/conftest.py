@@ -83,9 +83,9 @@ def eventually() -> Callable[[Callable[[], bool]], None]:
     """Wait until something holds; fail after twenty seconds."""
 
     def wait(holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not holds():
-            assert time.monotonic() < deadline, "it did not come about in 20 s"
+            assert time.monotonic() < deadline, "it did not come about in 120 s"
             time.sleep(0.05)
 
     return wait
