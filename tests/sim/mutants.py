@@ -116,8 +116,8 @@ MUTANTS = (
     Mutant(
         "DeleteRecords is on disk before it is answered",
         "broker/handlers/delete_records.py",
-        "        call.node.log_start_moved()\n",
-        "",
+        "call.node.log_start_moved()",
+        "pass",
         _POWER,
         8,
         ("deletion-undone", "start-went-back"),

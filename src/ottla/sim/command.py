@@ -24,10 +24,19 @@ def _sim(seeds: int | None, first: int, seed: int | None, trace: bool) -> None:
     """Run the real broker in virtual time, with clients and faults from a seed, and judge what the clients saw."""
     if (seeds is None) == (seed is None):
         raise click.UsageError("give either --seeds N or --seed S")
-    logging.getLogger("ottla").setLevel(logging.CRITICAL + 1)
+    log = logging.getLogger("ottla")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)  # what simulated brokers complain of is their worlds' doing
+    try:
+        _run([seed] if seed is not None else range(first, first + (seeds or 0)), trace=trace and seed is not None)
+    finally:
+        log.setLevel(level)
+
+
+def _run(seeds: Sequence[int], *, trace: bool) -> None:
     results = []
-    for number in [seed] if seed is not None else range(first, first + (seeds or 0)):
-        result = run_seed(number, _print_line if trace and seed is not None else None)
+    for number in seeds:
+        result = run_seed(number, _print_line if trace else None)
         results.append(result)
         if result.anomalies:
             _say_anomalies(result)
