@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def test_stdout_carries_one_line_and_the_lines_to_paste_go_to_stderr(tmp_path: P
     out, err = run("--port", str(port), "--http-port", "0", cwd=tmp_path)
     assert out == f"ottla 0.1.0 ready: 127.0.0.1:{port}\n"
     assert "kcat -b" in err
+    assert "ottla produce -b 127.0.0.1" in err
     assert (tmp_path / "ottla-data" / "meta.properties").exists()
 
 
@@ -203,3 +205,18 @@ def test_metrics_are_what_dashboards_and_lag_exporters_read(tmp_path: Path):
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
+
+
+def test_the_lines_to_paste_do_what_they_say(tmp_path: Path):
+    """The first two commands of the greeting, typed as they stand."""
+    with OttlaProcess(tmp_path) as broker:
+        deadline = time.monotonic() + 30
+        while "spark.read" not in broker.log():
+            assert time.monotonic() < deadline
+        pasted = [line.partition("  (")[0].removeprefix("  try").split() for line in broker.log().splitlines()]
+        produce, consume = (words for words in pasted if words[:1] == ["ottla"])
+        ours = [sys.executable, "-m", *produce]
+        subprocess.run(ours, input="a\nb\n", text=True, check=True, timeout=60, capture_output=True)
+        ours = [sys.executable, "-m", *consume, "--exit"]
+        shown = subprocess.run(ours, check=True, timeout=60, capture_output=True, text=True)
+        assert shown.stdout == "a\nb\n"

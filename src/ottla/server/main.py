@@ -140,8 +140,8 @@ def _print_greeting(server: BrokerServer) -> None:
     lines = [
         f"  data      {server.data_description}",
         f"  metrics   {server.metrics_description}",
-        f"  try       ottla produce -b {address} -t hello      (type lines, end with Ctrl-D)",
-        f"            ottla consume -b {address} -t hello --from-beginning",
+        f"  try       ottla produce -b {address} hello      (type lines, end with Ctrl-D)",
+        f"            ottla consume -b {address} hello --from-beginning",
         f"            kcat -b {address} -L",
         f'  python    confluent_kafka.Producer({{"bootstrap.servers": "{address}"}})',
         f'  spark     spark.read.format("ottla").option("kafka.bootstrap.servers", "{address}")',
