@@ -80,7 +80,7 @@ def spark():  # type: ignore[no-untyped-def]
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool]], None]:
-    """Wait until something holds; fail after twenty seconds."""
+    """Wait until something holds; fail after a minute and a half, which a busy machine may need."""
 
     def wait(holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 120
