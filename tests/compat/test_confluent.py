@@ -239,8 +239,13 @@ def test_librdkafka_administers_topics_and_their_configs(bootstrap: str, name: s
         ConfigEntry("segment.bytes", "1048576", incremental_operation=AlterConfigOpType.SET)
     )
     admin.incremental_alter_configs([resource])[resource].result(20)
-    described = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)])
-    assert next(iter(described.values())).result(20)["segment.bytes"].value == "1048576"
+
+    def segment_bytes() -> str | None:
+        asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)])
+        value: str | None = next(iter(asked.values())).result(20)["segment.bytes"].value
+        return value
+
+    until(lambda: segment_bytes() == "1048576", what="the new segment.bytes")
     admin.create_partitions([NewPartitions(name, 5)])[name].result(20)
     until(lambda: len(admin.list_topics(name, timeout=10).topics[name].partitions) == 5, what="five partitions")
     produce(bootstrap, name, values(10))
