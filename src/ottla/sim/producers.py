@@ -45,6 +45,8 @@ class _Lane:
         self.log = LogKey(topic.topic_id.hex(), partition)
         self.next_sequence = 0
         self.pending: deque[_Batch] = deque()
+        self.known = False
+        """A first batch is in the log: to one who is unknown to a log it may, as Kafka does, take any sequence."""
         self.gone = False
 
 
@@ -150,13 +152,14 @@ class IdempotentProducer(_Producer):
         if not await self.peer.connect():
             return
         asked = []
-        for batch in lane.pending:
+        for batch in list(lane.pending)[: None if lane.known else 1]:
             request = self.request(batch, lane.topic, lane.partition, _ALL, self._producer, self._codec)
             asked.append((batch, self.peer.send(request, most=self.version(lane.topic))))
         for batch, slot in asked:
             error = self.answered(lane.log, batch, await slot)
             if error is ErrorCode.NONE:
                 lane.pending.remove(batch)
+                lane.known = True
             elif error in _GONE and not lane.topic.plan.stable:
                 lane.gone = True
 
