@@ -38,8 +38,8 @@ class CompactionChild:
                 *command(rate), stdin=pipe, stdout=pipe, stderr=pipe, close_fds=True
             )
             output, errors = await process.communicate(plan.encoded())
-        except OSError as error:
-            slot.fail(error)
+        except Exception as error:  # whoever waits must hear of it, or nothing is compacted any more
+            slot.fail(error if isinstance(error, OSError) else OSError(f"the compaction process: {error!r}"))
             return
         why = errors.decode("utf-8", "replace").strip()
         if process.returncode == 0:
