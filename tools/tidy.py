@@ -22,9 +22,10 @@ MACHINES = ("replication", "groups", "transactions", "cluster")
 MAY_PRINT = ("cli", "console", "server", "demo", "spark/lake", "sim/main.py", "storage/compact_child.py")
 MAY_CALL_FILES = (
     "storage/disk.py", "storage/cleaner.py", "storage/compact_child.py", "server", "coordination", "config",
-    "spark/lake", "spark/daemon.py", "cli", "console", "demo", "testing", "connect",
+    "spark/lake", "spark/daemon.py",
+    "spark/workers.py", "cli", "console", "demo", "testing", "connect",
 )  # fmt: skip
-MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo")
+MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "spark/workers.py")
 MAY_CATCH_ALL = ("server", "broker/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py")
 
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap"}

@@ -34,7 +34,9 @@ class RangePartition(InputPartition):
     def read(self, options: SourceOptions) -> Iterator[pa.RecordBatch]:
         """On the executor."""
         from ottla.spark.reader import read_ranges
+        from ottla.spark.workers import hurry_answers
 
+        hurry_answers()
         return read_ranges(self.spans, options)
 
 

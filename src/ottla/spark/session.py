@@ -24,6 +24,8 @@ SETTINGS = {
     ),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.python.daemon.module": "ottla.spark.daemon",
+    # Over TCP either side may wait 40 ms for an acknowledgement that the other holds back.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.log.level": "ERROR",
 }
 

@@ -1,0 +1,37 @@
+"""What a Python worker of Spark's does better with: its answers go out at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+import sys
+from pathlib import Path
+
+DESCRIPTORS = Path("/proc/self/fd")
+_hurried: set[int] = set()
+"""Processes that are done."""
+
+
+def hurry_answers() -> None:
+    """No delay on the TCP sockets of this process, where it is one of Spark's workers; once in its life.
+
+    Spark's own socket to the JVM has none set: the end of an answer larger than a segment waits for an
+    acknowledgement that the JVM's side holds back for 40 ms, a third of a small micro-batch's whole time.
+    """
+    mine = os.getpid()
+    if mine in _hurried or "pyspark.daemon" not in sys.modules:
+        return
+    _hurried.add(mine)
+    with contextlib.suppress(OSError):
+        for descriptor in [int(each.name) for each in DESCRIPTORS.iterdir()]:
+            with contextlib.suppress(OSError):
+                if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                    _without_delay(descriptor)
+
+
+def _without_delay(descriptor: int) -> None:
+    """OSError where the socket is not one of TCP."""
+    with socket.socket(fileno=os.dup(descriptor)) as ours:
+        ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,0 +1,54 @@
+"""Spark's workers answer at once; other processes keep their sockets as they are."""
+
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ottla.spark import workers
+from ottla.spark.workers import hurry_answers
+
+
+@pytest.fixture
+def connection() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as made:
+        yield made
+
+
+@pytest.fixture
+def in_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.daemon", ModuleType("pyspark.daemon"))
+    monkeypatch.setattr(workers, "_hurried", set())
+
+
+def delayed(connection: socket.socket) -> bool:
+    return not connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.usefixtures("in_worker")
+def test_the_sockets_of_a_worker_wait_for_no_acknowledgement(connection: socket.socket) -> None:
+    one_end, other_end = socket.socketpair()
+    with one_end, other_end:
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        hurry_answers()
+        assert not delayed(connection)
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.usefixtures("in_worker")
+def test_a_worker_looks_at_its_sockets_once(connection: socket.socket) -> None:
+    hurry_answers()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+    hurry_answers()
+    assert delayed(connection)
+
+
+def test_a_process_that_is_no_worker_keeps_its_sockets(
+    connection: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "pyspark.daemon", raising=False)
+    hurry_answers()
+    assert delayed(connection)
