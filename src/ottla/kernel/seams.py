@@ -1,7 +1,7 @@
 """The seams: the only places through which the world enters the broker, so that a simulated one can stand in.
 
 `Disk` and its `OpenFile` (synchronous file calls), `Syncer` (the one asynchronous thing about storage), `Transport`,
-`Clock`, `Entropy`, `Coordination`.
+`Network` (connections to other brokers), `Clock`, `Entropy`, `Coordination`.
 """
 
 from __future__ import annotations
@@ -134,6 +134,25 @@ class Transport(Protocol):
         """Queue parts to leave in order. Slices are released once sent or once the connection is gone."""
 
     def close(self) -> None: ...
+
+
+class Dialled(Protocol):
+    """Who asked for a connection to another broker. Everything is called on the loop."""
+
+    def connected(self, transport: Transport) -> None: ...
+
+    def received(self, frame: memoryview) -> None:
+        """One whole answer without its length; the memory is the receiver's own from now on."""
+
+    def lost(self, error: OSError) -> None:
+        """Never connected, or closed by the other side or by `Transport.close`: the last call."""
+
+
+class Network(Protocol):
+    """Connections to other brokers."""
+
+    def dial(self, host: str, port: int, receiver: Dialled, *, timeout_ms: int, max_frame_bytes: int) -> None:
+        """Connect; `receiver` hears of success or failure, never before this returns."""
 
 
 class Timer(Protocol):
