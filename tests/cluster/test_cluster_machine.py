@@ -12,6 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ottla.cluster.commands import (
     AllocateProducerIds,
+    AlterReassignment,
+    BalancedPartition,
+    BalanceLeaders,
     ChangeInSync,
     ConfigEdit,
     ConfigOperation,
@@ -196,6 +199,19 @@ class ClusterMachine(RuleBasedStateMachine):
                 self.unclean.add((partition.topic_id, partition.partition))
             self.decisions.do(command)
 
+    @precondition(lambda self: self._partitions())
+    @rule(data=st.data(), wanted=st.none() | st.lists(BROKERS, min_size=1, max_size=3, unique=True))
+    def other_replicas_are_wanted(self, data: st.DataObject, wanted: list[int] | None) -> None:
+        partition = data.draw(st.sampled_from(self._partitions()))
+        name = self.state.topics[partition.topic_id].name
+        self.submit(AlterReassignment(name, partition.partition, None if wanted is None else tuple(wanted)))
+
+    @precondition(lambda self: self._partitions())
+    @rule()
+    def leaders_are_balanced(self) -> None:
+        seen = tuple(BalancedPartition(one.topic_id, one.partition, one.partition_epoch) for one in self._partitions())
+        self.submit(BalanceLeaders(seen))
+
     def _records(self, partition: PartitionState) -> Records:
         return self.records.setdefault((partition.topic_id, partition.partition), Records())
 
@@ -225,6 +241,9 @@ class ClusterMachine(RuleBasedStateMachine):
                 assert partition.leader == NO_LEADER
                 candidates = {*partition.in_sync, *partition.eligible}
                 assert not any(self.state.is_active(broker_id) for broker_id in candidates)
+            assert set(partition.adding) <= replicas
+            assert set(partition.removing) <= replicas
+            assert not set(partition.adding) & set(partition.removing)
             if partition.eligible:
                 assert len(partition.in_sync) < self._required(partition)
 
@@ -246,7 +265,11 @@ class ClusterMachine(RuleBasedStateMachine):
         for partition in self._partitions():
             key = (partition.topic_id, partition.partition)
             records = self.records.get(key)
-            if records is None or not partition.has_leader:
+            if records is None:
+                continue
+            for gone in records.held.keys() - set(partition.replicas):
+                del records.held[gone]
+            if not partition.has_leader:
                 continue
             held = records.held.get(partition.leader, 0)
             if key in self.unclean:
@@ -254,6 +277,8 @@ class ClusterMachine(RuleBasedStateMachine):
                 records.committed = min(records.committed, held)
             assert held >= records.committed, "a leader was elected that lacks committed records"
             self._truncate(partition, records, held)
+            for broker_id in (*partition.in_sync, *partition.eligible):
+                assert records.held.get(broker_id, 0) >= records.committed, "counted, but it lacks committed records"
 
     def _truncate(self, partition: PartitionState, records: Records, held: int) -> None:
         """Live followers cut what their leader does not have."""

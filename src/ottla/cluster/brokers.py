@@ -148,7 +148,9 @@ def drain(command: DrainBroker, state: Metadata) -> list[log.Body] | ApiError:
 def unregister(command: UnregisterBroker, state: Metadata) -> list[log.Body] | ApiError:
     broker = state.brokers.get(command.broker_id)
     if broker is None:
-        return ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {command.broker_id} is not registered.")
+        return ApiError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {command.broker_id} is not currently registered"
+        )
     entries: list[log.Body] = []
     if not broker.fenced:
         entries.append(log.BrokerFenced(broker_id=command.broker_id, epoch=broker.epoch, stopped=False))

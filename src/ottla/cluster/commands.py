@@ -107,6 +107,37 @@ class NewCluster(NamedTuple):
     secret: bytes
 
 
+class AlterReassignment(NamedTuple):
+    """Other replicas for a partition; None takes back the reassignment that runs."""
+
+    topic: str
+    partition: int
+    replicas: tuple[BrokerId, ...] | None
+    may_change_factor: bool = True
+
+    @property
+    def footprint(self) -> Footprint:
+        return ("partition of", self.topic, self.partition)
+
+
+class BalancedPartition(NamedTuple):
+    """A partition that another replica leads than the preferred one, as it was seen."""
+
+    topic_id: TopicId
+    partition: int
+    partition_epoch: PartitionEpoch
+
+
+class BalanceLeaders(NamedTuple):
+    """Give partitions back to their preferred leaders, as far as they are still as they were seen."""
+
+    partitions: tuple[BalancedPartition, ...]
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
 class RegisterBroker(NamedTuple):
     """A broker has recovered its logs and wants to act; ends whatever its last incarnation led (rule A8)."""
 
@@ -163,7 +194,7 @@ class DrainBroker(NamedTuple):
 
 
 class UnregisterBroker(NamedTuple):
-    """Forget a fenced broker."""
+    """Forget a broker; one that still lives is fenced first, and ends."""
 
     broker_id: BrokerId
 
@@ -220,6 +251,8 @@ Command = (
     | CreatePartitions
     | ChangeInSync
     | ElectLeader
+    | AlterReassignment
+    | BalanceLeaders
     | RegisterBroker
     | FenceBroker
     | UnfenceBroker
@@ -235,6 +268,8 @@ def sharing(command: Command) -> int:
     changes, so that all may be decided on one state."""
     if isinstance(command, ChangeInSync | AllocateProducerIds | EditConfigs):
         return 1
+    if isinstance(command, ElectLeader | AlterReassignment):
+        return 3
     return 2 if isinstance(command, CreateTopic) else 0
 
 

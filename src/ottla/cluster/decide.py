@@ -6,9 +6,11 @@ it catches up and asks again.
 
 from __future__ import annotations
 
-from ottla.cluster import brokers, configs, partitions, topics
+from ottla.cluster import brokers, configs, partitions, reassign, topics
 from ottla.cluster.commands import (
     AllocateProducerIds,
+    AlterReassignment,
+    BalanceLeaders,
     ChangeInSync,
     Command,
     CreatePartitions,
@@ -51,6 +53,10 @@ def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> lis
         return partitions.change_in_sync(command, state, by)
     if isinstance(command, ElectLeader):
         return partitions.elect(command, state)
+    if isinstance(command, AlterReassignment):
+        return reassign.alter(command, state)
+    if isinstance(command, BalanceLeaders):
+        return partitions.balance(command, state)
     if isinstance(command, EditConfigs):
         return configs.edit(command, state)
     if isinstance(command, AllocateProducerIds):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from ottla.cluster.commands import ChangeInSync, ElectLeader, Writer
+from ottla.cluster.commands import BalanceLeaders, ChangeInSync, ElectLeader, Writer
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
 from ottla.metadata.entries import Body, PartitionsChanged
@@ -46,7 +46,7 @@ def change_in_sync(command: ChangeInSync, state: Metadata, by: Writer) -> list[B
     if in_sync == before.in_sync:
         return []
     after = with_in_sync(before, in_sync, min_in_sync(state, topic))
-    return changed_entries([later(before, after)])
+    return changed_entries([later(before, with_reassignment_completed(after, state, topic))])
 
 
 def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
@@ -72,6 +72,55 @@ def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
     if not state.is_active(preferred) or preferred not in before.in_sync:
         return ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred replica is not alive and in sync.")
     return changed_entries([later(before, before._replace(leader=preferred))])
+
+
+def balance(command: BalanceLeaders, state: Metadata) -> list[Body]:
+    """The preferred leaders back, where nothing has changed since and they are alive and in sync."""
+    changed = []
+    for seen in command.partitions:
+        before = state.partition(seen.topic_id, seen.partition)
+        if before is not None and before.partition_epoch == seen.partition_epoch and could_be_led_better(before, state):
+            changed.append(later(before, before._replace(leader=before.replicas[0])))
+    return changed_entries(changed)
+
+
+def could_be_led_better(partition: PartitionState, state: Metadata) -> bool:
+    """Another replica leads, and the preferred one is ready to."""
+    preferred = partition.replicas[0]
+    led = partition.has_leader and partition.leader != preferred
+    return led and preferred in partition.in_sync and state.is_active(preferred)
+
+
+def with_reassignment_completed(partition: PartitionState, state: Metadata, topic: Topic) -> PartitionState:
+    """Without the replicas to be removed, once those that stay can do without them.
+
+    They can when every added one is in sync, no fewer than `min.insync.replicas` of them are (or as many as before),
+    and one of them lives to lead.
+    """
+    if not partition.adding and not partition.removing:
+        return partition
+    stay = tuple(one for one in partition.replicas if one not in partition.removing)
+    in_sync = tuple(one for one in partition.in_sync if one in stay)
+    enough = min(min_in_sync(state, topic), len(stay), len(partition.in_sync))
+    if not in_sync or not set(partition.adding) <= set(in_sync) or len(in_sync) < enough:
+        return partition
+    leader_stays = partition.leader in in_sync
+    if partition.has_leader and not leader_stays and not any(state.is_active(one) for one in in_sync):
+        return partition
+    after = of_replicas(partition, stay, min_in_sync(state, topic))._replace(adding=(), removing=())
+    return after if leader_stays else with_leader_elected(after._replace(leader=NO_LEADER), state, topic)
+
+
+def of_replicas(partition: PartitionState, replicas: tuple[BrokerId, ...], required: int) -> PartitionState:
+    """With these replicas: sets hold those of them that they held, in the new order."""
+    in_sync = tuple(one for one in replicas if one in partition.in_sync)
+    complete = len(in_sync) >= min(required, len(replicas))
+    return partition._replace(
+        replicas=replicas,
+        in_sync=in_sync,
+        eligible=() if complete else tuple(one for one in replicas if one in partition.eligible),
+        last_known=tuple(one for one in partition.last_known if one in replicas),
+    )
 
 
 def without_broker(

@@ -156,17 +156,8 @@ def _too_few_brokers(state: Metadata, replicas: int) -> ApiError | None:
 def _assignment_problem(assignment: Assignment, state: Metadata, replicas: int | None) -> ApiError | None:
     """What is wrong with replicas that the client chose; `replicas` is the number each partition must have."""
     for brokers in assignment:
-        if not brokers:
-            return _bad_assignment("The manual partition assignment includes an empty replica list.")
-        for broker_id in brokers:
-            if broker_id not in state.brokers:
-                return _bad_assignment(
-                    f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
-                )
-            if brokers.count(broker_id) > 1:
-                return _bad_assignment(
-                    f"The manual partition assignment includes the broker {broker_id} more than once."
-                )
+        if (wrong := replicas_problem(brokers, state)) is not None:
+            return wrong
         if replicas is not None and len(brokers) != replicas:
             return _bad_assignment(
                 f"The manual partition assignment includes a partition with {len(brokers)} replica(s), but this is "
@@ -175,6 +166,20 @@ def _assignment_problem(assignment: Assignment, state: Metadata, replicas: int |
         replicas = len(brokers)
         if not any(state.is_active(broker_id) for broker_id in brokers):
             return _bad_assignment("All brokers specified in the manual partition assignment are fenced.")
+    return None
+
+
+def replicas_problem(replicas: tuple[BrokerId, ...], state: Metadata) -> ApiError | None:
+    """What is wrong with the replicas that the client chose for one partition."""
+    if not replicas:
+        return _bad_assignment("The manual partition assignment includes an empty replica list.")
+    for broker_id in replicas:
+        if broker_id not in state.brokers:
+            return _bad_assignment(
+                f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+            )
+        if replicas.count(broker_id) > 1:
+            return _bad_assignment(f"The manual partition assignment includes the broker {broker_id} more than once.")
     return None
 
 

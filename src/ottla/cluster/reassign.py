@@ -1,0 +1,90 @@
+"""Reassignment: a partition's replicas become others, step by step, and records are never held by fewer than before.
+
+While it runs, the replicas are the wanted ones and those to be removed; it is completed in the very append in which
+the wanted replicas are found in sync, so that nobody need ask for it. `decide.py` comes here with the wishes of
+administrators, `partitions.py` does with each change of an in-sync set.
+"""
+
+from __future__ import annotations
+
+from ottla.cluster.commands import AlterReassignment
+from ottla.cluster.partitions import (
+    changed_entries,
+    later,
+    min_in_sync,
+    of_replicas,
+    with_leader_elected,
+    with_reassignment_completed,
+)
+from ottla.cluster.topics import replicas_problem
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import NO_LEADER, BrokerId
+from ottla.metadata.entries import Body
+from ottla.metadata.state import Metadata, PartitionState, Topic
+
+
+def alter(command: AlterReassignment, state: Metadata) -> list[Body] | ApiError:
+    """Begin a reassignment, turn one that runs to another aim, or, without replicas, take it back."""
+    topic = state.topic(command.topic)
+    if topic is None:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {command.topic}.")
+    before = state.partition(topic.topic_id, command.partition)
+    if before is None:
+        return ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {command.topic}:{command.partition}."
+        )
+    if command.replicas is None:
+        return _cancel(before, state, topic)
+    wrong = replicas_problem(command.replicas, state)
+    if wrong is not None:
+        return wrong
+    original = original_replicas(before)
+    if not command.may_change_factor and len(command.replicas) != len(original):
+        return ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {len(original)} to {len(command.replicas)}",
+        )
+    removing = tuple(one for one in original if one not in command.replicas)
+    adding = tuple(one for one in command.replicas if one not in original)
+    after = _with_replicas(before, (*command.replicas, *removing), state, topic)
+    if after is None:
+        return _cannot("change", topic, before)
+    after = with_reassignment_completed(after._replace(adding=adding, removing=removing), state, topic)
+    return [] if after == before else changed_entries([later(before, after)])
+
+
+def original_replicas(partition: PartitionState) -> tuple[BrokerId, ...]:
+    """The replicas as they were before the reassignment that runs, and will be again if it is taken back."""
+    return tuple(one for one in partition.replicas if one not in partition.adding)
+
+
+def is_reassigning(partition: PartitionState) -> bool:
+    return bool(partition.adding or partition.removing)
+
+
+def _cancel(before: PartitionState, state: Metadata, topic: Topic) -> list[Body] | ApiError:
+    if not is_reassigning(before):
+        return ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+    after = _with_replicas(before, original_replicas(before), state, topic)
+    if after is None:
+        return _cannot("revert", topic, before)
+    return changed_entries([later(before, after._replace(adding=(), removing=()))])
+
+
+def _with_replicas(
+    before: PartitionState, replicas: tuple[BrokerId, ...], state: Metadata, topic: Topic
+) -> PartitionState | None:
+    """With these replicas at once; None where those that go are all that hold what was committed."""
+    after = of_replicas(before, replicas, min_in_sync(state, topic))
+    if before.leader in replicas:
+        return after
+    after = with_leader_elected(after._replace(leader=NO_LEADER), state, topic)
+    return after if after.in_sync else None
+
+
+def _cannot(verb: str, topic: Topic, partition: PartitionState) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        f"Unable to {verb} partition assignment for {topic.name}:{partition.partition} because it would require an "
+        "unclean leader election.",
+    )
