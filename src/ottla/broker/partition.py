@@ -13,7 +13,7 @@ from ottla.broker.admission import Admission, Refusal
 from ottla.broker.waiting import CommitWaits, Deadlines
 from ottla.cluster.topics import INTERNAL_TOPICS
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, SyncedOffset
+from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, PartitionEpoch, SyncedOffset
 from ottla.kernel.seams import Clock, Syncer
 from ottla.kernel.story import Slot
 from ottla.metrics.metric import Traffic
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.storage.log import Log
 
 ALL_IN_SYNC = -1
+NEVER_CHANGED = PartitionEpoch(-1)
 
 
 class Surroundings(Protocol):
@@ -101,6 +102,7 @@ class Partition:
         *,
         replicas: tuple[BrokerId, ...],
         in_sync: frozenset[BrokerId],
+        partition_epoch: PartitionEpoch = NEVER_CHANGED,
         registered: dict[BrokerId, BrokerEpoch],
     ) -> None:
         """Lead in a new epoch: its start is on disk before anything is served (rule B2)."""
@@ -114,7 +116,9 @@ class Partition:
             me=around.broker,
             epoch=epoch,
             epoch_start=EndOffset(log.end_offset),
+            epoch_ends=log.epoch_end,
             replicas=replicas,
+            partition_epoch=partition_epoch,
             in_sync=in_sync,
             min_in_sync=self.config.min_insync_replicas,
             high_watermark=EndOffset(log.high_watermark),
@@ -125,9 +129,13 @@ class Partition:
         self._take_synced()
         self.mark()
 
-    def in_sync_changed(self, in_sync: frozenset[BrokerId]) -> None:
+    def in_sync_changed(
+        self, partition_epoch: PartitionEpoch, in_sync: frozenset[BrokerId], replicas: tuple[BrokerId, ...]
+    ) -> None:
+        """An applied entry says who is in sync from now on (rule A4)."""
         if self.leader is not None:
-            self._advance(self.leader.on_in_sync_applied(in_sync))
+            now_ms = self._around.clock.mono_ms()
+            self._advance(self.leader.on_applied(partition_epoch, in_sync, replicas, now_ms=now_ms))
 
     def resign(self, error: ErrorCode) -> None:
         """Stop leading: whoever waits for this epoch is told so before anything else happens (rule A9)."""

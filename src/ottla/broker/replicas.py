@@ -168,11 +168,12 @@ class Replicas:
                 state.leader_epoch,
                 replicas=state.replicas,
                 in_sync=frozenset(state.in_sync),
+                partition_epoch=state.partition_epoch,
                 registered=node.registered_epochs(),
             )
             node.started_leading(partition)
         elif partition.partition_epoch != state.partition_epoch:
-            partition.in_sync_changed(frozenset(state.in_sync))
+            partition.in_sync_changed(state.partition_epoch, frozenset(state.in_sync), state.replicas)
         partition.partition_epoch = state.partition_epoch
 
     def _create(self, topic: Topic, index: int) -> Log:

@@ -1,0 +1,138 @@
+"""The follower's view of one partition: what to ask its leader for, and what to do with the answer.
+
+Comes from broker/partition.py and broker/replica_fetch.py, which carry out what is returned here. Whatever a leader
+says is judged here first: nothing of it may reach an assert (rule A11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerId, EndOffset, LeaderEpoch, SyncedOffset
+
+EpochEnds = Callable[[int], tuple[int, int]]
+"""The largest epoch of our log at or below the one asked for, and where it ends; (-1, -1): newer than any here."""
+
+
+class Asked(NamedTuple):
+    """A fetch that left: the answer is taken only by a replica that stands where this was asked."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    offset: SyncedOffset
+
+
+class Answered(NamedTuple):
+    """One partition's part of a leader's answer, as it came."""
+
+    error: int
+    high_watermark: int
+    log_start_offset: int
+    diverging: tuple[int, int] | None
+    has_records: bool
+
+
+class Append(NamedTuple):
+    """Append the records of the answer, if its first batch begins at our end; then take the high watermark."""
+
+
+class Truncate(NamedTuple):
+    """Cut the log back to this offset: what lies behind is not on the leader's history."""
+
+    offset: EndOffset
+
+
+class StartOver(NamedTuple):
+    """The leader no longer has what we lack: drop all and begin where its log begins."""
+
+    offset: EndOffset
+
+
+class Failed(NamedTuple):
+    """The leader's history contradicts what was committed here: this replica stops, and keeps what it has."""
+
+    why: str
+
+
+class BackOff(NamedTuple):
+    """Ask again later: the leader, or who it is, is not settled."""
+
+    error: int
+
+
+class Stale(NamedTuple):
+    """The answer belongs to another place or another leader."""
+
+
+Todo = Append | Truncate | StartOver | Failed | BackOff | Stale
+
+
+class FollowerReplica:
+    """Follows one leader in one epoch."""
+
+    __slots__ = ("epoch", "epoch_ends", "failed", "high_watermark", "leader", "leader_high_watermark")
+
+    def __init__(
+        self, *, leader: BrokerId, epoch: LeaderEpoch, high_watermark: EndOffset, epoch_ends: EpochEnds
+    ) -> None:
+        self.leader = leader
+        self.epoch = epoch
+        self.high_watermark = high_watermark
+        self.leader_high_watermark = EndOffset(0)
+        self.epoch_ends = epoch_ends
+        self.failed: str | None = None
+
+    def ask(self, *, synced_through: SyncedOffset, end_offset: EndOffset) -> Asked | None:
+        """The next fetch: a receipt for what is on disk (rule A2); None while something waits for its sync."""
+        if self.failed is not None or synced_through != end_offset:
+            return None
+        return Asked(self.leader, self.epoch, synced_through)
+
+    def on_answer(self, asked: Asked, answer: Answered, *, end_offset: EndOffset) -> Todo:
+        """What an answer asks for; nothing is done yet."""
+        if self.failed is not None or asked != (self.leader, self.epoch, end_offset):
+            return Stale()
+        if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE and answer.log_start_offset > end_offset:
+            return StartOver(EndOffset(answer.log_start_offset))
+        if answer.error != ErrorCode.NONE:
+            return BackOff(answer.error)
+        if answer.diverging is not None:
+            return self._cut_back(*answer.diverging, end_offset=end_offset)
+        if answer.high_watermark < 0:
+            return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return Append()
+
+    def _cut_back(self, epoch: int, leader_end: int, *, end_offset: EndOffset) -> Todo:
+        """Back to where both histories agree, as far as one answer shows it (KIP-595): the next answer shows more."""
+        if epoch < 0 or leader_end < 0:
+            return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
+        found, own_end = self.epoch_ends(epoch)
+        target = min(leader_end, end_offset) if found < 0 else min(leader_end, own_end, end_offset)
+        if target >= end_offset:  # there would be nothing to cut, and so no end of asking
+            return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if target < self.high_watermark:
+            self.failed = (
+                f"leader {self.leader} in epoch {self.epoch} would have us cut back to {target}, below what was "
+                f"committed here, {self.high_watermark}"
+            )
+            return Failed(self.failed)
+        return Truncate(EndOffset(target))
+
+    def on_high_watermark(self, leaders: int, *, synced_through: SyncedOffset) -> EndOffset | None:
+        """The leader said how far is committed; our own new high watermark, or None where it did not move."""
+        self.leader_high_watermark = EndOffset(max(0, leaders))
+        return self.on_synced(synced_through)
+
+    def on_synced(self, synced_through: SyncedOffset) -> EndOffset | None:
+        """Committed here is what the leader says is, as far as our own disk holds it."""
+        committed = min(self.leader_high_watermark, synced_through)
+        if committed <= self.high_watermark:
+            return None
+        self.high_watermark = EndOffset(committed)
+        return self.high_watermark
+
+    def on_started_over(self, offset: EndOffset) -> None:
+        """Everything below the leader's start was committed and is deleted."""
+        self.high_watermark = max(self.high_watermark, offset)

@@ -1,0 +1,88 @@
+"""What a follower asks for and how it takes an answer (rules A2, A11)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.kernel.errors import ErrorCode
+from ottla.replication.follower import (
+    Answered,
+    Append,
+    Asked,
+    BackOff,
+    Failed,
+    FollowerReplica,
+    Stale,
+    StartOver,
+    Truncate,
+)
+
+ASKED = Asked(1, 5, 10)
+
+
+def a_follower(*, high_watermark=0, epoch_ends=lambda asked: (asked, 10)):
+    return FollowerReplica(leader=1, epoch=5, high_watermark=high_watermark, epoch_ends=epoch_ends)
+
+
+def answered(*, error=0, high_watermark=8, log_start_offset=0, diverging=None, has_records=True):
+    return Answered(error, high_watermark, log_start_offset, diverging, has_records)
+
+
+def test_a2_a_follower_asks_from_what_is_on_its_disk():
+    assert a_follower().ask(synced_through=10, end_offset=10) == ASKED
+
+
+def test_a2_nothing_is_asked_while_something_waits_for_its_sync():
+    assert a_follower().ask(synced_through=9, end_offset=10) is None
+
+
+def test_a11_an_answer_to_what_was_asked_is_appended():
+    assert a_follower().on_answer(ASKED, answered(), end_offset=10) == Append()
+
+
+@pytest.mark.parametrize("asked", [Asked(2, 5, 10), Asked(1, 4, 10), Asked(1, 5, 9)])
+def test_a11_an_answer_of_another_leader_epoch_or_place_is_left_alone(asked):
+    assert a_follower().on_answer(asked, answered(), end_offset=10) == Stale()
+
+
+def test_a11_a_follower_below_its_leaders_start_begins_there():
+    follower = a_follower(high_watermark=6)
+    below = answered(error=ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=30)
+    assert follower.on_answer(ASKED, below, end_offset=10) == StartOver(30)
+    follower.on_started_over(30)
+    assert follower.high_watermark == 30
+
+
+def test_a_divergent_tail_is_cut_to_where_the_epoch_ends_with_the_leader():
+    diverging = answered(diverging=(4, 7))
+    assert a_follower(high_watermark=7).on_answer(ASKED, diverging, end_offset=10) == Truncate(7)
+
+
+def test_an_epoch_that_ended_earlier_here_is_cut_there():
+    follower = a_follower(epoch_ends=lambda asked: (3, 5))
+    assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10) == Truncate(5)
+
+
+def test_a11_told_to_cut_below_its_high_watermark_a_follower_fails_itself():
+    follower = a_follower(high_watermark=8)
+    assert isinstance(follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10), Failed)
+    assert follower.ask(synced_through=10, end_offset=10) is None
+    assert follower.on_answer(ASKED, answered(), end_offset=10) == Stale()
+
+
+@pytest.mark.parametrize("diverging", [(-1, -1), (4, -1), (-1, 3), (4, 10), (4, 99)])
+def test_a11_a_divergence_that_leads_nowhere_is_asked_about_again_later(diverging):
+    assert isinstance(a_follower().on_answer(ASKED, answered(diverging=diverging), end_offset=10), BackOff)
+
+
+def test_an_error_is_a_reason_to_wait():
+    fenced = answered(error=ErrorCode.FENCED_LEADER_EPOCH)
+    assert a_follower().on_answer(ASKED, fenced, end_offset=10) == BackOff(ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def test_committed_here_is_no_more_than_what_is_on_our_disk():
+    follower = a_follower()
+    assert follower.on_high_watermark(9, synced_through=6) == 6
+    assert follower.on_synced(12) == 9
+    assert follower.on_high_watermark(4, synced_through=12) is None
+    assert follower.high_watermark == 9
