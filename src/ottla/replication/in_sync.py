@@ -1,0 +1,127 @@
+"""Who should be in sync: the laggards leave, those who hold all that is committed join.
+
+Comes from broker/partition.py, by turns and after receipts. What is proposed here leaves as a command to the metadata
+log; leader.py counts the proposed beside the committed set until an applied entry says which it is (rules A3, A4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, PartitionEpoch
+from ottla.replication.leader import LeaderReplica
+
+_PATIENT_CONFLICTS = 3
+_BACK_OFF_MS = 20
+
+
+class Proposal(NamedTuple):
+    """Another in-sync set, by the epochs it was thought of in, each member with the incarnation that is known."""
+
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    in_sync: tuple[tuple[BrokerId, BrokerEpoch], ...]
+    shrinks: bool
+    """Whether somebody leaves: such proposals go before those that only let somebody in."""
+
+
+class InSyncKeeper:
+    """One partition's proposals: one in flight, and patience after conflicts."""
+
+    __slots__ = ("_at_end", "_conflicts", "_in_flight", "_leader", "_not_before_ms")
+
+    def __init__(self, leader: LeaderReplica) -> None:
+        self._leader = leader
+        self._in_flight: PartitionEpoch | None = None
+        self._conflicts = 0
+        self._not_before_ms = 0
+        self._at_end: set[BrokerId] = set()
+
+    def look(
+        self,
+        *,
+        end_offset: EndOffset,
+        spoke_ms: Mapping[BrokerId, int],
+        eligible: Collection[BrokerId],
+        lag_max_ms: int,
+        now_ms: int,
+    ) -> Proposal | None:
+        """What to propose now, if anything. `spoke_ms`: when each broker's fetch session spoke last, of whatever
+        partition: a replica that is at our end has nothing to say of this one. `eligible`: alive, not draining."""
+        self._refresh(end_offset, spoke_ms, now_ms)
+        if self._in_flight is not None and self._in_flight >= self._leader.partition_epoch:
+            return None
+        self._in_flight = None
+        if now_ms < self._not_before_ms:
+            return None
+        leader = self._leader
+        now_in = leader.committed_in_sync
+        stay = {broker for broker in now_in if not self._lags(broker, lag_max_ms, now_ms)}
+        joining = {broker for broker in leader.replicas if broker not in now_in and self.may_join(broker, eligible)}
+        wanted = stay | joining
+        if wanted == now_in:
+            return None
+        if any(broker not in leader.registered for broker in wanted):
+            return None  # the metadata is about to say who has gone
+        members = tuple((broker, leader.registered[broker]) for broker in leader.replicas if broker in wanted)
+        for broker in sorted(joining):  # it has the whole lag from now on, or it would leave as soon as it has joined
+            held = leader.held[broker]
+            leader.held[broker] = held._replace(caught_up_ms=max(held.caught_up_ms, held.seen_ms))
+        self._in_flight = leader.partition_epoch
+        leader.propose(frozenset(wanted))
+        return Proposal(leader.epoch, leader.partition_epoch, members, shrinks=not now_in <= wanted)
+
+    def may_join(self, broker: BrokerId, eligible: Collection[BrokerId]) -> bool:
+        """It has shown all that is committed, and that it reached this epoch: else it may lack what an earlier leader
+        committed and we do not know yet (KAFKA-7128)."""
+        leader = self._leader
+        held = leader.held[broker]
+        return (
+            held.shown
+            and broker in eligible
+            and held.through >= leader.high_watermark
+            and held.through >= leader.epoch_start
+        )
+
+    def _lags(self, broker: BrokerId, lag_max_ms: int, now_ms: int) -> bool:
+        return broker != self._leader.me and now_ms - self._leader.held[broker].caught_up_ms > lag_max_ms
+
+    def _refresh(self, end_offset: EndOffset, spoke_ms: Mapping[BrokerId, int], now_ms: int) -> None:
+        """Who is at our end, or was when we looked last, has caught up as lately as its broker spoke."""
+        leader = self._leader
+        for broker in leader.replicas:
+            if broker == leader.me:
+                continue
+            held = leader.held[broker]
+            at_end = held.shown and held.through >= end_offset
+            if at_end or broker in self._at_end:
+                spoke = min(now_ms, spoke_ms.get(broker, held.seen_ms))
+                if spoke > held.caught_up_ms:
+                    leader.held[broker] = held._replace(caught_up_ms=spoke)
+            if at_end:
+                self._at_end.add(broker)
+            else:
+                self._at_end.discard(broker)
+
+    # --- how a proposal ended ---
+
+    def on_refused(self, *, rank: int, now_ms: int) -> None:
+        """It was decided that nothing is appended: think again, later where others are always first (rule A4).
+
+        Its replicas go on counting until an applied entry ends it: to wait costs nothing that was promised.
+        """
+        self._in_flight = None
+        self._conflicts += 1
+        if self._conflicts >= _PATIENT_CONFLICTS:
+            self._not_before_ms = now_ms + rank * _BACK_OFF_MS
+
+    def on_unknown(self) -> None:
+        """Nobody knows whether it will be appended; another may be proposed, and both count."""
+        self._in_flight = None
+
+    def on_done(self) -> None:
+        """Its entries are applied."""
+        self._in_flight = None
+        self._conflicts = 0
+        self._not_before_ms = 0
