@@ -20,7 +20,7 @@ demo:
 	@$(PYTHON) -m ottla.demo $(ARGS)
 
 test:
-	@tools/setup.sh test demo java kafka-if-possible
+	@tools/setup.sh test demo java kafka-if-possible zookeeper-if-possible
 	@$(PYTHON) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 check:

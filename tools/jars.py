@@ -33,6 +33,15 @@ SETS = {
         "kafka_2.13-4.3.1.jar",
         "OTTLA_KAFKA_JARS",
     ),
+    "zookeeper": JarSet(
+        (
+            "org.apache.zookeeper:zookeeper:3.9.4",
+            "io.dropwizard.metrics:metrics-core:4.1.12.1",
+            "org.xerial.snappy:snappy-java:1.1.10.5",
+        ),
+        "zookeeper-3.9.4.jar",
+        "OTTLA_ZOOKEEPER_JARS",
+    ),
     # Spark brings the Scala library itself; a second one beside it would shadow it.
     "spark-kafka": JarSet(
         (

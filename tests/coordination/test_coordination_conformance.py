@@ -7,18 +7,31 @@ from pathlib import Path
 
 import pytest
 from coordination_stores import MemoryKind, SimKind, SqliteKind, Store
+from zookeeper_server import ZookeeperKind, ZookeeperServer, zookeeper_jars
 
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Conflict, StoredSnapshot, Written
 from ottla.sim.coordination import CALM
 
 
-@pytest.fixture(params=["memory", "simulated", "sqlite PERSIST", "sqlite TRUNCATE"])
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZookeeperServer]:
+    libs = zookeeper_jars()
+    if libs is None:
+        pytest.skip("not on this system: Apache ZooKeeper's jars (tools/jars.py zookeeper)")
+    server = ZookeeperServer(libs, tmp_path_factory.mktemp("zookeeper"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["memory", "simulated", "sqlite PERSIST", "sqlite TRUNCATE", "zookeeper"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     kind, _, journal = request.param.partition(" ")
     opened: Store
     if kind == "sqlite":
         opened = SqliteKind(tmp_path / "metadata", journal)
+    elif kind == "zookeeper":
+        opened = ZookeeperKind(request.getfixturevalue("zookeeper"))
     else:
         opened = MemoryKind() if kind == "memory" else SimKind(CALM)
     yield opened
@@ -145,7 +158,8 @@ def test_an_older_snapshot_does_not_replace_a_later_one(store):
 def test_large_entries_come_back_whole(store):
     broker = store.open(1)
     bodies = [bytes([number]) * 256 * 1024 for number in range(4)]
-    store.wait(broker.append(bodies, 0))
+    assert store.wait(broker.append(bodies[:3], 0)) == Written(3)  # one append stays below 1 MiB, ZooKeeper's packet
+    store.wait(broker.append(bodies[3:], 3))
     assert [entry.body for entry in store.wait(broker.read(0))] == bodies
 
 
