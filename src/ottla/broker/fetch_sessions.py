@@ -64,13 +64,15 @@ class Watch:
 class Session:
     """The watches of one reader, those to be looked at, and the fetch that waits."""
 
-    __slots__ = ("_waiting", "by_id", "dirty", "epoch", "id", "principal", "used_ms", "wakeups", "watches")
+    __slots__ = ("_waiting", "by_id", "dirty", "epoch", "id", "principal", "replica", "used_ms", "wakeups", "watches")
 
     def __init__(self, session_id: int, principal: str, wakeups: Wakeups, *, by_id: bool) -> None:
         self.id = session_id
         self.epoch = 1
         self.principal = principal
         self.by_id = by_id
+        self.replica = False
+        """Whether a follower reads here, up to the log's end."""
         self.watches: dict[tuple[str, bytes, int], Watch] = {}
         self.dirty: OrderedDict[Watch, None] = OrderedDict()
         """Looked at first in, first out: what was sent goes to the end, so that no partition starves another."""
@@ -102,10 +104,13 @@ class Session:
             watch.partition = partition
             if partition is not None:
                 partition.watches[watch] = None
+                if self.replica:
+                    partition.replica_watches[watch] = None
 
     def unwatch(self, watch: Watch) -> None:
         if watch.partition is not None:
             watch.partition.watches.pop(watch, None)
+            watch.partition.replica_watches.pop(watch, None)
             watch.partition = None
 
     def mark(self, watch: Watch) -> None:
@@ -171,7 +176,9 @@ class FetchSessions:
     def partitions_cached(self) -> int:
         return sum(len(session.watches) for session in self._sessions.values())
 
-    def open(self, fetch: Fetch, principal: str, *, by_id: bool) -> tuple[Session, bool] | ErrorCode:
+    def open(
+        self, fetch: Fetch, principal: str, *, by_id: bool, replica: bool = False
+    ) -> tuple[Session, bool] | ErrorCode:
         """The session a fetch speaks of with its changes taken in, and whether the answer must be full."""
         if fetch.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if fetch.session_id != NO_SESSION:
@@ -180,6 +187,7 @@ class FetchSessions:
             if fetch.session_epoch == INITIAL_EPOCH and fetch.topics:
                 session_id = self._new_id()
             session = Session(session_id, principal, self.wakeups, by_id=by_id)
+            session.replica = replica
             if session_id != NO_SESSION:
                 self._sessions[session_id] = session
             self._take_in(session, fetch)

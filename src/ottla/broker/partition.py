@@ -17,7 +17,8 @@ from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, Part
 from ottla.kernel.seams import Clock, Syncer
 from ottla.kernel.story import Slot
 from ottla.metrics.metric import Traffic
-from ottla.replication.leader import LeaderReplica
+from ottla.replication.follower import FollowerReplica
+from ottla.replication.leader import Diverged, LeaderReplica, Refused, ReplicaKey
 from ottla.storage.values import Appended, Origin
 
 if TYPE_CHECKING:
@@ -46,13 +47,14 @@ class Surroundings(Protocol):
 
 
 class Partition:
-    """One replica. `leader` is the machine while this broker leads, else None."""
+    """One replica. `leader` is the machine while this broker leads, `follower` while it follows; else None."""
 
     __slots__ = (
         "_admission",
         "_around",
         "_commit_listeners",
         "config",
+        "follower",
         "index",
         "is_internal",
         "leader",
@@ -60,6 +62,7 @@ class Partition:
         "leader_id",
         "log",
         "partition_epoch",
+        "replica_watches",
         "topic",
         "topic_id",
         "traffic",
@@ -86,11 +89,14 @@ class Partition:
         self._admission = Admission(config)
         self.traffic = traffic
         self.leader: LeaderReplica | None = None
+        self.follower: FollowerReplica | None = None
         self.leader_id = BrokerId(-1)
         self.leader_epoch = LeaderEpoch(-1)
         self.partition_epoch = -1
         self.waits = CommitWaits(around.deadlines, self.leader_epoch)
         self.watches: dict[Watch, None] = {}  # no set: sessions are told in the same order in every run
+        self.replica_watches: dict[Watch, None] = {}
+        """Of followers, who read what is not committed yet."""
         self._commit_listeners: list[Callable[[int], None]] = []
         self._around = around
 
@@ -139,10 +145,47 @@ class Partition:
 
     def resign(self, error: ErrorCode) -> None:
         """Stop leading: whoever waits for this epoch is told so before anything else happens (rule A9)."""
-        self.leader = None
+        self.leader = self.follower = None
         self.leader_id = BrokerId(-1)
         self.waits.fail(error)
         self.mark()
+
+    def follow(self, leader: BrokerId, epoch: LeaderEpoch) -> None:
+        """Follow a leader: whoever waits for an epoch of ours is told first (rule A9).
+
+        An epoch that we began and wrote nothing in is forgotten: the leader's history may differ from there on.
+        """
+        self.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        log = self.log
+        log.epochs.cut_end(log.end_offset)
+        self.leader_id, self.leader_epoch = leader, epoch
+        self.follower = FollowerReplica(
+            leader=leader, epoch=epoch, high_watermark=EndOffset(log.high_watermark), epoch_ends=log.epoch_end
+        )
+        self._take_synced()
+
+    def registered_changed(self, registered: dict[BrokerId, BrokerEpoch]) -> None:
+        """Brokers have come back: what they held before is not known to be there (rule A8)."""
+        if self.leader is not None and self.leader.registered != registered:
+            self.leader.on_registered(registered, now_ms=self._around.clock.mono_ms())
+
+    def receipt(
+        self, replica: ReplicaKey, *, leader_epoch: int, last_epoch: int, synced_through: int
+    ) -> Diverged | Refused | None:
+        """A follower asks from `synced_through`: it has all below on disk, if it is on our history (rule A1)."""
+        assert self.leader is not None
+        told = self.leader.on_fetch(
+            replica,
+            leader_epoch=LeaderEpoch(leader_epoch),
+            last_epoch=last_epoch,
+            synced_through=SyncedOffset(synced_through),
+            end_offset=EndOffset(self.log.end_offset),
+            now_ms=self._around.clock.mono_ms(),
+        )
+        if isinstance(told, Diverged | Refused):
+            return told
+        self._advance(told)
+        return None
 
     def set_config(self, config: TopicConfig) -> None:
         self.config = config
@@ -179,6 +222,8 @@ class Partition:
         traffic = self.traffic
         traffic.messages_in += batch.records_count
         traffic.bytes_in += batch.size
+        for watch in self.replica_watches:
+            watch.session.mark(watch)
         if self.config.write_caching:
             self.on_synced(log.end_offset)
             if log.flush_due(wall_ms):
@@ -210,6 +255,14 @@ class Partition:
         leader = self.leader
         if leader is not None:
             self._advance(leader.on_own_sync(SyncedOffset(offset), now_ms=self._around.clock.mono_ms()))
+        elif self.follower is not None:
+            self._committed_here(self.follower.on_synced(SyncedOffset(offset)))
+
+    def _committed_here(self, high_watermark: EndOffset | None) -> None:
+        """As a follower knows it."""
+        if high_watermark is not None:
+            self.log.set_high_watermark(high_watermark)
+            self.mark()
 
     def _take_synced(self) -> None:
         """What counts as on disk may have changed (write.caching): take it as it is now, and see to the rest."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.partition import Partition
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import TopicId
+from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
 from ottla.metrics.metric import Traffic
@@ -44,6 +44,8 @@ class Replicas:
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self._recovered: dict[tuple[bytes, int], Log] = {}
         self._removing = False
+        self.spoke_ms: dict[BrokerId, int] = {}
+        """When each follower's broker last fetched from here."""
 
     def __len__(self) -> int:
         return len(self.by_id)
@@ -163,6 +165,11 @@ class Replicas:
             if partition.leader is not None:
                 partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 node.stopped_leading(partition)
+            if state.leader == NO_LEADER:
+                if partition.follower is not None:
+                    partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            elif partition.follower is None or partition.leader_epoch != state.leader_epoch:
+                partition.follow(state.leader, state.leader_epoch)
         elif partition.leader is None or partition.leader_epoch != state.leader_epoch:
             partition.lead(
                 state.leader_epoch,
@@ -172,7 +179,10 @@ class Replicas:
                 registered=node.registered_epochs(),
             )
             node.started_leading(partition)
-        elif partition.partition_epoch != state.partition_epoch:
+            partition.partition_epoch = state.partition_epoch
+            return
+        partition.registered_changed(node.registered_epochs())
+        if partition.partition_epoch != state.partition_epoch:
             partition.in_sync_changed(state.partition_epoch, frozenset(state.in_sync), state.replicas)
         partition.partition_epoch = state.partition_epoch
 

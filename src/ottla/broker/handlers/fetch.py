@@ -1,7 +1,7 @@
 """Fetch (key 1): what may this reader see; read it, or stay in the session until there is something (KIP-227).
 
 Nothing is copied: what is read are slices of segment files. Clients read below the high watermark, readers of
-committed records below the last stable offset.
+committed records below the last stable offset, followers up to the log's end: their fetches are receipts.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from ottla.broker.fetch_sessions import Session, Watch
 from ottla.broker.partition import Partition
 from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerEpoch, BrokerId
+from ottla.replication.leader import Refused, ReplicaKey
 from ottla.storage.values import LogRead
 from ottla.wire.connection import Part
 from ottla.wire.hot import Fetch, FetchedPartition
@@ -28,9 +30,11 @@ _LEADERSHIP = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 class Look:
     """What one look at a session found: the partitions to answer, their bytes, and whether one cannot wait."""
 
-    __slots__ = ("bytes", "found", "urgent")
+    __slots__ = ("bytes", "follower", "found", "urgent")
 
-    def __init__(self) -> None:
+    def __init__(self, follower: ReplicaKey | None) -> None:
+        self.follower = follower
+        """Whose receipts are in this look: a follower's, when its fetch has just come."""
         self.found: list[tuple[Watch, FetchedPartition]] = []
         self.bytes = 0
         self.urgent = False
@@ -44,9 +48,15 @@ class Look:
 async def handle(call: Call, request: Fetch) -> list[Part]:
     node = call.node
     by_id = call.api_version >= _BY_TOPIC_ID
+    follower: ReplicaKey | None = None
+    principal = call.principal
     if request.replica_id >= 0:
-        return _failed(call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    opened = node.fetch_sessions.open(request, call.principal, by_id=by_id)
+        if call.peer != request.replica_id:
+            return _failed(call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        follower = ReplicaKey(BrokerId(request.replica_id), BrokerEpoch(request.replica_epoch))
+        principal = f"Broker:{request.replica_id}"
+        node.replicas.spoke_ms[follower.broker] = node.clock.mono_ms()
+    opened = node.fetch_sessions.open(request, principal, by_id=by_id, replica=follower is not None)
     if isinstance(opened, ErrorCode):
         return _failed(call, opened)
     session, full = opened
@@ -57,7 +67,8 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
     connection = call.connection
     try:
         while True:
-            look = _look(call, session, request, full=full)
+            look = _look(call, session, request, follower, full=full)
+            follower = None
             if look.urgent or look.bytes >= min_bytes or request.max_wait_ms <= 0 or not session.watches:
                 break
             if timer is None:
@@ -82,9 +93,9 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
             session.close()
 
 
-def _look(call: Call, session: Session, request: Fetch, *, full: bool) -> Look:
+def _look(call: Call, session: Session, request: Fetch, follower: ReplicaKey | None, *, full: bool) -> Look:
     """Read what there is, within the budget, from the partitions that may have something."""
-    look = Look()
+    look = Look(follower)
     budget = min(request.max_bytes, call.node.config.fetch_max_bytes)
     committed = request.isolation_level == READ_COMMITTED
     try:
@@ -104,7 +115,9 @@ def _look_at_each(call: Call, session: Session, look: Look, budget: int, *, full
             fetched = _error(watch.index, partition)
         else:
             session.watch(watch, partition)
-            fetched = _read(call, watch, partition, budget - look.bytes, committed=committed, first=look.bytes == 0)
+            fetched = _read(call, watch, partition, budget - look.bytes, look, committed=committed)
+            if session.replica and fetched.high_watermark != watch.sent_high_watermark:
+                look.urgent = True  # followers learn at once what is committed
         if full or _is_news(watch, fetched):
             look.found.append((watch, fetched))
             look.bytes += fetched.records_size
@@ -116,6 +129,8 @@ def _look_at_each(call: Call, session: Session, look: Look, budget: int, *, full
 
 def _has_more(watch: Watch, fetched: FetchedPartition) -> bool:
     """Whether the budget kept something back. Such a watch stays in front: nothing may ever mark it again."""
+    if watch.session.replica and watch.partition is not None:
+        return fetched.error == 0 and fetched.diverging is None and watch.fetch_offset < watch.partition.log.end_offset
     return fetched.error == 0 and watch.fetch_offset < fetched.high_watermark
 
 
@@ -135,10 +150,10 @@ def _error(index: int, error: ErrorCode, leader: tuple[int, int] | None = None) 
 
 
 def _read(
-    call: Call, watch: Watch, partition: Partition, budget: int, *, committed: bool, first: bool
+    call: Call, watch: Watch, partition: Partition, budget: int, look: Look, *, committed: bool
 ) -> FetchedPartition:
     """One partition's part of the answer."""
-    index = watch.index
+    index, first = watch.index, look.bytes == 0
     if partition.leader is None or not call.node.may_lead():
         return _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, _leader_of(call, watch))
     asked_epoch = watch.current_leader_epoch
@@ -147,6 +162,8 @@ def _read(
             return _error(index, ErrorCode.FENCED_LEADER_EPOCH, (partition.leader_id, partition.leader_epoch))
         return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     log = partition.log
+    if look.follower is not None and (refused := _receipt(look.follower, watch, partition)) is not None:
+        return refused
     high_watermark = log.high_watermark
     stable = log.last_stable_offset
     if watch.last_fetched_epoch >= 0:
@@ -158,7 +175,7 @@ def _read(
             return FetchedPartition(
                 index, 0, high_watermark, stable, log.log_start_offset, None, -1, [], 0, diverging, None
             )
-    limit = stable if committed else high_watermark
+    limit = log.end_offset if watch.session.replica else stable if committed else high_watermark
     offset = watch.fetch_offset
     if offset == limit or (
         log.log_start_offset <= offset <= log.end_offset and (offset > limit or (budget <= 0 and not first))
@@ -191,6 +208,25 @@ def _read(
         read.bytes,
         None,
         None,
+    )
+
+
+def _receipt(follower: ReplicaKey, watch: Watch, partition: Partition) -> FetchedPartition | None:
+    """Take the fetch as a receipt; None where it is one, else what it is told instead (rule A1)."""
+    log = partition.log
+    told = partition.receipt(
+        follower,
+        leader_epoch=watch.current_leader_epoch,
+        last_epoch=watch.last_fetched_epoch,
+        synced_through=watch.fetch_offset,
+    )
+    if told is None and watch.fetch_offset < log.log_start_offset:
+        told = Refused(ErrorCode.OFFSET_OUT_OF_RANGE)  # it has to begin at our start, and hears where that is
+    if told is None:
+        return None
+    error, diverging = (int(told.error), None) if isinstance(told, Refused) else (0, (told.epoch, told.end_offset))
+    return FetchedPartition(
+        watch.index, error, log.high_watermark, -1, log.log_start_offset, None, -1, [], 0, diverging, None
     )
 
 
