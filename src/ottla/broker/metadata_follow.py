@@ -15,6 +15,7 @@ from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import Caretaker
 from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, Writer, sharing
 from ottla.cluster.decide import decide
+from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, topic_id_text
 from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry, Written
@@ -80,6 +81,8 @@ class MetadataFollow:
         """Called when all entries read are applied; looks at the state and makes the broker fit it."""
         self.on_fatal: Callable[[str], None] = _raise
         """Called with a sentence when this broker must stop: the log says what it does not understand."""
+        self.upkeep: Upkeep | None = None
+        """What the caretaker does for a cluster in which nothing is wrong; none does it before it is set."""
         self.conflicts = 0
         self._coordination = coordination
         self._clock = clock
@@ -129,6 +132,10 @@ class MetadataFollow:
             raise outcome
         self._tick()
         return self.broker_epoch
+
+    async def catch_up(self) -> None:
+        """Apply all that is in the log now; OSError where the store cannot be reached."""
+        await self._read_to_end()
 
     def close(self) -> None:
         """Submit nothing more; what waits is refused."""
@@ -399,7 +406,12 @@ class MetadataFollow:
         if self.broker_epoch == UNREGISTERED:
             return
         live = self._coordination.live()
-        for command in self._caretaker.turn(self.metadata, live, self.broker_epoch, self._clock.mono_ms()):
+        now_ms = self._clock.mono_ms()
+        commands = self._caretaker.turn(self.metadata, live, self.broker_epoch, now_ms)
+        if self.upkeep is not None:
+            first = self._acting and self._caretaker.rank(self.metadata, live) == 0
+            commands += self.upkeep.turn(self.metadata, first=first, now_ms=now_ms)
+        for command in commands:
             if command not in self._handled:
                 self._handled.add(command)
                 self.submit(command).when_full(partial(self._handled.discard, command))

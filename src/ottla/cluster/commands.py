@@ -138,6 +138,17 @@ class BalanceLeaders(NamedTuple):
         return EVERYTHING
 
 
+class RaiseReplication(NamedTuple):
+    """More replicas for a topic's partitions that have fewer than `factor`, as far as there are brokers."""
+
+    topic: str
+    factor: int
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
 class RegisterBroker(NamedTuple):
     """A broker has recovered its logs and wants to act; ends whatever its last incarnation led (rule A8)."""
 
@@ -253,6 +264,7 @@ Command = (
     | ElectLeader
     | AlterReassignment
     | BalanceLeaders
+    | RaiseReplication
     | RegisterBroker
     | FenceBroker
     | UnfenceBroker

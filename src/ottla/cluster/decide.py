@@ -20,6 +20,7 @@ from ottla.cluster.commands import (
     EditConfigs,
     ElectLeader,
     FenceBroker,
+    RaiseReplication,
     RegisterBroker,
     UnfenceBroker,
     UnregisterBroker,
@@ -55,6 +56,8 @@ def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> lis
         return partitions.elect(command, state)
     if isinstance(command, AlterReassignment):
         return reassign.alter(command, state)
+    if isinstance(command, RaiseReplication):
+        return reassign.raise_replication(command, state)
     if isinstance(command, BalanceLeaders):
         return partitions.balance(command, state)
     if isinstance(command, EditConfigs):

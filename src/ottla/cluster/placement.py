@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.kernel.ids import BrokerId, TopicId
-from ottla.metadata.state import BrokerState, Metadata
+from ottla.metadata.state import BrokerState, Metadata, PartitionState
 
 
 def place(
@@ -36,6 +36,24 @@ def place(
         for broker in chosen:
             held[broker.broker_id] += 1
         placed.append(tuple(broker.broker_id for broker in chosen))
+    return placed
+
+
+def place_more(state: Metadata, partitions: Sequence[PartitionState], replicas: int) -> list[tuple[BrokerId, ...]]:
+    """The replicas each partition gets beside its own, to have `replicas` of them, or as many as there are brokers."""
+    brokers = state.active_brokers()
+    _, held = _load(state, brokers)
+    placed = []
+    for partition in partitions:
+        there = [state.brokers[broker_id] for broker_id in partition.replicas if broker_id in state.brokers]
+        chosen = list(there)
+        rotated = {one.broker_id: (index - partition.partition) % len(brokers) for index, one in enumerate(brokers)}
+        for _ in range(replicas - len(partition.replicas)):
+            if all(broker in chosen for broker in brokers):
+                break
+            chosen.append(_next(brokers, chosen, held, held, rotated))
+            held[chosen[-1].broker_id] += 1
+        placed.append(tuple(broker.broker_id for broker in chosen[len(there) :]))
     return placed
 
 

@@ -7,7 +7,7 @@ administrators, `partitions.py` does with each change of an in-sync set.
 
 from __future__ import annotations
 
-from ottla.cluster.commands import AlterReassignment
+from ottla.cluster.commands import AlterReassignment, RaiseReplication
 from ottla.cluster.partitions import (
     changed_entries,
     later,
@@ -16,6 +16,7 @@ from ottla.cluster.partitions import (
     with_leader_elected,
     with_reassignment_completed,
 )
+from ottla.cluster.placement import place_more
 from ottla.cluster.topics import replicas_problem
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId
@@ -51,6 +52,19 @@ def alter(command: AlterReassignment, state: Metadata) -> list[Body] | ApiError:
         return _cannot("change", topic, before)
     after = with_reassignment_completed(after._replace(adding=adding, removing=removing), state, topic)
     return [] if after == before else changed_entries([later(before, after)])
+
+
+def raise_replication(command: RaiseReplication, state: Metadata) -> list[Body] | ApiError:
+    """The partitions that are short of replicas get more; those that are being reassigned are left to that."""
+    topic = state.topic(command.topic)
+    if topic is None:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {command.topic}.")
+    short = [one for one in topic.partitions if len(one.replicas) < command.factor and not is_reassigning(one)]
+    changed = []
+    for before, added in zip(short, place_more(state, short, command.factor), strict=True):
+        if added:
+            changed.append(later(before, before._replace(replicas=(*before.replicas, *added), adding=added)))
+    return changed_entries(changed)
 
 
 def original_replicas(partition: PartitionState) -> tuple[BrokerId, ...]:
