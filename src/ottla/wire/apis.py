@@ -220,10 +220,13 @@ _TABLE = (
     _api(42, "DeleteGroups", (0, 2), 2, _DELETE_GROUP),
     _api(43, "ElectLeaders", (0, 2), 2, _ALTER_CLUSTER),
     _api(44, "IncrementalAlterConfigs", (0, 1), 1, _ALTER_CONFIGS),
+    _api(45, "AlterPartitionReassignments", (0, 1), 0, _ALTER_CLUSTER),
+    _api(46, "ListPartitionReassignments", (0, 0), 0, _DESCRIBE_CLUSTER),
     _api(47, "OffsetDelete", (0, 0), None, _DELETE_GROUP),
     _api(55, "DescribeQuorum", (0, 2), 0, _DESCRIBE_CLUSTER),
     _api(60, "DescribeCluster", (0, 2), 0, None),
     _api(61, "DescribeProducers", (0, 0), 0, _READ_TOPIC),
+    _api(64, "UnregisterBroker", (0, 0), 0, _ALTER_CLUSTER),
     _api(74, "ListConfigResources", (0, 1), 0, _LIST_CONFIGS),
     _api(75, "DescribeTopicPartitions", (0, 0), 0, _DESCRIBE_TOPIC),
 )

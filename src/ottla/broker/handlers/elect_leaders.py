@@ -30,12 +30,15 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
         if request.topic_partitions is None
         else [(asked.topic, asked.partitions) for asked in request.topic_partitions]
     )
-    for name, partitions in wanted:
+    unclean, timeout_ms = request.election_type == _UNCLEAN, max(1, request.timeout_ms)
+    asked = [
+        (name, [(one, call.node.follow.submit(ElectLeader(name, one, unclean), timeout_ms)) for one in partitions])
+        for name, partitions in wanted
+    ]
+    for name, slots in asked:  # all were submitted before the first is awaited, so that they share appends
         result = ReplicaElectionResult(topic=name)
-        for partition in partitions:
-            outcome = await call.node.follow.submit(
-                ElectLeader(name, partition, unclean=request.election_type == _UNCLEAN), max(1, request.timeout_ms)
-            )
+        for partition, slot in slots:
+            outcome = await slot
             said = PartitionResult(partition_id=partition, error_message=None)
             if isinstance(outcome, ApiError):
                 if everything and outcome.code == ErrorCode.ELECTION_NOT_NEEDED:

@@ -1,0 +1,22 @@
+"""UnregisterBroker (key 64): the cluster forgets a broker; its replicas stay assigned until they are moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.cluster.commands import UnregisterBroker
+from ottla.kernel.errors import ApiError
+from ottla.kernel.ids import BrokerId
+from ottla.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+    response = UnregisterBrokerResponse(error_message=None)
+    outcome = await call.node.follow.submit(UnregisterBroker(BrokerId(request.broker_id)))
+    if isinstance(outcome, ApiError):
+        response.error_code = outcome.code
+        response.error_message = outcome.message
+    return response
