@@ -18,6 +18,7 @@ from ottla.kernel.seams import Clock, Syncer
 from ottla.kernel.story import Slot
 from ottla.metrics.metric import Traffic
 from ottla.replication.follower import FollowerReplica
+from ottla.replication.in_sync import InSyncKeeper
 from ottla.replication.leader import Diverged, LeaderReplica, Refused, ReplicaKey
 from ottla.storage.values import Appended, Origin
 
@@ -57,10 +58,12 @@ class Partition:
         "follower",
         "index",
         "is_internal",
+        "keeper",
         "leader",
         "leader_epoch",
         "leader_id",
         "log",
+        "on_disk",
         "partition_epoch",
         "replica_watches",
         "topic",
@@ -90,6 +93,10 @@ class Partition:
         self.traffic = traffic
         self.leader: LeaderReplica | None = None
         self.follower: FollowerReplica | None = None
+        self.keeper: InSyncKeeper | None = None
+        """Proposes in-sync sets while this broker leads."""
+        self.on_disk: Callable[[], None] | None = None
+        """Who fetches for this follower and waits for its sync."""
         self.leader_id = BrokerId(-1)
         self.leader_epoch = LeaderEpoch(-1)
         self.partition_epoch = -1
@@ -132,6 +139,7 @@ class Partition:
             registered=registered,
             now_ms=around.clock.mono_ms(),
         )
+        self.keeper = InSyncKeeper(self.leader)
         self._take_synced()
         self.mark()
 
@@ -145,7 +153,7 @@ class Partition:
 
     def resign(self, error: ErrorCode) -> None:
         """Stop leading: whoever waits for this epoch is told so before anything else happens (rule A9)."""
-        self.leader = self.follower = None
+        self.leader = self.follower = self.keeper = None
         self.leader_id = BrokerId(-1)
         self.waits.fail(error)
         self.mark()
@@ -257,6 +265,14 @@ class Partition:
             self._advance(leader.on_own_sync(SyncedOffset(offset), now_ms=self._around.clock.mono_ms()))
         elif self.follower is not None:
             self._committed_here(self.follower.on_synced(SyncedOffset(offset)))
+            if self.on_disk is not None and offset >= self.log.end_offset:
+                self.on_disk()
+
+    def leader_said(self, high_watermark: int) -> None:
+        """How far the leader has committed, as far as we hold it on disk ourselves."""
+        if self.follower is not None:
+            synced = SyncedOffset(self.log.synced_offset)
+            self._committed_here(self.follower.on_high_watermark(high_watermark, synced_through=synced))
 
     def _committed_here(self, high_watermark: EndOffset | None) -> None:
         """As a follower knows it."""

@@ -12,7 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from ottla.broker.in_sync_sets import InSyncSets
 from ottla.broker.partition import Partition
+from ottla.broker.replica_fetch import ReplicaFetches
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId
 from ottla.kernel.seams import Disk
@@ -44,6 +46,8 @@ class Replicas:
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self._recovered: dict[tuple[bytes, int], Log] = {}
         self._removing = False
+        self.fetches = ReplicaFetches(node)
+        self.in_sync = InSyncSets(node)
         self.spoke_ms: dict[BrokerId, int] = {}
         """When each follower's broker last fetched from here."""
 
@@ -167,10 +171,13 @@ class Replicas:
                 node.stopped_leading(partition)
             if state.leader == NO_LEADER:
                 if partition.follower is not None:
+                    self.fetches.leave(partition)
                     partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             elif partition.follower is None or partition.leader_epoch != state.leader_epoch:
                 partition.follow(state.leader, state.leader_epoch)
+                self.fetches.follow(partition)
         elif partition.leader is None or partition.leader_epoch != state.leader_epoch:
+            self.fetches.leave(partition)
             partition.lead(
                 state.leader_epoch,
                 replicas=state.replicas,
@@ -185,6 +192,8 @@ class Replicas:
         if partition.partition_epoch != state.partition_epoch:
             partition.in_sync_changed(state.partition_epoch, frozenset(state.in_sync), state.replicas)
         partition.partition_epoch = state.partition_epoch
+        if partition.leader is not None and len(state.replicas) > 1:
+            self.in_sync.look(partition)
 
     def _create(self, topic: Topic, index: int) -> Log:
         assert self.directory is not None
@@ -203,6 +212,7 @@ class Replicas:
         """The topic is deleted, or the replica is placed elsewhere."""
         assert self.directory is not None
         leading = partition.leader is not None
+        self.fetches.leave(partition)
         del self.by_id[(partition.topic_id, partition.index)]
         if self.by_name.get((partition.topic, partition.index)) is partition:
             del self.by_name[(partition.topic, partition.index)]
@@ -269,6 +279,7 @@ class Replicas:
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
         """Every wait ends, every log is synced and closed."""
+        self.fetches.close()
         for partition in self.by_id.values():
             partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.by_id.clear()

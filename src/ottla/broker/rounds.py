@@ -31,6 +31,7 @@ class Rounds:
                     replicas.checkpoint_recovery_points)  # fmt: skip
         self._every("retention", lambda: self._node.config.log_retention_check_interval_ms, replicas.apply_retention)
         self._every("compaction", lambda: self._node.config.log_cleaner_backoff_ms, self._node.compactor.round)
+        self._every("in-sync sets", lambda: self._node.config.replica_lag_time_max_ms // 2, replicas.in_sync.round)
         self._every("flush", lambda: _FLUSH_EVERY_MS, replicas.flush_due)
 
     def stop(self) -> None:

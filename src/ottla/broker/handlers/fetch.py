@@ -162,7 +162,7 @@ def _read(
             return _error(index, ErrorCode.FENCED_LEADER_EPOCH, (partition.leader_id, partition.leader_epoch))
         return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     log = partition.log
-    if look.follower is not None and (refused := _receipt(look.follower, watch, partition)) is not None:
+    if look.follower is not None and (refused := _receipt(call, look.follower, watch, partition)) is not None:
         return refused
     high_watermark = log.high_watermark
     stable = log.last_stable_offset
@@ -211,7 +211,7 @@ def _read(
     )
 
 
-def _receipt(follower: ReplicaKey, watch: Watch, partition: Partition) -> FetchedPartition | None:
+def _receipt(call: Call, follower: ReplicaKey, watch: Watch, partition: Partition) -> FetchedPartition | None:
     """Take the fetch as a receipt; None where it is one, else what it is told instead (rule A1)."""
     log = partition.log
     told = partition.receipt(
@@ -220,6 +220,9 @@ def _receipt(follower: ReplicaKey, watch: Watch, partition: Partition) -> Fetche
         last_epoch=watch.last_fetched_epoch,
         synced_through=watch.fetch_offset,
     )
+    leader = partition.leader
+    if told is None and leader is not None and follower.broker not in leader.committed_in_sync:
+        call.node.replicas.in_sync.look(partition)
     if told is None and watch.fetch_offset < log.log_start_offset:
         told = Refused(ErrorCode.OFFSET_OUT_OF_RANGE)  # it has to begin at our start, and hears where that is
     if told is None:

@@ -1,0 +1,77 @@
+"""Carries out what the partitions led here want of their in-sync sets: proposals become commands (rule A4).
+
+replicas.py, rounds.py and the Fetch handler come here; who may join or leave says replication/in_sync.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.cluster.commands import ChangeInSync, ReplicaEpoch
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import BrokerId, EndOffset, TopicId
+
+if TYPE_CHECKING:
+    from ottla.broker.metadata_follow import Outcome
+    from ottla.broker.node import Node
+    from ottla.broker.partition import Partition
+    from ottla.kernel.story import Slot
+    from ottla.replication.in_sync import InSyncKeeper
+
+
+class InSyncSets:
+    """Looks at led partitions, now and then and when something has changed."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._looked_ms = -1
+
+    def round(self) -> None:
+        """Half of the longest lag has passed. A round that comes late evicts nobody (rule A5)."""
+        node = self._node
+        now_ms, interval_ms = node.clock.mono_ms(), node.config.replica_lag_time_max_ms // 2
+        late_ms = now_ms - self._looked_ms - interval_ms if self._looked_ms >= 0 else 0
+        self._looked_ms = now_ms
+        late = late_ms > interval_ms // 4
+        for partition in node.replicas.all():
+            leader = partition.leader
+            if leader is None or len(leader.replicas) == 1:
+                continue
+            if late:
+                leader.on_late_tick(late_ms)
+            else:
+                self.look(partition)
+
+    def look(self, partition: Partition) -> None:
+        """Propose another in-sync set, if there should be one."""
+        node, leader, keeper = self._node, partition.leader, partition.keeper
+        if leader is None or keeper is None or not node.may_lead():
+            return
+        now_ms = node.clock.mono_ms()
+        proposal = keeper.look(
+            end_offset=EndOffset(partition.log.end_offset),
+            spoke_ms=node.replicas.spoke_ms,
+            eligible=frozenset(broker.broker_id for broker in node.metadata.active_brokers()),
+            lag_max_ms=node.config.replica_lag_time_max_ms,
+            now_ms=now_ms,
+        )
+        if proposal is None:
+            return
+        command = ChangeInSync(
+            TopicId(partition.topic_id),
+            partition.index,
+            proposal.leader_epoch,
+            proposal.partition_epoch,
+            tuple(ReplicaEpoch(BrokerId(broker), epoch) for broker, epoch in proposal.in_sync),
+        )
+        slot = node.follow.submit(command)
+        slot.when_full(lambda: self._ended(keeper, slot))
+
+    def _ended(self, keeper: InSyncKeeper, slot: Slot[Outcome]) -> None:
+        outcome = slot.result()
+        if not isinstance(outcome, ApiError):
+            keeper.on_done()
+        elif outcome.code == ErrorCode.REQUEST_TIMED_OUT:
+            keeper.on_unknown()
+        else:
+            keeper.on_refused(rank=self._node.follow.rank(), now_ms=self._node.clock.mono_ms())

@@ -1,0 +1,260 @@
+"""The follower's fetches: one story per leader, one fetch in flight, the next once all of the last is on disk (A2).
+
+replicas.py comes here when it starts or stops to follow; next doors are peers.py, which asks the leader, the machine
+(replication/follower.py), which judges its answer, and the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerId, EndOffset, SyncedOffset
+from ottla.kernel.story import Slot, run_story
+from ottla.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from ottla.replication.follower import Answered, Append, Asked, BackOff, Failed, StartOver, Truncate
+from ottla.storage.values import Appended
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.broker.partition import Partition
+
+log = logging.getLogger("ottla.replica_fetch")
+PURPOSE = "replication"
+VERSION = 18
+MAX_BYTES = 1 << 20
+RESPONSE_MAX_BYTES = 10 << 20
+WAIT_MAX_MS = 500
+BACK_OFF_MS = 200
+_ANSWER_IN_MS = 30_000
+Key = tuple[bytes, int]
+
+
+class ReplicaFetches:
+    """All leaders that this broker follows."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.closed = False
+        self._from: dict[BrokerId, LeaderFetch] = {}
+
+    def follow(self, partition: Partition) -> None:
+        """The partition follows its leader, perhaps another one than before."""
+        self.leave(partition)
+        if not self.closed and partition.leader_id != self.node.broker:
+            fetch = self._from.get(partition.leader_id)
+            if fetch is None:
+                fetch = self._from[partition.leader_id] = LeaderFetch(self, partition.leader_id)
+            fetch.add(partition)
+
+    def leave(self, partition: Partition) -> None:
+        for fetch in self._from.values():
+            fetch.remove(partition)
+
+    def close(self) -> None:
+        self.closed = True
+        for fetch in self._from.values():
+            fetch.wake()
+
+
+class LeaderFetch:
+    """The fetches from one leader, in one incremental session."""
+
+    def __init__(self, fetches: ReplicaFetches, leader: BrokerId) -> None:
+        self._fetches = fetches
+        self._node = fetches.node
+        self._leader = leader
+        self._partitions: dict[Key, Partition] = {}
+        self._resting: dict[Key, int] = {}
+        """Until when a partition is not asked for, after an answer that is no use."""
+        self._session_id = self._session_epoch = 0
+        self._told: dict[Key, tuple[Asked, int]] = {}
+        """What the leader's session holds of us."""
+        self._running = False
+        self._idle: Slot[None] | None = None
+
+    def add(self, partition: Partition) -> None:
+        self._partitions[(partition.topic_id, partition.index)] = partition
+        partition.on_disk = self.wake
+        self.wake()
+        if not self._running:
+            self._running = True
+            self._node.clock.call_soon(lambda: self._report(run_story(self._run())))
+
+    def remove(self, partition: Partition) -> None:
+        if self._partitions.pop((partition.topic_id, partition.index), None) is not None:
+            partition.on_disk = None
+            self._resting.pop((partition.topic_id, partition.index), None)
+            self.wake()
+
+    def wake(self) -> None:
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            idle.fill(None)
+
+    def _report(self, story: Slot[None]) -> None:
+        def ended() -> None:
+            story.result()  # a bug here stops the process
+
+        story.when_full(ended)
+
+    async def _run(self) -> None:
+        while self._partitions and not self._fetches.closed:
+            asked = self._ask()
+            if asked is None:
+                await self._wait(BACK_OFF_MS if self._resting else None)
+                continue
+            request, places = asked
+            try:
+                response: FetchResponse = await self._node.peers.call(
+                    self._leader, PURPOSE, request, VERSION, _ANSWER_IN_MS
+                )
+            except OSError as error:
+                log.info("no answer of leader %d: %s", self._leader, error)
+                self._forget_session()
+                await self._wait(BACK_OFF_MS)
+                continue
+            if self._fetches.closed:
+                break
+            if response.error_code != ErrorCode.NONE:
+                self._forget_session()
+                await self._wait(BACK_OFF_MS)
+                continue
+            self._session_id = response.session_id
+            self._session_epoch = self._session_epoch + 1 if response.session_id else 0
+            if not response.session_id:
+                self._told.clear()
+            self._take(response, places)
+        self._running = False
+
+    async def _wait(self, most_ms: int | None) -> None:
+        """Until something is on disk, followed or left; or for `most_ms`."""
+        slot = self._idle = Slot()
+        timer = None if most_ms is None else self._node.deadlines.after(most_ms, lambda: slot.fill(None))
+        await slot
+        if timer is not None:
+            timer.cancel()
+
+    def _forget_session(self) -> None:
+        self._session_id = self._session_epoch = 0
+        self._told.clear()
+
+    # --- asking ---
+
+    def _ask(self) -> tuple[FetchRequest, dict[Key, Asked]] | None:
+        """The next fetch; None where something of the last answer is not on disk yet, or nobody is to be asked for."""
+        now_ms = self._node.clock.mono_ms()
+        wanted: dict[Key, tuple[Asked, int]] = {}
+        for key, partition in self._partitions.items():
+            follower, held = partition.follower, partition.log
+            if follower is None or follower.failed is not None or held.refusing:
+                continue
+            if self._resting.get(key, 0) > now_ms:
+                continue
+            self._resting.pop(key, None)
+            asked = follower.ask(synced_through=SyncedOffset(held.synced_offset), end_offset=EndOffset(held.end_offset))
+            if asked is None:
+                self._node.syncer.submit(held)
+                return None
+            wanted[key] = asked, held.epochs.epoch_at(asked.offset - 1) if asked.offset else -1
+        if not wanted:
+            return None
+        changed = {key: place for key, place in wanted.items() if self._told.get(key) != place}
+        gone = [key for key in self._told if key not in wanted]
+        for key in gone:
+            del self._told[key]
+        self._told.update(changed)
+        return self._request(changed, gone), {key: asked for key, (asked, _) in wanted.items()}
+
+    def _request(self, changed: dict[Key, tuple[Asked, int]], gone: list[Key]) -> FetchRequest:
+        topics: dict[bytes, FetchTopic] = {}
+        for (topic_id, index), (asked, last_epoch) in changed.items():
+            place = FetchPartition(
+                partition=index,
+                current_leader_epoch=asked.leader_epoch,
+                fetch_offset=asked.offset,
+                last_fetched_epoch=last_epoch,
+                log_start_offset=self._partitions[(topic_id, index)].log.log_start_offset,
+                partition_max_bytes=MAX_BYTES,
+            )
+            topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[])).partitions.append(place)
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=self._node.broker, replica_epoch=self._node.follow.broker_epoch),
+            max_wait_ms=WAIT_MAX_MS,
+            min_bytes=1,
+            max_bytes=RESPONSE_MAX_BYTES,
+            isolation_level=0,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=[ForgottenTopic(topic_id=topic_id, partitions=[index]) for topic_id, index in gone],
+            rack_id=self._node.config.broker_rack or "",
+        )
+
+    # --- taking the answer ---
+
+    def _take(self, response: FetchResponse, places: dict[Key, Asked]) -> None:
+        for topic in response.responses:
+            for part in topic.partitions:
+                key = (bytes(topic.topic_id), part.partition_index)
+                partition, asked = self._partitions.get(key), places.get(key)
+                if partition is not None and asked is not None:
+                    self._take_partition(key, partition, asked, part)
+
+    def _take_partition(self, key: Key, partition: Partition, asked: Asked, part: PartitionData) -> None:
+        follower, held = partition.follower, partition.log
+        if follower is None:
+            return
+        diverging = (part.diverging_epoch.epoch, part.diverging_epoch.end_offset)
+        answered = Answered(
+            part.error_code,
+            part.high_watermark,
+            part.log_start_offset,
+            diverging if diverging != (-1, -1) else None,
+            bool(part.records),
+        )
+        todo = follower.on_answer(asked, answered, end_offset=EndOffset(held.end_offset))
+        try:
+            if isinstance(todo, Append):
+                self._append(key, partition, part)
+            elif isinstance(todo, Truncate):
+                log.info("%s-%d: cutting back from %d to %d", partition.topic, partition.index, held.end_offset,
+                         todo.offset)  # fmt: skip
+                held.truncate_to(todo.offset)
+                self._node.syncer.submit(held)
+            elif isinstance(todo, StartOver):
+                held.truncate_fully_to(todo.offset, wall_ms=self._node.clock.wall_ms())
+                follower.on_started_over(todo.offset)
+                held.set_high_watermark(follower.high_watermark)
+            elif isinstance(todo, Failed):
+                log.error("%s-%d stops following: %s", partition.topic, partition.index, todo.why)
+            elif isinstance(todo, BackOff):
+                self._rest(key)
+        except OSError as error:
+            self._node.disk_failed(error)
+
+    def _append(self, key: Key, partition: Partition, part: PartitionData) -> None:
+        """One check and one write for the whole run (rule E10)."""
+        held = partition.log
+        if part.records:
+            appended = held.append_run(part.records, wall_ms=self._node.clock.wall_ms())
+            if not isinstance(appended, Appended):
+                log.warning("%s-%d: refused what its leader sent: error %d", partition.topic, partition.index, appended)
+                self._rest(key)
+                return
+            if held.synced_offset < held.end_offset:
+                self._node.syncer.submit(held)
+        partition.leader_said(part.high_watermark)
+
+    def _rest(self, key: Key) -> None:
+        self._resting[key] = self._node.clock.mono_ms() + BACK_OFF_MS
+        self._told.pop(key, None)
