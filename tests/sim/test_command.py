@@ -31,7 +31,9 @@ def test_green_seeds_end_with_0_and_what_they_did(capsys: pytest.CaptureFixture[
 def test_an_anomaly_ends_with_1_and_the_command_that_replays_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(sim_command, "run_seed", lambda seed, note: a_result(seed, [Anomaly("lost-write", "t-0@7")]))
+    monkeypatch.setattr(
+        sim_command, "run_seed", lambda seed, note, brokers: a_result(seed, [Anomaly("lost-write", "t-0@7")])
+    )
     assert run(["--seeds", "9", "--from", "3"]) == 1
     said = capsys.readouterr().err
     assert "lost-write: t-0@7" in said
@@ -42,7 +44,7 @@ def test_a_campaign_in_which_a_fault_never_struck_says_nothing_and_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     struck = dict.fromkeys(FAULTS, 1) | {"failed sync": 0}
-    monkeypatch.setattr(sim_command, "run_seed", lambda seed, note: a_result(seed, [], faults=struck))
+    monkeypatch.setattr(sim_command, "run_seed", lambda seed, note, brokers: a_result(seed, [], faults=struck))
     assert run(["--seeds", "50"]) == 1
     assert "failed sync" in capsys.readouterr().err
 
@@ -50,7 +52,7 @@ def test_a_campaign_in_which_a_fault_never_struck_says_nothing_and_ends_with_1(
 def test_the_trace_is_printed_with_its_virtual_times(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    def runs(seed: int, note: Note | None) -> Result:
+    def runs(seed: int, note: Note | None, brokers: int) -> Result:
         assert note is not None
         note(1500, "something")
         return a_result(seed, [])

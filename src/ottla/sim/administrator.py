@@ -15,7 +15,7 @@ from ottla.messages.incremental_alter_configs import (
 )
 from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.sim.checkers.history import DeleteAsked, DeleteDone, LogKey, TopicDeleted
-from ottla.sim.peer import Peer
+from ottla.sim.peer import Peers
 from ottla.sim.plan import TopicPlan
 from ottla.sim.readers import offset_of
 
@@ -49,7 +49,7 @@ class Administrator:
             await self.random.choice((self._recreate, self._delete_records, self._delete_records, self._configure))()
             self._idle = True
 
-    async def settled(self, peer: Peer) -> None:
+    async def settled(self, peer: Peers) -> None:
         """Wait until nothing is half done."""
         while not self._idle:
             await peer.sleep_us(_AGAIN_US)
@@ -100,7 +100,10 @@ class Administrator:
         asked = DeleteRecordsTopic(
             name=topic.plan.name, partitions=[DeleteRecordsPartition(partition_index=partition, offset=before)]
         )
-        response = await self.peer.ask(DeleteRecordsRequest(topics=[asked], timeout_ms=2000))
+        peer = await self.peer.leader(topic.plan.name, partition)
+        if peer is None:
+            return
+        response = await peer.ask(DeleteRecordsRequest(topics=[asked], timeout_ms=2000))
         if response is not None and not response.topics[0].partitions[0].error_code:
             start = response.topics[0].partitions[0].low_watermark
             self.workload.saw(DeleteDone(self.workload.loop.now_us, log, start))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from ottla.sim.plan import FAULTS, draw_plan
+from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, draw_plan
 from ottla.sim.world import Result, run_seed
 
 _CAMPAIGN_SEEDS = 40
@@ -19,8 +19,9 @@ _RECORDS_A_SEED = 300
 @click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Run N seeds, from --from on.")
 @click.option("--from", "first", type=click.IntRange(min=0), default=0, metavar="S", help="The first seed of --seeds.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Run this seed alone.")
+@click.option("--brokers", type=click.IntRange(min=1, max=9), default=1, metavar="N", help="Brokers of each world.")
 @click.option("--trace", is_flag=True, help="Print every event of --seed, with its virtual time.")
-def _sim(seeds: int | None, first: int, seed: int | None, trace: bool) -> None:
+def _sim(seeds: int | None, first: int, seed: int | None, brokers: int, trace: bool) -> None:
     """Run the real broker in virtual time, with clients and faults from a seed, and judge what the clients saw."""
     if (seeds is None) == (seed is None):
         raise click.UsageError("give either --seeds N or --seed S")
@@ -28,21 +29,22 @@ def _sim(seeds: int | None, first: int, seed: int | None, trace: bool) -> None:
     level = log.level
     log.setLevel(logging.CRITICAL + 1)  # what simulated brokers complain of is their worlds' doing
     try:
-        _run([seed] if seed is not None else range(first, first + (seeds or 0)), trace=trace and seed is not None)
+        chosen = [seed] if seed is not None else range(first, first + (seeds or 0))
+        _run(chosen, brokers, trace=trace and seed is not None)
     finally:
         log.setLevel(level)
 
 
-def _run(seeds: Sequence[int], *, trace: bool) -> None:
+def _run(seeds: Sequence[int], brokers: int, *, trace: bool) -> None:
     results = []
     for number in seeds:
-        result = run_seed(number, _print_line if trace else None)
+        result = run_seed(number, _print_line if trace else None, brokers=brokers)
         results.append(result)
         if result.anomalies:
-            _say_anomalies(result)
+            _say_anomalies(result, brokers)
             sys.exit(1)
     _say_floors(results)
-    if missing := _too_little(results):
+    if missing := _too_little(results, CLUSTER_FAULTS if brokers > 1 else FAULTS):
         click.echo(f"too little happened: {missing}", err=True)
         sys.exit(1)
 
@@ -51,13 +53,14 @@ def _print_line(now_us: int, what: str) -> None:
     click.echo(f"{now_us / 1000:12.3f} {what}")
 
 
-def _say_anomalies(result: Result) -> None:
+def _say_anomalies(result: Result, brokers: int) -> None:
     click.echo(f"seed {result.seed}: {len(result.anomalies)} anomalies", err=True)
     for anomaly in result.anomalies:
         click.echo(f"  {anomaly.kind}: {anomaly.what}", err=True)
-    faults = ", ".join(draw_plan(result.seed).faults) or "none"
+    faults = ", ".join(draw_plan(result.seed, brokers).faults) or "none"
     click.echo(f"faults of this seed: {faults}", err=True)
-    click.echo(f"replay: ottla sim --seed {result.seed} --trace", err=True)
+    several = f" --brokers {brokers}" if brokers > 1 else ""
+    click.echo(f"replay: ottla sim --seed {result.seed}{several} --trace", err=True)
 
 
 def _say_floors(results: list[Result]) -> None:
@@ -76,11 +79,11 @@ def _say_floors(results: list[Result]) -> None:
         click.echo(f"trace {results[0].trace_hash}")
 
 
-def _too_little(results: list[Result]) -> str:
+def _too_little(results: list[Result], kinds: Sequence[str]) -> str:
     """What a campaign must have done to say anything; a few seeds alone may miss it."""
     if len(results) < _CAMPAIGN_SEEDS:
         return ""
-    missing = [kind for kind in FAULTS if not any(result.faults[kind] for result in results)]
+    missing = [kind for kind in kinds if not any(result.faults[kind] for result in results)]
     if sum(result.acknowledged for result in results) < len(results) * _RECORDS_A_SEED:
         missing.append("acknowledged records")
     if not any(result.recoveries_cut for result in results):

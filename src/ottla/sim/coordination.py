@@ -20,6 +20,11 @@ from ottla.sim.loop import SimLoop
 
 T = TypeVar("T")
 Outcome = Written | Conflict | Unknown
+Guard = Callable[[Callable[[], None]], Callable[[], None]]
+
+
+def _unguarded(callback: Callable[[], None]) -> Callable[[], None]:
+    return callback
 
 
 class CoordinationFaults(NamedTuple):
@@ -54,13 +59,18 @@ class SimCoordination:
         faults: CoordinationFaults = CALM,
         *,
         session_us: int = 0,
+        guard: Guard = _unguarded,
     ) -> None:
-        """`session_us` passes between a broker's end and the others' seeing it: 0 where a lock tells at once."""
+        """`session_us` passes between a broker's end and the others' seeing it: 0 where a lock tells at once.
+
+        `guard` wraps what reaches the broker: a paused process hears nothing before it goes on.
+        """
         self._store = store
         self._broker_id = broker_id
         self._loop = loop
         self._random = random.Random(f"coordination-{seed}-{broker_id}")
         self._session_us = session_us
+        self._guard = guard
         self._ended = False
         self.faults = faults
         self.cut = False
@@ -100,7 +110,7 @@ class SimCoordination:
     def on_change(self, listener: Callable[[], None]) -> None:
         def hint() -> None:
             if not self._ended and not self.cut and self._random.random() >= self.faults.lost_hint:
-                self._loop.call_after_us(self._way_us(), lambda: None if self._ended else listener())
+                self._tell(self._way_us(), listener)
 
         self._store.listeners[self._broker_id] = hint
 
@@ -143,7 +153,7 @@ class SimCoordination:
         silent = fate < faults.lost_request + faults.lost_answer
         late = not lost and not silent and fate < faults.lost_request + faults.lost_answer + faults.late
         if lost or silent or late:
-            self._loop.call_after_us(faults.patience_us, lambda: None if self._ended else give_up())
+            self._tell(faults.patience_us, give_up)
         if not lost:
             there_us = self._way_us() + (faults.patience_us + self._way_us() if late else 0)
             self._loop.call_after_us(there_us, lambda: self._arrive(run, slot, answers=not (silent or late)))
@@ -157,7 +167,11 @@ class SimCoordination:
         else:
             answer = partial(slot.fill, value)
         if answers:
-            self._loop.call_after_us(self._way_us(), lambda: None if self._ended else answer())
+            self._tell(self._way_us(), answer)
+
+    def _tell(self, after_us: int, callback: Callable[[], None]) -> None:
+        """The broker hears of it, if it is there still."""
+        self._loop.call_after_us(after_us, self._guard(lambda: None if self._ended else callback()))
 
     def _lost(self) -> Unknown:
         self.unknown += 1

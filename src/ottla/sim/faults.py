@@ -12,9 +12,11 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from ottla.sim.coordination import CALM, ROUGH
-from ottla.sim.plan import FAULTS
+from ottla.sim.network import CLIENTS
+from ottla.sim.plan import CLUSTER_FAULTS, FAULTS
 
 if TYPE_CHECKING:
+    from ottla.sim.machine import Machine
     from ottla.sim.world import World
 
 _RESTART_MS = (10, 800)
@@ -29,7 +31,7 @@ class Faults:
     def __init__(self, world: World) -> None:
         self.world = world
         self.random = Random(f"faults-{world.plan.seed}")
-        self.counts: dict[str, int] = dict.fromkeys(FAULTS, 0)
+        self.counts: dict[str, int] = dict.fromkeys(FAULTS if world.plan.brokers == 1 else CLUSTER_FAULTS, 0)
         self.recoveries_cut = 0
         """Power cuts while a broker was not serving yet."""
         self.healed = False
@@ -48,6 +50,11 @@ class Faults:
             "clock jump": self._clock_jump,
             "cut connections": self._cut_connections,
             "slow network": self._slow_network,
+            "power cut of all": self._power_cut_of_all,
+            "pause": self._pause,
+            "expired session": self._expired_session,
+            "partition": self._partition,
+            "one-way cut": self._one_way_cut,
         }
 
     def begin(self) -> None:
@@ -70,90 +77,105 @@ class Faults:
         """All is well from here on; the broker is started if it is not there."""
         self.healed = True
         world = self.world
-        machine = world.machine
-        machine.disk.capacity_bytes = 1 << 62
-        machine.disk.forget_faults()
-        machine.set_sync_us(world.plan.sync_us)
-        machine.set_coordination(CALM, cut=False)
         world.network.delay_us = world.plan.network_us
+        world.network.unblock_all()
         world.loop.wall_start_ms = self._wall_start_ms
-        if machine.current is None:
-            machine.start()
+        for machine in world.machines.values():
+            machine.disk.capacity_bytes = 1 << 62
+            machine.disk.forget_faults()
+            machine.set_sync_us(world.plan.sync_us)
+            machine.set_coordination(CALM, cut=False)
+            machine.go_on()
+            if machine.current is None:
+                machine.start()
+
+    def _pick(self) -> Machine:
+        """Whom it strikes."""
+        machines = list(self.world.machines.values())
+        return machines[0] if len(machines) == 1 else self.random.choice(machines)
 
     # the broker's end, and its return
 
-    def broker_ended(self) -> None:
+    def broker_ended(self, machine: Machine) -> None:
         """Its process is gone: it is started again in a while."""
-        self.world.loop.call_later(self.random.randint(*_RESTART_MS), self._start_again)
+        self.world.loop.call_later(self.random.randint(*_RESTART_MS), lambda: self._start_again(machine))
 
-    def _start_again(self) -> None:
-        if self.world.machine.current is None:
-            self.world.note("started again")
-            self.world.machine.start()
+    def _start_again(self, machine: Machine) -> None:
+        if machine.current is None:
+            self.world.note(f"broker {machine.broker_id} started again")
+            machine.start()
 
     def reboots(self) -> bool:
         """Whether a machine whose disk has failed is rebooted before its broker is started again."""
         return self.random.random() < 0.5
 
-    def lose_power(self) -> None:
+    def lose_power(self, machine: Machine) -> None:
         """The machine stands still and loses what its disk may lose."""
-        machine = self.world.machine
         self.recoveries_cut += machine.current is not None and not machine.current.serving
         machine.vanish()
         if self.random.random() < self.world.plan.harsh:
             machine.disk.lose_unsynced()
         else:
             machine.disk.crash(self.random)
-        self.broker_ended()
+        self.broker_ended(machine)
 
     def _power_cut(self) -> bool:
-        if self.world.machine.current is None:
+        machine = self._pick()
+        if machine.current is None:
             return False
-        self.lose_power()
+        self.lose_power(machine)
+        return True
+
+    def _power_cut_of_all(self) -> bool:
+        for machine in self.world.machines.values():
+            if machine.current is not None:
+                self.lose_power(machine)
         return True
 
     def _power_cut_in_the_middle(self) -> bool:
         """Between two operations of the disk to come, be it of an append, a checkpoint or a recovery."""
-        machine = self.world.machine
+        machine = self._pick()
         if machine.disk.cut_after is not None:
             return False
         machine.disk.cut_after = machine.disk.operations + self.random.randint(1, 60)
         if machine.current is not None and self.random.random() < 0.5:
-            self._kill()  # so that it strikes the start
+            self._end(machine)  # so that it strikes the start
         return True
 
     def _kill(self) -> bool:
         """kill -9: what was written stays, synced or not."""
-        machine = self.world.machine
+        machine = self._pick()
         if machine.current is None:
             return False
-        machine.vanish()
-        self.broker_ended()
+        self._end(machine)
         return True
 
+    def _end(self, machine: Machine) -> None:
+        machine.vanish()
+        self.broker_ended(machine)
+
     def _clean_restart(self) -> bool:
-        machine = self.world.machine
+        machine = self._pick()
         current = machine.serving
-        if current is None:
+        if current is None or machine.paused:
             return False
         try:
             current.stop(clean=True).result()
         except OSError:  # the process ends with what its disk said, and the machine is rebooted
-            self.lose_power()
+            self.lose_power(machine)
             return True
-        machine.vanish()
-        self.broker_ended()
+        self._end(machine)
         return True
 
     # its disk
 
     def _fail(self, operation: str, *, skip: int) -> bool:
         """One operation of the disk to come fails with EIO."""
-        self.world.machine.disk.fail(operation, errno.EIO, skip=self.random.randint(0, skip))
+        self._pick().disk.fail(operation, errno.EIO, skip=self.random.randint(0, skip))
         return True
 
     def _disk_full(self) -> bool:
-        disk = self.world.machine.disk
+        disk = self._pick().disk
         if disk.capacity_bytes < 1 << 62:
             return False
         disk.capacity_bytes = disk.used_bytes() + self.random.choice((0, 100, 5000))
@@ -161,7 +183,7 @@ class Faults:
         return True
 
     def _slow_disk(self) -> bool:
-        machine = self.world.machine
+        machine = self._pick()
         slowest_us = self.random.choice((100_000, 500_000, 1_500_000))
         machine.set_sync_us((slowest_us // 4, slowest_us))
         self._for_a_while(lambda: machine.set_sync_us(self.world.plan.sync_us))
@@ -170,13 +192,13 @@ class Faults:
     # its surroundings
 
     def _rough_coordination(self) -> bool:
-        machine = self.world.machine
+        machine = self._pick()
         machine.set_coordination(ROUGH, cut=False)
         self._for_a_while(lambda: machine.set_coordination(CALM, cut=False))
         return True
 
     def _cut_coordination(self) -> bool:
-        machine = self.world.machine
+        machine = self._pick()
         machine.set_coordination(CALM, cut=True)
         self._for_a_while(lambda: machine.set_coordination(CALM, cut=False))
         return True
@@ -193,6 +215,51 @@ class Faults:
         network.delay_us = (10_000, self.random.choice((100_000, 400_000)))
         self._for_a_while(lambda: setattr(network, "delay_us", self.world.plan.network_us))
         return True
+
+    # among several brokers
+
+    def _pause(self) -> bool:
+        """SIGSTOP, and later SIGCONT: its clock's callbacks come late, all of them."""
+        machine = self._pick()
+        if machine.current is None or machine.paused:
+            return False
+        machine.pause()
+        self._for_a_while(machine.go_on)
+        return True
+
+    def _expired_session(self) -> bool:
+        """The others take a broker for dead that is not; it comes back when its session does."""
+        stopped = self._pick().current
+        if stopped is None:
+            return False
+        stopped.coordination.expire()
+        self._for_a_while(lambda: stopped.coordination.revive() if stopped.alive else None)
+        return True
+
+    def _partition(self) -> bool:
+        """One broker is apart from the other brokers, from the clients, or from both; its store it still reaches."""
+        machine = self._pick()
+        others = [other.host for other in self.world.machines.values() if other is not machine]
+        apart = self.random.choice((others, [CLIENTS], [*others, CLIENTS]))
+        self._block([way for host in apart for way in ((machine.host, host), (host, machine.host))])
+        return True
+
+    def _one_way_cut(self) -> bool:
+        hosts = [machine.host for machine in self.world.machines.values()]
+        sender, receiver = self.random.sample([*hosts, CLIENTS], 2)
+        self._block([(sender, receiver)])
+        return True
+
+    def _block(self, ways: list[tuple[str, str]]) -> None:
+        network = self.world.network
+        for sender, receiver in ways:
+            network.block(sender, receiver)
+
+        def end() -> None:
+            for sender, receiver in ways:
+                network.unblock(sender, receiver)
+
+        self._for_a_while(end)
 
     def _for_a_while(self, end: Callable[[], None]) -> None:
         self.world.loop.call_later(self.random.randint(*_LASTS_MS), end)

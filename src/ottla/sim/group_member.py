@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.fetch_session import SessionRequest, WantedPartition
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import BrokerId, TopicPartition
 from ottla.messages.find_coordinator import FindCoordinatorRequest
 from ottla.messages.heartbeat import HeartbeatRequest
 from ottla.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -23,11 +23,18 @@ from ottla.sim.checkers.history import CommitAsked, CommitDone, CommitSeen, LogK
 from ottla.sim.readers import fetch_request, offset_of, parse
 
 if TYPE_CHECKING:
+    from ottla.sim.peer import Peer
     from ottla.sim.workload import KnownTopic, Workload
 
 _AGAIN_US = 40_000
 _BY_NAME = 9
 _EARLIEST = -2
+_JOIN_AGAIN = (
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
 
 
 class GroupMember:
@@ -40,6 +47,7 @@ class GroupMember:
         self.peer = workload.peer(f"member-{group}")
         self._member = ""
         self._generation = -1
+        self._coordinator: Peer | None = None
         self._positions: dict[LogKey, int] = {}
 
     async def run(self) -> None:
@@ -60,9 +68,22 @@ class GroupMember:
     def _topics(self) -> list[KnownTopic]:
         return [topic for topic in self.workload.topics() if topic.plan.stable and not topic.plan.cached]
 
-    async def _join(self) -> bool:
-        if await self.peer.ask(FindCoordinatorRequest(coordinator_keys=[self.group])) is None:
+    async def _find(self) -> bool:
+        """Who coordinates the group."""
+        response = await self.peer.ask(FindCoordinatorRequest(coordinator_keys=[self.group]))
+        if response is None:
             return False
+        if self.peer.alone:
+            self._coordinator = self.peer.some
+        else:
+            found = response.coordinators[0]
+            self._coordinator = None if found.error_code else self.peer.by_broker.get(BrokerId(found.node_id))
+        return self._coordinator is not None
+
+    async def _join(self) -> bool:
+        if not await self._find():
+            return False
+        assert self._coordinator is not None
         protocols = [JoinGroupRequestProtocol(name="range", metadata=b"\0\0")]
         request = JoinGroupRequest(
             group_id=self.group,
@@ -72,7 +93,7 @@ class GroupMember:
             protocol_type="consumer",
             protocols=protocols,
         )
-        joined = await self.peer.ask(request)
+        joined = await self._coordinator.ask(request)
         if joined is None:
             return False
         if joined.error_code:
@@ -85,7 +106,7 @@ class GroupMember:
             assignments = [
                 SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"all") for member in joined.members
             ]
-        synced = await self.peer.ask(
+        synced = await self._coordinator.ask(
             SyncGroupRequest(
                 group_id=self.group,
                 generation_id=generation,
@@ -105,8 +126,12 @@ class GroupMember:
     async def _look_up(self) -> bool:
         asked_us = self.workload.loop.now_us
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=self.group, topics=None)])
-        response = await self.peer.ask(request, most=_BY_NAME)
+        if self._coordinator is None and not self.peer.alone:
+            await self._find()
+        peer = self.peer.some if self._coordinator is None else self._coordinator
+        response = await peer.ask(request, most=_BY_NAME)
         if response is None or response.groups[0].error_code:
+            self._coordinator = None
             return False
         found = {
             (topic.name, part.partition_index): part.committed_offset
@@ -132,7 +157,12 @@ class GroupMember:
         position = self._positions.get(log, 0)
         want = {TopicPartition(topic.plan.name, partition): WantedPartition(topic.topic_id, position, -1, 2000)}
         request = fetch_request(SessionRequest(0, -1, want, {}), max_wait_ms=100, max_bytes=1 << 20)
-        response = await self.peer.ask(request)
+        peer = await self.peer.leader(topic.plan.name, partition)
+        if peer is None:
+            return
+        response = await peer.ask(request)
+        if response is None:
+            self.peer.forget(topic.plan.name, partition)
         if response is None or response.error_code or not response.responses:
             return
         part = response.responses[0].partitions[0]
@@ -143,6 +173,8 @@ class GroupMember:
                 _, self._positions[log] = parse(part.records, position)
             except CorruptRecords as fault:
                 self.workload.saw(Unreadable(self.workload.loop.now_us, "member", log, str(fault)))
+        else:
+            self.peer.forget(topic.plan.name, partition)
 
     async def _commit(self) -> None:
         topics = []
@@ -157,7 +189,8 @@ class GroupMember:
             topics.append(OffsetCommitRequestTopic(name=topic.plan.name, partitions=partitions))
         for _, _, log, offset in asked:
             self.workload.saw(CommitAsked(self.workload.loop.now_us, self.group, log, offset))
-        response = await self.peer.ask(
+        assert self._coordinator is not None
+        response = await self._coordinator.ask(
             OffsetCommitRequest(
                 group_id=self.group,
                 generation_id_or_member_epoch=self._generation,
@@ -167,6 +200,8 @@ class GroupMember:
             most=_BY_NAME,
         )
         if response is None:
+            if not self.peer.alone:
+                self._generation = -1  # perhaps another coordinates the group by now
             return
         errors = {
             (topic.name, part.partition_index): part.error_code
@@ -177,16 +212,13 @@ class GroupMember:
             error = errors.get((name, partition), -1)
             if error == 0:
                 self.workload.saw(CommitDone(self.workload.loop.now_us, self.group, log, offset))
-            elif error in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS):
+            elif error in _JOIN_AGAIN:
                 self._generation = -1
 
     async def _beat(self) -> None:
-        response = await self.peer.ask(
+        assert self._coordinator is not None
+        response = await self._coordinator.ask(
             HeartbeatRequest(group_id=self.group, generation_id=self._generation, member_id=self._member)
         )
-        if response is not None and response.error_code in (
-            ErrorCode.ILLEGAL_GENERATION,
-            ErrorCode.UNKNOWN_MEMBER_ID,
-            ErrorCode.REBALANCE_IN_PROGRESS,
-        ):
+        if response is not None and response.error_code in _JOIN_AGAIN:
             self._generation = -1

@@ -17,14 +17,15 @@ from ottla.kernel.seams import Timer
 from ottla.kernel.story import Slot
 from ottla.metadata.state import Listener
 from ottla.sim.coordination import CALM, CoordinationFaults, SimCoordination
+from ottla.sim.dialling import Dialler, Find, Guard
 from ottla.sim.disk import SimDisk
 from ottla.sim.loop import SimLoop
-from ottla.sim.network import SHARED_BYTES, PoisonedPool, ServerEnd
+from ottla.sim.network import SHARED_BYTES, Network, PoisonedPool, ServerEnd
 from ottla.sim.syncer import SimSyncer
 from ottla.wire.connection import ServerConnection
 
 DATA = "/data"
-_PORT = 9092
+PORT = 9092
 _POOL_BYTES = 64 << 20
 
 
@@ -70,17 +71,25 @@ class Incarnation:
         """It stopped, or could not start, because its disk failed."""
         self.shared = memoryview(bytearray(SHARED_BYTES))
         self.pool = PoisonedPool(_POOL_BYTES)
-        self.address = (f"broker-{machine.broker_id}", _PORT)
+        self.address = (machine.host, PORT)
         self.ends: dict[ServerEnd, None] = {}
+        self._missed: list[Callable[[], None]] = []
         loop, seed = machine.loop, machine.seed
         self.clock = _Clock(loop, self.guard)
         where = f"{seed}-{machine.broker_id}-{number}"
         self.syncer = SimSyncer(loop, self.clock, machine.disk, Random(f"syncer-{where}"), self.guard)
         self.syncer.delay_us = machine.sync_us
         self.coordination = SimCoordination(
-            machine.store, machine.broker_id, loop, hash_free(f"coordination-{where}"), machine.coordination_faults
+            machine.store,
+            machine.broker_id,
+            loop,
+            hash_free(f"coordination-{where}"),
+            machine.coordination_faults,
+            session_us=machine.session_us,
+            guard=self.guard,
         )
         self.coordination.cut = machine.coordination_cut
+        self.dialler = machine.dialler(self.guard)
         self.node = Node(
             layers=Layers(machine.texts),
             clock=self.clock,
@@ -90,6 +99,7 @@ class Incarnation:
             coordination=self.coordination,
             data_directory=DATA,
             on_fatal=self._fatal,
+            network=self.dialler,
         )
         self.max_frame_bytes = self.node.config.socket_request_max_bytes
         self.started: Slot[None] = Slot()
@@ -125,9 +135,18 @@ class Incarnation:
     def guard(self, callback: Callable[[], None]) -> Callable[[], None]:
         def guarded() -> None:
             if self.alive and not self.machine.power_gone:
-                callback()
+                if self.machine.paused:
+                    self._missed.append(callback)
+                else:
+                    callback()
 
         return guarded
+
+    def go_on(self) -> None:
+        """After a pause: what came meanwhile, in its order."""
+        missed, self._missed = self._missed, []
+        for callback in missed:
+            self.clock.call_soon(callback)
 
     def joined(self, end: ServerEnd) -> None:
         self.ends[end] = None
@@ -141,6 +160,8 @@ class Incarnation:
         """The process is gone without a word."""
         self.alive = self.serving = False
         self.coordination.crash()
+        if self.dialler is not None:
+            self.dialler.vanish()
         for end in list(self.ends):
             end.wire.server_closed()
         self.ends.clear()
@@ -168,6 +189,10 @@ class Machine:
         self.sync_us = (100, 1000)
         self.coordination_faults: CoordinationFaults = CALM
         self.coordination_cut = False
+        self.session_us = 0
+        """What passes between its broker's end and the others' seeing it."""
+        self.paused = False
+        self._dialler_of: Callable[[Guard], Dialler] | None = None
         self.current: Incarnation | None = None
         self.past: list[Incarnation] = []
         """Kept until the world ends, so that nothing of them is finalized in the middle of a run."""
@@ -183,6 +208,36 @@ class Machine:
         current = self.current
         return current if current is not None and current.serving and not self.power_gone else None
 
+    @property
+    def host(self) -> str:
+        return f"broker-{self.broker_id}"
+
+    def dialler(self, guard: Guard) -> Dialler | None:
+        """How an incarnation reaches other brokers; None where there is no network."""
+        return None if self._dialler_of is None else self._dialler_of(guard)
+
+    def join_network(self, network: Network, find: Find) -> None:
+        """Incarnations to come reach those that `find` knows by address."""
+        self._dialler_of = lambda guard: Dialler(self.loop, network, self.host, find, guard)
+
+    def pause(self) -> None:
+        """SIGSTOP: the process stands still, the machine does not. Others see its session end when it has."""
+        self.paused = True
+        stopped = self.current
+        if stopped is not None:
+            self.loop.call_after_us(self.session_us, lambda: self._expire(stopped))
+
+    def _expire(self, stopped: Incarnation) -> None:
+        if self.paused and self.current is stopped:
+            stopped.coordination.expire()
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self.paused = False
+        if self.current is not None:
+            self.current.coordination.revive()
+            self.current.go_on()
+
     def start(self) -> Incarnation:
         assert self.current is None
         self.current = Incarnation(self, len(self.past))
@@ -191,6 +246,7 @@ class Machine:
 
     def vanish(self) -> None:
         """The broker's process is gone; the machine is not."""
+        self.paused = False
         current, self.current = self.current, None
         if current is not None:
             current.vanish()

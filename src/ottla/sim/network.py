@@ -21,6 +21,8 @@ SHARED_BYTES = 128 << 10
 _POISON = bytes([0xDD]) * SHARED_BYTES
 _STARVED_MS = 50
 _SPLIT_SHARE = 0.1
+CLIENTS = "clients"
+"""The host that all clients run on."""
 
 Guard = Callable[[Callable[[], None]], Callable[[], None]]
 
@@ -75,13 +77,35 @@ class Network:
         self.wires: dict[Wire, None] = {}
         self.opened = 0
         self.cuts = 0
+        self._blocked: dict[tuple[str, str], None] = {}
+        self.holding: dict[Wire, None] = {}
+        """Connections on which something waits for a cut to end."""
 
     def way_us(self) -> int:
         return self.random.randint(*self.delay_us)
 
-    def connect(self, server: Server, client: ClientEnd, name: str) -> Wire:
+    def connect(self, server: Server, client: ClientEnd, name: str, *, host: str = CLIENTS) -> Wire:
+        """A connection from a program on `host`."""
         self.opened += 1
-        return Wire(self, server, client, f"{name}-{self.opened}")
+        return Wire(self, server, client, f"{name}-{self.opened}", (host, server.address[0]))
+
+    def block(self, sender: str, receiver: str) -> None:
+        """What one host sends to another does not arrive any more; the other direction is another matter."""
+        self._blocked[sender, receiver] = None
+
+    def unblock(self, sender: str, receiver: str) -> None:
+        """What was sent meanwhile arrives now, on the connections that nobody has given up."""
+        self._blocked.pop((sender, receiver), None)
+        holding, self.holding = self.holding, {}
+        for wire in holding:
+            wire.go_on()
+
+    def unblock_all(self) -> None:
+        for sender, receiver in list(self._blocked):
+            self.unblock(sender, receiver)
+
+    def is_blocked(self, sender: str, receiver: str) -> bool:
+        return (sender, receiver) in self._blocked
 
     def cut_some(self, share: float) -> int:
         """Cut connections; how many."""
@@ -95,8 +119,11 @@ class Network:
 class Wire:
     """One connection, both ends."""
 
-    def __init__(self, network: Network, server: Server, client: ClientEnd, name: str) -> None:
+    def __init__(self, network: Network, server: Server, client: ClientEnd, name: str, hosts: tuple[str, str]) -> None:
+        """`hosts`: the client's and the server's."""
         self._network = network
+        self._ways = (hosts, (hosts[1], hosts[0]))
+        self._held: tuple[deque[Callable[[], None]], deque[Callable[[], None]]] = (deque(), deque())
         self._client: ClientEnd | None = client
         self._arrive_us = [0, 0]
         network.wires[self] = None
@@ -149,11 +176,23 @@ class Wire:
         self._later(direction, partial(arrive, data))
 
     def _later(self, direction: int, callback: Callable[[], None]) -> None:
-        """In order: never before what was sent earlier."""
+        """In order: never before what was sent earlier; what cannot pass is sent again until it can."""
+        if self._held[direction] or self._network.is_blocked(*self._ways[direction]):
+            self._held[direction].append(callback)
+            self._network.holding[self] = None
+            return
         loop = self._network.loop
         at_us = max(loop.now_us + self._network.way_us(), self._arrive_us[direction] + 1)
         self._arrive_us[direction] = at_us
         loop.call_after_us(at_us - loop.now_us, callback)
+
+    def go_on(self) -> None:
+        """A cut may be over."""
+        for direction, held in enumerate(self._held):
+            waiting = list(held)
+            held.clear()
+            for callback in waiting:
+                self._later(direction, callback)
 
     def _at_server(self, piece: bytes) -> None:
         if self.server is not None:

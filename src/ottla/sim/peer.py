@@ -6,11 +6,14 @@ workload.py's clients are stories that `await peer.ask(...)`.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 from ottla.client.errors import ProtocolViolation
 from ottla.client.link import Link, api_of, api_versions_request, response_of
+from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import Slot
+from ottla.messages.metadata import MetadataRequest
 from ottla.sim.loop import SimLoop, SimTimer
 from ottla.sim.machine import Machine
 from ottla.sim.network import Network, Wire
@@ -155,3 +158,72 @@ def _full(value: Any) -> Slot[Any]:
     slot: Slot[Any] = Slot()
     slot.fill(value)
     return slot
+
+
+class Peers:
+    """One client of a cluster: a connection to each broker it needs, and what it was told of who leads what.
+
+    In a cluster of one broker there is nothing to find out, and nothing is asked.
+    """
+
+    def __init__(self, name: str, loop: SimLoop, network: Network, machines: Mapping[BrokerId, Machine]) -> None:
+        many = len(machines) > 1
+        self.by_broker = {
+            broker: Peer(f"{name}>{broker}" if many else name, loop, network, machines[broker])
+            for broker in sorted(machines)
+        }
+        self._all = list(self.by_broker.values())
+        self._at = sum(name.encode()) % len(self._all)
+        self._leaders: dict[tuple[str, int], BrokerId] = {}
+
+    @property
+    def alone(self) -> bool:
+        return len(self._all) == 1
+
+    @property
+    def some(self) -> Peer:
+        """Of the broker that is asked what any broker can say."""
+        return self._all[self._at % len(self._all)]
+
+    async def ask(self, request: Any, *, most: int = 32767, timeout_ms: int = _TIMEOUT_MS) -> Any:
+        """Any broker's answer; where none came, another broker is asked the next time."""
+        response = await self.some.ask(request, most=most, timeout_ms=timeout_ms)
+        if response is None:
+            self._at += 1
+        return response
+
+    async def sleep_us(self, delay_us: int) -> None:
+        await self.some.sleep_us(delay_us)
+
+    def close(self) -> None:
+        for peer in self._all:
+            peer.close()
+
+    # who leads
+
+    async def leader_id(self, topic: str, partition: int) -> BrokerId | None:
+        """As far as this client knows; it asks where it does not."""
+        if self.alone:
+            return next(iter(self.by_broker))
+        if (topic, partition) not in self._leaders:
+            await self.refresh()
+        return self._leaders.get((topic, partition))
+
+    async def leader(self, topic: str, partition: int) -> Peer | None:
+        found = await self.leader_id(topic, partition)
+        return None if found is None else self.by_broker[found]
+
+    def forget(self, topic: str, partition: int) -> None:
+        """It was refused there, or nothing came: ask anew."""
+        self._leaders.pop((topic, partition), None)
+
+    async def refresh(self) -> None:
+        response = await self.ask(MetadataRequest(topics=None))
+        if response is None:
+            return
+        self._leaders = {
+            (topic.name, part.partition_index): BrokerId(part.leader_id)
+            for topic in response.topics
+            for part in topic.partitions
+            if part.leader_id in self.by_broker
+        }

@@ -24,6 +24,15 @@ FAULTS = (
     "slow network",
 )
 """Every kind of fault; a seed uses some of them."""
+CLUSTER_FAULTS = (
+    *FAULTS,
+    "power cut of all",
+    "pause",
+    "expired session",
+    "partition",
+    "one-way cut",
+)
+"""The same for worlds of several brokers."""
 _NO_FAULTS_SHARE = 0.1
 
 
@@ -65,11 +74,31 @@ class Plan(NamedTuple):
     harsh: float
     """Share of power cuts that lose everything un-synced; the others draw a state."""
     broker_texts: tuple[tuple[str, str], ...]
+    brokers: int = 1
+    session_us: int = 0
+    """What passes between a broker's end and the others' seeing it."""
 
 
-def draw_plan(seed: int) -> Plan:
+def draw_plan(seed: int, brokers: int = 1) -> Plan:
     """The plan of a seed."""
-    random = Random(f"plan-{seed}")
+    plan = _draw_alone(Random(f"plan-{seed}"), seed)
+    return plan if brokers == 1 else _draw_cluster(Random(f"cluster-{seed}"), plan, brokers)
+
+
+def _draw_cluster(random: Random, plan: Plan, brokers: int) -> Plan:
+    """The same load, over several brokers: internal topics keep one replica, as all topics here do."""
+    texts = dict(plan.broker_texts) | {"offsets.topic.replication.factor": "1"}
+    session_ms = int(texts["broker.session.timeout.ms"])
+    faults = plan.faults and tuple(kind for kind in CLUSTER_FAULTS if random.random() < 0.5)
+    return plan._replace(
+        brokers=brokers,
+        faults=faults,
+        session_us=random.choice((0, session_ms * 1000)),
+        broker_texts=tuple(sorted(texts.items())),
+    )
+
+
+def _draw_alone(random: Random, seed: int) -> Plan:
     calm = random.random() < _NO_FAULTS_SHARE
     faults = () if calm else tuple(kind for kind in FAULTS if random.random() < 0.5)
     return Plan(

@@ -149,12 +149,14 @@ class IdempotentProducer(_Producer):
             self.sent(batch, lane.log, _ALL, idempotent=True)
 
     async def _send_window(self, lane: _Lane) -> None:
-        if not await self.peer.connect():
+        peer = await self.peer.leader(lane.topic.plan.name, lane.partition)
+        if peer is None or not await peer.connect():
+            self.peer.forget(lane.topic.plan.name, lane.partition)
             return
         asked = []
         for batch in list(lane.pending)[: None if lane.known else 1]:
             request = self.request(batch, lane.topic, lane.partition, _ALL, self._producer, self._codec)
-            asked.append((batch, self.peer.send(request, most=self.version(lane.topic))))
+            asked.append((batch, peer.send(request, most=self.version(lane.topic))))
         for batch, slot in asked:
             error = self.answered(lane.log, batch, await slot)
             if error is ErrorCode.NONE:
@@ -162,6 +164,8 @@ class IdempotentProducer(_Producer):
                 lane.known = True
             elif error in _GONE and not lane.topic.plan.stable:
                 lane.gone = True
+            else:
+                self.peer.forget(lane.topic.plan.name, lane.partition)
 
 
 class PlainProducer(_Producer):
@@ -170,21 +174,29 @@ class PlainProducer(_Producer):
     async def run(self) -> None:
         while not self.workload.ending:
             topic = self.workload.some_topic(self.random)
-            if topic is not None and await self.peer.connect():
+            if topic is not None:
                 await self._send_one(topic)
             await self.rest()
 
     async def _send_one(self, topic: KnownTopic) -> None:
+        if self.peer.alone and not await self.peer.some.connect():
+            return
         partition = self.random.randrange(topic.plan.partitions)
+        peer = await self.peer.leader(topic.plan.name, partition)
+        if peer is None or not await peer.connect():
+            self.peer.forget(topic.plan.name, partition)
+            return
         acks = self.random.choice((_ALL, _ALL, _LEADER, _NONE))
         log = LogKey(topic.topic_id.hex(), partition)
         batch = self.new_batch(oversize=acks != _NONE and self.random.random() < 0.03)
         self.sent(batch, log, acks, idempotent=False)
         request = self.request(batch, topic, partition, acks, (-1, -1), Codec.NONE)
-        slot = self.peer.send(request, most=self.version(topic), answered=acks != _NONE)
+        slot = peer.send(request, most=self.version(topic), answered=acks != _NONE)
         response = await slot
         if acks != _NONE:
             error = self.answered(log, batch, response)
+            if error is not ErrorCode.NONE:
+                self.peer.forget(topic.plan.name, partition)
             if error in _CERTAINLY_NOT:
                 now_us = self.workload.loop.now_us
                 self.workload.saw(Refused(now_us, self.name, log, batch.number, int(error)))
@@ -194,9 +206,15 @@ class Prober(_Producer):
     """After healing: writes to every partition until it is acknowledged."""
 
     async def probe(self, topic: KnownTopic, partition: int) -> bool:
+        peer = await self.peer.leader(topic.plan.name, partition)
+        if peer is None:
+            return False
         log = LogKey(topic.topic_id.hex(), partition)
         batch = self.new_batch()
         self.sent(batch, log, _ALL, idempotent=False)
         request = self.request(batch, topic, partition, _ALL, (-1, -1), Codec.NONE)
-        response = await self.peer.ask(request, most=_BY_TOPIC_ID)
-        return self.answered(log, batch, response) is ErrorCode.NONE
+        response = await peer.ask(request, most=_BY_TOPIC_ID)
+        if self.answered(log, batch, response) is ErrorCode.NONE:
+            return True
+        self.peer.forget(topic.plan.name, partition)
+        return False

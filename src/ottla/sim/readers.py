@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.client.fetch_session import FetchSession, SessionRequest, WantedPartition
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import BrokerId, TopicPartition
 from ottla.kernel.seams import Buffer
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -17,6 +18,7 @@ from ottla.records.reader import read_records
 from ottla.sim.checkers.history import Bounds, LogKey, OutOfRange, Polled, Scanned, Unreadable
 
 if TYPE_CHECKING:
+    from ottla.sim.peer import Peers
     from ottla.sim.workload import KnownTopic, Workload
 
 _EARLIEST, _LATEST = -2, -1
@@ -82,7 +84,7 @@ class Reader:
         """As another reader process: what the last one saw binds it no more."""
         self._lives += 1
         self.name = f"{self._base_name}.{self._lives}"
-        self._session = FetchSession()
+        self._sessions = {broker: FetchSession() for broker in self.peer.by_broker}
         self._positions: dict[LogKey, int] = {}
         self._told: dict[LogKey, tuple[int, int]] = {}
         self._version = self.random.choice((_BY_NAME, 13, _BY_ID))
@@ -102,23 +104,40 @@ class Reader:
         topics = {
             topic.plan.name: topic for topic in self.workload.topics() if topic.plan.stable or self._version > _BY_NAME
         }
-        asked = self._session.next(self._wanted(topics))
-        if not topics or not await self.peer.connect():
-            self._session.failed()
+        broker, wanted = await self._choose(topics)
+        peer, session = self.peer.by_broker[broker], self._sessions[broker]
+        asked = session.next(wanted)
+        if not topics or not await peer.connect():
+            session.failed()
+            self._lost_sight(wanted)
             await self.peer.sleep_us(20_000)
             return
         request = fetch_request(asked, max_wait_ms=self.random.choice((0, 100, 500)), max_bytes=1 << 20)
-        response = await self.peer.send(request, most=self._version)
+        response = await peer.send(request, most=self._version)
         if response is None:
-            self._session.failed()
+            session.failed()
+            self._lost_sight(wanted)
             return
         if response.error_code:
             if response.error_code not in _LOST_SESSION:
                 self.workload.failed(f"{self.name}: Fetch was answered {ErrorCode(response.error_code).name}")
-            self._session.failed()
+            session.failed()
             return
-        self._session.answered(response.session_id)
+        session.answered(response.session_id)
         await self._take(response, topics)
+
+    async def _choose(self, topics: dict[str, KnownTopic]) -> tuple[BrokerId, dict[TopicPartition, WantedPartition]]:
+        """A broker, and what to ask it for: that which it leads, as far as we know."""
+        wanted = self._wanted(topics)
+        if self.peer.alone:
+            return next(iter(self.peer.by_broker)), wanted
+        broker = self.random.choice(list(self.peer.by_broker))
+        leaders = {place: await self.peer.leader_id(place.topic, place.partition) for place in wanted}
+        return broker, {place: want for place, want in wanted.items() if leaders[place] == broker}
+
+    def _lost_sight(self, places: Iterable[TopicPartition]) -> None:
+        for place in places:
+            self.peer.forget(place.topic, place.partition)
 
     def _wanted(self, topics: dict[str, KnownTopic]) -> dict[TopicPartition, WantedPartition]:
         wanted = {}
@@ -146,6 +165,8 @@ class Reader:
                     self._bounds(log, part.log_start_offset, part.high_watermark)
                     if part.records is not None and len(part.records):
                         self._records(log, part.records)
+                else:
+                    self.peer.forget(topic.plan.name, part.partition_index)
 
     def _bounds(self, log: LogKey, log_start: int, high_watermark: int) -> None:
         if self._told.get(log) != (log_start, high_watermark):
@@ -174,13 +195,17 @@ class Reader:
         self._positions[log] = start
 
 
-async def offset_of(peer: Any, topic: KnownTopic, partition: int, timestamp: int) -> int | None:
+async def offset_of(peers: Peers, topic: KnownTopic, partition: int, timestamp: int) -> int | None:
     """ListOffsets for one partition."""
     asked = ListOffsetsTopic(
         name=topic.plan.name, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
     )
+    peer = await peers.leader(topic.plan.name, partition)
+    if peer is None:
+        return None
     response = await peer.ask(ListOffsetsRequest(replica_id=-1, topics=[asked]))
     if response is None or response.topics[0].partitions[0].error_code:
+        peers.forget(topic.plan.name, partition)
         return None
     offset: int = response.topics[0].partitions[0].offset
     return offset
@@ -205,7 +230,11 @@ class Scanner:
         while position < end:
             want = {TopicPartition(topic.plan.name, partition): WantedPartition(topic.topic_id, position, -1, 1 << 20)}
             request = fetch_request(SessionRequest(0, -1, want, {}), max_wait_ms=0, max_bytes=1 << 20)
-            response = await self.peer.ask(request)
+            peer = await self.peer.leader(topic.plan.name, partition)
+            if peer is None:
+                return False
+            response = await peer.ask(request)
+            self.peer.forget(topic.plan.name, partition)
             if response is None or response.error_code or not response.responses:
                 return False
             part = response.responses[0].partitions[0]

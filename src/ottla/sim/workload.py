@@ -16,7 +16,7 @@ from ottla.messages.metadata import MetadataRequest
 from ottla.sim.administrator import Administrator
 from ottla.sim.checkers.history import Alive, Event, Failed, History, LogKey, Traits
 from ottla.sim.group_member import GroupMember
-from ottla.sim.peer import Peer
+from ottla.sim.peer import Peers
 from ottla.sim.plan import Plan, TopicPlan
 from ottla.sim.producers import IdempotentProducer, PlainProducer, Prober
 from ottla.sim.readers import Reader, Scanner
@@ -53,8 +53,8 @@ class Workload:
 
     # for the clients
 
-    def peer(self, name: str) -> Peer:
-        return Peer(name, self.loop, self.world.network, self.world.machine)
+    def peer(self, name: str) -> Peers:
+        return Peers(name, self.loop, self.world.network, self.world.machines)
 
     def topics(self) -> list[KnownTopic]:
         return [self._topics[name] for name in sorted(self._topics)]
@@ -117,10 +117,13 @@ class Workload:
                 await peer.sleep_us(_AGAIN_US)
         self.done = True
 
-    async def _find_topics(self, peer: Peer) -> None:
+    async def _find_topics(self, peer: Peers) -> None:
         """What the broker says of its topics, and no longer what we believe."""
         self.unfinished["Metadata"] = None
         await self.administrator.settled(peer)
+        head = self.world.store.head
+        while not self.world.all_know(head):
+            await peer.sleep_us(_AGAIN_US)
         while (response := await peer.ask(MetadataRequest(topics=None))) is None:
             await peer.sleep_us(_AGAIN_US)
         del self.unfinished["Metadata"]
@@ -147,7 +150,7 @@ class Workload:
         slot.when_full(ended)
 
 
-async def create_topic(peer: Peer, plan: TopicPlan) -> bytes | None:
+async def create_topic(peer: Peers, plan: TopicPlan) -> bytes | None:
     """The new topic's id; None where it is not known whether it was made, or it was there."""
     configs = [CreatableTopicConfig(name=name, value=value) for name, value in plan.configs]
     configs.append(CreatableTopicConfig(name="max.message.bytes", value=str(MAX_MESSAGE_BYTES)))

@@ -1,7 +1,7 @@
 """A whole cluster in one process and in virtual time, from one seed: the real broker over simulated seams.
 
-command.py runs worlds by the number. One machine with one broker today; what there is of each (`machine`, the
-network's server, the faults' target) is named through it, so that more can stand beside it.
+command.py runs worlds by the number. Each machine has one broker, a disk and its own way to the coordination store;
+the network between them, and the clients', is one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from ottla.sim.checkers.verdict import check
 from ottla.sim.disk import PowerCut
 from ottla.sim.faults import Faults
 from ottla.sim.loop import SimLoop
-from ottla.sim.machine import Incarnation, Machine
+from ottla.sim.machine import PORT, Incarnation, Machine
 from ottla.sim.network import Network
 from ottla.sim.plan import Plan, draw_plan
 from ottla.sim.workload import Workload
 
-BROKER = BrokerId(1)
 _LOOK_EVERY_TURNS = 8
 _MOST_TURNS = 2_000_000
 Note = Callable[[int, str], None]
@@ -55,13 +54,29 @@ class World:
         self.history = History()
         self.network = Network(self.loop, plan.seed, plan.network_us)
         self.store = MemoryStore()
-        texts = {"node.id": str(BROKER), "broker.host": "sim", "listeners": "PLAINTEXT://broker-1:9092"}
-        self.machine = Machine(BROKER, self.loop, self.store, plan.seed, texts | dict(plan.broker_texts))
-        self.machine.set_sync_us(plan.sync_us)
+        self.machines = {BrokerId(number): self._machine(BrokerId(number)) for number in range(1, plan.brokers + 1)}
         self.faults = Faults(self)
         self.workload = Workload(self)
         self._over = False
-        self._invariants = invariants.Invariants()
+        self._invariants = {broker: invariants.Invariants() for broker in self.machines}
+
+    def _machine(self, broker: BrokerId) -> Machine:
+        plan = self.plan
+        own = {"node.id": str(broker), "broker.host": "sim", "listeners": f"PLAINTEXT://broker-{broker}:{PORT}"}
+        machine = Machine(broker, self.loop, self.store, plan.seed, own | dict(plan.broker_texts))
+        machine.set_sync_us(plan.sync_us)
+        machine.session_us = plan.session_us
+        machine.join_network(self.network, self._serving_at)
+        return machine
+
+    def _serving_at(self, host: str, port: int) -> Incarnation | None:
+        found = next((machine for machine in self.machines.values() if machine.host == host), None)
+        return found.serving if found is not None and port == PORT else None
+
+    def all_know(self, version: int) -> bool:
+        """Whether every broker has applied the metadata log so far; one that is alone knows what it does."""
+        running = [machine.serving for machine in self.machines.values()]
+        return len(running) == 1 or all(one is not None and one.node.metadata.version >= version for one in running)
 
     # what happened
 
@@ -79,7 +94,8 @@ class World:
 
     def run(self) -> Result:
         """Load and faults, then healing, then the last look, then the judgement."""
-        self.machine.start()
+        for machine in self.machines.values():
+            machine.start()
         self.workload.start()
         self.faults.begin()
         self._run_until(lambda: False, self.plan.busy_ms)
@@ -97,7 +113,7 @@ class World:
             acknowledged=self._acknowledged(),
             faults=self.faults.counts,
             recoveries_cut=self.faults.recoveries_cut,
-            starts=len(self.machine.past) + (self.machine.current is not None),
+            starts=sum(len(one.past) + (one.current is not None) for one in self.machines.values()),
             turns=self.loop.turns,
             virtual_ms=self.loop.mono_ms(),
         )
@@ -119,14 +135,15 @@ class World:
     def _turn(self) -> None:
         with self._judged():
             self.loop.turn()
-        if self.machine.power_gone:
-            self.faults.lose_power()
-        self._look_after_broker()
+        for machine in self.machines.values():
+            if machine.power_gone:
+                self.faults.lose_power(machine)
+            self._look_after(machine)
         if self.loop.turns > _MOST_TURNS:
             self._break(f"no end after {self.loop.turns} turns")
 
-    def _look_after_broker(self) -> None:
-        current = self.machine.current
+    def _look_after(self, machine: Machine) -> None:
+        current = machine.current
         if current is None:
             return
         if current.node.dispatch.bugs or current.node.dispatch.malformed:
@@ -135,7 +152,7 @@ class World:
             self.note(f"stopped: {current.fatal}")
             self._end_process(current)
         elif self.loop.turns % _LOOK_EVERY_TURNS == 0:
-            for what in self._invariants.broken(current.node):
+            for what in self._invariants[machine.broker_id].broken(current.node):
                 self._break(what, "invariant")
 
     def _end_process(self, current: Incarnation) -> None:
@@ -147,10 +164,10 @@ class World:
         with self._judged():
             current.stop(clean=False).result()
         if current.disk_failed and self.faults.reboots():
-            self.faults.lose_power()
+            self.faults.lose_power(current.machine)
         else:
-            self.machine.vanish()
-            self.faults.broker_ended()
+            current.machine.vanish()
+            self.faults.broker_ended(current.machine)
 
     @contextmanager
     def _judged(self) -> Iterator[None]:
@@ -167,9 +184,9 @@ class World:
         self.saw(Failed(self.loop.now_us, what, kind))
 
 
-def run_seed(seed: int, on_note: Note | None = None) -> Result:
+def run_seed(seed: int, on_note: Note | None = None, *, brokers: int = 1) -> Result:
     """The whole life of one seed's world."""
-    return World(draw_plan(seed), on_note).run()
+    return World(draw_plan(seed, brokers), on_note).run()
 
 
 def _line(event: Event) -> str:
