@@ -20,9 +20,10 @@ def test_a_seed_that_failed_once_is_green(seed: int):
     assert run_seed(seed).anomalies == []
 
 
-def test_the_same_seed_gives_the_same_trace_whatever_the_hashes():
+@pytest.mark.parametrize("seed", [("12",), ("3", "--brokers", "3")], ids=["one broker", "three brokers"])
+def test_the_same_seed_gives_the_same_trace_whatever_the_hashes(seed: tuple[str, ...]):
     """Seeds with several readers differed: a set of watches was walked in the order of their addresses."""
-    command = [sys.executable, "-m", "ottla.cli.main", "sim", "--seed", "12"]
+    command = [sys.executable, "-m", "ottla.cli.main", "sim", "--seed", *seed]
     traces = []
     for hash_seed in ("1", "4242"):
         done = subprocess.run(
@@ -75,3 +76,20 @@ def test_what_breaks_inside_the_broker_ends_the_run_with_its_traceback():
     assert [anomaly.kind for anomaly in result.anomalies] == ["failed"]
     assert "planted" in result.anomalies[0].what
     assert any(isinstance(event, Failed) for event in world.history.events)
+
+
+def test_three_brokers_are_paused_parted_and_struck_together_and_lose_nothing():
+    plan = draw_plan(4, brokers=3)._replace(
+        faults=("power cut of all", "pause", "expired session", "partition", "one-way cut"),
+        fault_every_ms=(100, 500),
+        busy_ms=5000,
+    )
+    result = World(plan).run()
+    assert result.anomalies == []
+    assert result.starts > 3
+    assert result.acknowledged > 20
+    assert len([kind for kind in plan.faults if result.faults[kind]]) >= 4
+
+
+def test_three_brokers_do_the_same_again_from_the_same_seed():
+    assert run_seed(3, brokers=3).trace_hash == run_seed(3, brokers=3).trace_hash
