@@ -86,13 +86,13 @@ class FollowerReplica:
 
     def ask(self, *, synced_through: SyncedOffset, end_offset: EndOffset) -> Asked | None:
         """The next fetch: a receipt for what is on disk (rule A2); None while something waits for its sync."""
-        if self.failed is not None or synced_through != end_offset:
+        if self.failed is not None or int(synced_through) != int(end_offset):
             return None
         return Asked(self.leader, self.epoch, synced_through)
 
     def on_answer(self, asked: Asked, answer: Answered, *, end_offset: EndOffset) -> Todo:
         """What an answer asks for; nothing is done yet."""
-        if self.failed is not None or asked != (self.leader, self.epoch, end_offset):
+        if self.failed is not None or asked != Asked(self.leader, self.epoch, SyncedOffset(end_offset)):
             return Stale()
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE and answer.log_start_offset > end_offset:
             return StartOver(EndOffset(answer.log_start_offset))

@@ -1,0 +1,67 @@
+"""Three brokers in virtual time: what is acknowledged is on every in-sync disk, and outlives its leader."""
+
+from __future__ import annotations
+
+from sim_cluster import SimCluster
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.records.builder import BatchBuilder
+
+
+class Place:
+    def __init__(self) -> None:
+        self.cluster = SimCluster(min_insync_replicas="2")
+        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=3)
+        self.cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+        self.cluster.until(lambda: all(("t", 0) in self.cluster.node(each).replicas.by_name for each in (1, 2, 3)))
+
+    def state(self, number):
+        topic = self.cluster.node(number).metadata.topic("t")
+        return None if topic is None else topic.partitions[0]
+
+    def replica(self, number):
+        return self.cluster.node(number).replicas.by_name[("t", 0)]
+
+    def produce(self, number, text=b"x"):
+        builder = BatchBuilder()
+        builder.add(0, None, text)
+        data = [PartitionProduceData(index=0, records=builder.build())]
+        topic = TopicProduceData(name="t", partition_data=data)
+        request = ProduceRequest(acks=-1, timeout_ms=3000, topic_data=[topic])
+        return self.cluster.ask(number, request, most=9).responses[0].partition_responses[0]
+
+
+def test_an_acknowledged_record_is_on_every_in_sync_disk():
+    place = Place()
+    leader = place.state(1).leader
+    assert place.produce(leader).error_code == ErrorCode.NONE
+    assert [place.replica(number).log.synced_offset for number in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_another_leads_when_the_leader_is_killed_and_the_old_one_comes_back():
+    place = Place()
+    old = place.state(1).leader
+    assert place.produce(old).error_code == ErrorCode.NONE
+    place.cluster.kill(old)
+    other = next(number for number in (1, 2, 3) if number != old)
+    place.cluster.until(lambda: place.state(other).leader not in (old, -1), 60_000)
+    new = place.state(other).leader
+    place.cluster.until(lambda: place.replica(new).leader is not None)
+    assert place.produce(new).error_code == ErrorCode.NONE
+    assert place.replica(new).log.high_watermark == 2
+    place.cluster.start(old)
+    place.cluster.until(lambda: len(place.state(new).in_sync) == 3, 60_000)
+    assert place.replica(old).log.synced_offset == 2
+
+
+def test_below_the_least_in_sync_set_nothing_is_appended():
+    place = Place()
+    leader = place.state(1).leader
+    for number in (1, 2, 3):
+        if number != leader:
+            place.cluster.kill(number)
+    place.cluster.until(lambda: len(place.state(leader).in_sync) == 1, 60_000)
+    assert place.produce(leader).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert place.replica(leader).log.end_offset == 0
