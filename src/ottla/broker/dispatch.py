@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.produce_again import produce_again
 from ottla.broker.refusals import refusal
 from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import Slot
 from ottla.schema.codec import MalformedMessage, decoder, encoder
-from ottla.wire.apis import APIS, Api
+from ottla.wire.apis import APIS, SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY, Api
 from ottla.wire.connection import Exchange, Part, ServerConnection
 from ottla.wire.hot import decode_fetch, decode_produce
 from ottla.wire.hot_shape import shape_of
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 PRODUCE, FETCH, JOIN_GROUP, SYNC_GROUP, API_VERSIONS = 0, 1, 11, 14, 18
-_BLOCKING = frozenset({FETCH, JOIN_GROUP, SYNC_GROUP})
+_PROVING = frozenset({SASL_HANDSHAKE_KEY, SASL_AUTHENTICATE_KEY})
+_BLOCKING = frozenset({FETCH, JOIN_GROUP, SYNC_GROUP, SASL_AUTHENTICATE_KEY})
 """Behind these no other request of the same connection begins (rule E7)."""
 _HEAD = Struct(">hhih")
 _SIZE_AND_CORRELATION = Struct(">ii")
@@ -57,6 +59,15 @@ class Call:
     @property
     def principal(self) -> str:
         return self.connection.principal
+
+    @property
+    def peer(self) -> BrokerId | None:
+        """The broker that asks, if it has proved itself and is still the incarnation that is registered."""
+        connection = self.connection
+        if connection.peer is None:
+            return None
+        broker = self.node.metadata.brokers.get(connection.peer)
+        return connection.peer if broker is not None and broker.epoch == connection.peer_epoch else None
 
     @property
     def client_id(self) -> str:
@@ -161,6 +172,9 @@ class Dispatch:
         if self.injected and self.injected.get(key):
             parts = self._refuse(call, request, self.injected[key].pop(0))
             self._answer(call, parts)
+            return
+        if api.peers_only and key not in _PROVING and call.peer is None:
+            self._answer(call, self._refuse(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
         self._start(call, request)
 

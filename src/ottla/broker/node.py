@@ -14,8 +14,10 @@ from ottla.broker.dispatch import Dispatch
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.handlers.metadata import Fragments
+from ottla.broker.membership import PeerProof
 from ottla.broker.metadata_follow import MetadataFollow
 from ottla.broker.partition import Partition
+from ottla.broker.peers import Peers
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
@@ -25,7 +27,7 @@ from ottla.cluster.partitions import DECIDING
 from ottla.config.resolve import Layers
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, topic_id_text
-from ottla.kernel.seams import Clock, Coordination, Disk, Entropy, Syncer
+from ottla.kernel.seams import Clock, Coordination, Disk, Entropy, Network, Syncer
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, BrokerState, Changes, Listener, Metadata, Topic
 from ottla.metrics.metric import Traffic
@@ -59,6 +61,7 @@ class Node:
         data_directory: str,
         on_fatal: Callable[[str], None],
         compaction: CompactionWork | None = None,
+        network: Network | None = None,
     ) -> None:
         self.layers = layers
         self.config = layers.broker()
@@ -86,6 +89,7 @@ class Node:
             session_timeout_ms=self.config.broker_session_timeout_ms,
         )
         self.follow.on_fatal = self._stop_for
+        self.peers = Peers(self, network)
         self.producer_ids = ProducerIds(self.follow)
         self.groups = GroupCoordinator(self, entropy, self.config, self._offsets_partitions)
         self.compactor = Compactor(self, compaction or InTurns(disk, clock))
@@ -138,6 +142,7 @@ class Node:
         if self._again is not None:
             self._again.cancel()
         self.compactor.stop()
+        self.peers.close()
         self.groups.close()
         epoch = self.metadata.brokers[self.broker].epoch if self.broker in self.metadata.brokers else -1
         self.replicas.close(clean=clean, broker_epoch=epoch)
@@ -167,6 +172,7 @@ class Node:
         metadata = self.metadata
         self._take_configs(changes)
         if changes.everything or changes.brokers:
+            self.peers.reconcile()
             touched = list(metadata.topics.values())
         else:
             touched = [metadata.topics[topic_id] for topic_id in sorted(changes.topics) if topic_id in metadata.topics]
@@ -254,6 +260,10 @@ class Node:
         if not 0 <= index < len(topic.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def membership(self) -> PeerProof:
+        """The steps by which whoever has connected proves to be a broker of this cluster."""
+        return PeerProof(self)
 
     def may_lead(self) -> bool:
         """Whether we may answer as a leader or coordinator now (rule A12)."""

@@ -23,6 +23,7 @@ from ottla.metadata.state import Listener as RegisteredListener
 from ottla.server.clock import LoopClock, SystemEntropy
 from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
+from ottla.server.dialer import Dialer
 from ottla.server.http import HttpServer, Page
 from ottla.server.listener import Listener
 from ottla.server.sync_loop import SyncLoop
@@ -73,6 +74,7 @@ class BrokerServer:
         self._http: HttpServer | None = None
         self._listeners: list[Listener] = []
         self._cold = ColdReads(loop)
+        self._dialer = Dialer(loop)
         self._sync_loop: SyncLoop | None = None
         self._coordination: Coordination | None = None
         self.node: Node | None = None
@@ -126,6 +128,7 @@ class BrokerServer:
             data_directory=self.directory,
             on_fatal=self._fail,
             compaction=None if self._memory else CompactionChild(self._loop),
+            network=self._dialer,
         )
         self.node = node
         node.syncs = lambda: syncer.syncs
@@ -286,6 +289,7 @@ class BrokerServer:
             listener.stop()
         if self.node is not None:
             await ended(self.node.stop(clean=self.fatal is None))
+        self._dialer.stop()
         if self._sync_loop is not None:
             self._sync_loop.stop()
         self._cold.stop()

@@ -13,11 +13,15 @@ from typing import Any, NamedTuple
 
 from ottla.schema.codec import decoder, encoder
 
+SASL_HANDSHAKE_KEY = 17
 API_VERSIONS_KEY = 18
+SASL_AUTHENTICATE_KEY = 36
 MOST_BYTES = 4 << 20
 """Of a request that holds names and numbers: ten thousand topics with names as long as may be fit."""
 MOST_BYTES_WITH_BLOBS = 16 << 20
 """Of one that carries what members of a group hand one another, or the metadata of their commits."""
+MOST_BYTES_OF_PROOFS = 4 << 10
+"""Of one by which somebody says who they are, and so is nobody yet."""
 
 
 class Operation(IntEnum):
@@ -64,8 +68,8 @@ class Api:
     """One API. `permission` is None where whoever is connected may ask.
 
     `served` are the versions that a request may have; `announced` is what ApiVersions says of them, as Apache Kafka
-    4.3.1 does. `peers_only` marks APIs that only brokers of the cluster may call. A request longer than `most_bytes`
-    is not decoded; None leaves it to `socket.request.max.bytes`.
+    4.3.1 does. `peers_only` marks APIs that only brokers of the cluster call: they are not announced. A request longer
+    than `most_bytes` is not decoded; None leaves it to `socket.request.max.bytes`.
     """
 
     __slots__ = (
@@ -162,6 +166,7 @@ def _api(
     permission: Permission | None,
     *,
     announced: tuple[int, int] | None = None,
+    peers_only: bool = False,
     most_bytes: int | None = MOST_BYTES,
 ) -> Api:
     return Api(
@@ -171,6 +176,7 @@ def _api(
         served=Versions(*served),
         flexible_since=flexible_since,
         announced=None if announced is None else Versions(*announced),
+        peers_only=peers_only,
         most_bytes=most_bytes,
     )
 
@@ -207,6 +213,7 @@ _TABLE = (
     _api(14, "SyncGroup", (0, 5), 4, _READ_GROUP, most_bytes=MOST_BYTES_WITH_BLOBS),
     _api(15, "DescribeGroups", (0, 6), 5, _DESCRIBE_GROUP),
     _api(16, "ListGroups", (0, 5), 3, _DESCRIBE_GROUP),
+    _api(SASL_HANDSHAKE_KEY, "SaslHandshake", (0, 1), None, None, peers_only=True, most_bytes=MOST_BYTES_OF_PROOFS),
     _api(API_VERSIONS_KEY, "ApiVersions", (0, 4), 3, None),
     _api(19, "CreateTopics", (2, 7), 5, _CREATE_CLUSTER),
     _api(20, "DeleteTopics", (1, 6), 4, _DELETE_TOPIC),
@@ -216,6 +223,7 @@ _TABLE = (
     _api(32, "DescribeConfigs", (1, 4), 4, _DESCRIBE_CONFIGS),
     _api(33, "AlterConfigs", (0, 2), 2, _ALTER_CONFIGS),
     _api(35, "DescribeLogDirs", (1, 5), 2, _DESCRIBE_CLUSTER),
+    _api(SASL_AUTHENTICATE_KEY, "SaslAuthenticate", (0, 2), 2, None, peers_only=True, most_bytes=MOST_BYTES_OF_PROOFS),
     _api(37, "CreatePartitions", (0, 3), 2, _ALTER_TOPIC),
     _api(42, "DeleteGroups", (0, 2), 2, _DELETE_GROUP),
     _api(43, "ElectLeaders", (0, 2), 2, _ALTER_CLUSTER),

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.kernel.seams import FileSlice, Transport
 from ottla.wire.frame import FrameReader
 from ottla.wire.hot_shape import ProduceShape
@@ -27,6 +28,14 @@ class Corkable(Transport, Protocol):
     def cork(self) -> None: ...
 
     def uncork(self) -> None: ...
+
+
+class Proof(Protocol):
+    """The steps by which another broker proves itself; `proven` is (who, epoch) once they are done."""
+
+    proven: tuple[BrokerId, BrokerEpoch] | None
+
+    async def step(self, data: bytes) -> bytes: ...
 
 
 class Exchange:
@@ -64,6 +73,10 @@ class ServerConnection:
         self.client_id_raw = b""
         self.produce_shape: ProduceShape | None = None
         """Of the last Produce on this connection."""
+        self.peer: BrokerId | None = None
+        """The broker of the cluster that has proved to be at the other end, and its incarnation."""
+        self.peer_epoch: BrokerEpoch | None = None
+        self.proof: Proof | None = None
         self.software_name = ""
         self.software_version = ""
         self.closed = False
@@ -74,6 +87,7 @@ class ServerConnection:
         self._serve = serve
         self._waiting: deque[Exchange] = deque()
         self._blocked = False
+        self._ending = False
 
     def run(self) -> None:
         """Serve the whole frames received so far; stops where a request must be answered before the next begins."""
@@ -112,7 +126,7 @@ class ServerConnection:
             return
         exchange.parts = parts
         if exchange.blocks:
-            self._blocked = False
+            self._blocked = self._ending
         waiting = self._waiting
         if waiting[0] is not exchange:
             return
@@ -136,8 +150,14 @@ class ServerConnection:
 
     def drained(self) -> None:
         """The transport has sent what it held."""
-        if self.paused and not self.held:
+        if self._ending:
+            self.close()
+        elif self.paused and not self.held:
             self.resume()
+
+    def close_after_answer(self) -> None:
+        """Serve no further request; close once the answer to the one at hand has left."""
+        self._blocked = self._ending = True
 
     def close(self) -> None:
         """Gone: later answers are dropped, with their slices."""

@@ -1,0 +1,32 @@
+"""SaslAuthenticate (key 36): two steps after which the connection belongs to a broker of the cluster, or is closed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ottla.wire.sasl import NotProven
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+    connection = call.connection
+    proof, connection.proof = connection.proof, None  # a step that fails leaves nothing to go on from
+    if proof is None:
+        connection.close_after_answer()
+        return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+    try:
+        answer = await proof.step(bytes(request.auth_bytes))
+    except NotProven:
+        connection.close_after_answer()
+        return SaslAuthenticateResponse(
+            error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message="Not a broker of this cluster."
+        )
+    if proof.proven is None:
+        connection.proof = proof
+    else:
+        connection.peer, connection.peer_epoch = proof.proven
+    return SaslAuthenticateResponse(auth_bytes=answer)

@@ -1,0 +1,22 @@
+"""SaslHandshake (key 17): brokers of the cluster prove themselves by a mechanism of our own; clients have none yet.
+
+Where we differ from Apache Kafka: it is served on listeners without SASL too, and ApiVersions does not announce it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ottla.wire.sasl import MECHANISM
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    if request.mechanism != MECHANISM:
+        return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[MECHANISM])
+    call.connection.proof = call.node.membership()
+    return SaslHandshakeResponse(mechanisms=[MECHANISM])
