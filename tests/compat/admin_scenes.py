@@ -7,6 +7,11 @@ from typing import NamedTuple
 from ottla.messages import alter_configs as alter
 from ottla.messages import describe_configs as describe
 from ottla.messages import incremental_alter_configs as incremental
+from ottla.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -25,6 +30,11 @@ from ottla.messages.describe_topic_partitions import Cursor, DescribeTopicPartit
 from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.messages.init_producer_id import InitProducerIdRequest
 from ottla.messages.list_config_resources import ListConfigResourcesRequest
+from ottla.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from ottla.messages.unregister_broker import UnregisterBrokerRequest
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -107,6 +117,20 @@ def pages(title: str, names: str, limit: int = 2000, cursor: tuple[str, int] | N
 def elect(title: str, kind: int, *partitions: tuple[str, list[int]]) -> Question:
     wanted = [TopicPartitions(topic=name, partitions=some) for name, some in partitions]
     return Question(f"elect: {title}", 2, ElectLeadersRequest(election_type=kind, topic_partitions=wanted))
+
+
+def reassign(title: str, *partitions: tuple[str, int, list[int] | None], factor_may_change: bool = True) -> Question:
+    topics = [
+        ReassignableTopic(name=name, partitions=[ReassignablePartition(partition_index=index, replicas=replicas)])
+        for name, index, replicas in partitions
+    ]
+    request = AlterPartitionReassignmentsRequest(topics=topics, allow_replication_factor_change=factor_may_change)
+    return Question(f"reassign: {title}", 1, request)
+
+
+def reassigning(title: str, *partitions: tuple[str, list[int]]) -> Question:
+    topics = [ListPartitionReassignmentsTopics(name=name, partition_indexes=some) for name, some in partitions]
+    return Question(f"reassigning: {title}", 0, ListPartitionReassignmentsRequest(topics=topics or None))
 
 
 def producer_id(title: str, **fields: object) -> Question:
@@ -228,6 +252,18 @@ QUESTIONS = (
     elect("preferred, where it leads and where nothing is", 0, ("a", [0, 99]), ("zz", [0])),
     elect("unclean, where there is a leader", 1, ("a", [0])),
     elect("what is unknown", 7, ("a", [0])),
+    elect("unclean, of nothing that is there", 1, ("zz", [0])),
+    reassign("to where it is", ("a", 0, [1])),
+    reassign("to nowhere", ("a", 0, [])),
+    reassign("to a broker that is not there", ("a", 0, [9])),
+    reassign("to one that is there and one that is not", ("a", 0, [1, 9])),
+    reassign("to one broker twice", ("a", 0, [1, 1])),
+    reassign("with another factor, which may not be", ("a", 0, [1, 9]), factor_may_change=False),
+    reassign("a topic and a partition that are not there", ("zz", 0, [1]), ("a", 99, [1])),
+    reassign("taken back, where none runs", ("a", 0, None), ("zz", 0, None)),
+    reassigning("all"),
+    reassigning("of topics that are there or not", ("a", [0, 99]), ("zz", [0])),
+    Question("unregister: a broker that is not there", 0, UnregisterBrokerRequest(broker_id=77)),
     pages("of topics that are and are not there", "a,zz,bad name"),
     pages("two", "a,b", 2),
     pages("the next", "a,b", 3, ("a", 4)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import AlterReassignment
-from ottla.kernel.errors import ApiError
+from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import Slot
 from ottla.messages.alter_partition_reassignments import (
@@ -48,5 +48,6 @@ async def handle(call: Call, request: AlterPartitionReassignmentsRequest) -> Alt
         outcome = await slot
         if isinstance(outcome, ApiError):
             result.error_code = outcome.code
-            result.error_message = outcome.message
+            if outcome.code != ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:  # Apache Kafka lets this code speak for itself
+                result.error_message = outcome.message
     return response
