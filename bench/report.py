@@ -191,8 +191,9 @@ INTRODUCTION = """\
 
 Written by `make bench`. Both brokers ran on the same machine in the same run, by turns (ours, theirs, ours, …), after a
 warm-up that is not counted; each figure is the median of its runs, ± half the distance of the extremes. Both kept their
-data on the same file system; what a run left unwritten was written out before the next began. Other lines of work share
-such machines, so read ratios, not speeds.
+data on the same file system; what a run left unwritten was written out before the next began, and free memory
+was touched, so that neither paid for pages that a virtual machine had given back. Such machines are shared:
+read ratios, not speeds.
 
 **What is compared.** The client is `bench/driver.c` over librdkafka {librdkafka}, the same against both: records of
 200 bytes, uncompressed, one partition and one connection unless the line says otherwise. Batches of "1MB" are as many

@@ -105,6 +105,53 @@ def test_a_handlers_bug_costs_one_request(broker: SimBroker):
     assert dispatch.bugs == 1
 
 
+def test_an_assert_of_storage_found_untrue_stops_the_broker(broker: SimBroker):
+    scope: dict[str, Any] = {"__name__": "ottla.storage.log"}
+    exec("def append():\n    assert False, 'two segments overlap'", scope)
+
+    async def handler(call: Any, request: Any) -> Any:
+        scope["append"]()
+
+    node = broker.here.node
+    stopped: list[str] = []
+    node._on_fatal = stopped.append
+    node.dispatch._handlers[INIT_PRODUCER_ID] = handler
+    client = RawClient(broker)
+    client.send(head(INIT_PRODUCER_ID, 0, 1) + pack(">hi", -1, 1000))
+    assert len(stopped) == 1
+    assert "two segments overlap" in stopped[0]
+
+
+def test_an_assert_of_a_handler_costs_one_request(broker: SimBroker):
+    async def handler(call: Any, request: Any) -> Any:
+        raise AssertionError
+
+    node = broker.here.node
+    stopped: list[str] = []
+    node._on_fatal = stopped.append
+    node.dispatch._handlers[INIT_PRODUCER_ID] = handler
+    client = RawClient(broker)
+    client.send(head(INIT_PRODUCER_ID, 0, 1) + pack(">hi", -1, 1000))
+    assert client.answers()[0][8:10] == pack(">h", ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert stopped == []
+
+
+def test_a_request_without_a_client_id_has_none(broker: SimBroker):
+    seen: list[str] = []
+
+    async def handler(call: Any, request: Any) -> Any:
+        seen.append(call.client_id)
+        raise ZeroDivisionError
+
+    broker.here.node.dispatch._handlers[INIT_PRODUCER_ID] = handler
+    client = RawClient(broker)
+    body = pack(">hi", -1, 1000)
+    named = pack(">hhih3s", INIT_PRODUCER_ID, 0, 1, 3, b"one")
+    nameless = pack(">hhih", INIT_PRODUCER_ID, 0, 2, -1)
+    client.send(named + body, nameless + body)
+    assert seen == ["one", ""]
+
+
 def test_requests_are_counted_by_api(broker: SimBroker):
     before = broker.here.node.dispatch.requests[METADATA]
     client = RawClient(broker)

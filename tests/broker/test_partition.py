@@ -33,6 +33,7 @@ class Place:
 
     def __init__(self, partitions: int = 1) -> None:
         self.broker = ME
+        self.lease_stands = True
         self.clock = SimLoop(1)
         self.deadlines = Deadlines(self.clock)
         self.syncer = self
@@ -70,7 +71,7 @@ class Place:
         raise AssertionError(error)
 
     def may_lead(self) -> bool:
-        return True
+        return self.lease_stands
 
     def sync(self) -> None:
         submitted, self.submitted = self.submitted, {}
@@ -119,6 +120,17 @@ def test_a_produce_is_not_answered_by_the_commits_of_a_later_epoch():
     place.lead(place.partitions[1], 2)
     place.sync()
     assert errors(answer) == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_commit_is_not_told_once_the_lease_has_ended():
+    """Rule A12: another may lead by now, and acknowledge other records at these offsets."""
+    place = Place()
+    (partition,) = place.partitions
+    waits = place.append(partition)
+    place.lease_stands = False
+    place.sync()
+    assert waits.result() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.committed(1, TIMEOUT_MS) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_who_waits_is_answered_when_write_caching_is_turned_on():

@@ -1,7 +1,8 @@
 """Drives stories: one frame in, one request decoded, one handler started, one answer put in its place.
 
 Comes from wire/connection.py; next door is the handler of the request's API in broker/handlers. A handler's own bug
-costs one request: it is answered UNKNOWN_SERVER_ERROR, counted, and logged once (rule F).
+costs one request: it is answered UNKNOWN_SERVER_ERROR, counted, and logged once. What storage, replication or the
+metadata state assert and find untrue stops the broker (rule F).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.produce_again import produce_again
 from ottla.broker.refusals import refusal
-from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.errors import ApiError, ErrorCode, broke_an_invariant
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import Slot
 from ottla.schema.codec import MalformedMessage, decoder, encoder
@@ -125,6 +126,11 @@ class Dispatch:
         """One request. Whatever is not one closes the connection with one line in the log."""
         try:
             self._serve(connection, frame)
+        except AssertionError as error:
+            connection.close()
+            if not broke_an_invariant(error):
+                raise
+            self._node.broken(error)
         except (MalformedMessage, StructError, UnicodeDecodeError, IndexError) as fault:
             self.malformed += 1
             log.warning("%s sent what is no request: %s; closed", connection.name, fault)
@@ -159,6 +165,9 @@ class Dispatch:
                     raise MalformedMessage("client id runs past the end of the frame")
                 connection.client_id_raw = bytes(raw)
                 connection.client_id = str(raw, "utf-8")
+        elif connection.client_id is not None:
+            connection.client_id_raw = b""
+            connection.client_id = None
         if api.flexible_since is not None and version >= api.flexible_since:
             at = _skip_tags(frame, at)
         request: Any
@@ -219,6 +228,8 @@ class Dispatch:
             code = error.code
         else:
             self.bugs += 1
+            if broke_an_invariant(error):
+                self._node.broken(error)
             where = "".join(traceback.format_exception(error))
             if where not in self._logged and len(self._logged) < 1000:
                 self._logged.add(where)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from traceback import format_exception
 from typing import TYPE_CHECKING
 
 from ottla.broker.compactor import CompactionWork, Compactor, InTurns
@@ -155,6 +156,10 @@ class Node:
             log.error("%s", why)
             self._on_fatal(why)
 
+    def broken(self, error: Exception) -> None:
+        """What holds always does not hold: nothing that this broker says can be trusted any more (rule F)."""
+        self._stop_for(f"the broker found its own state untrue and stops: {''.join(format_exception(error))}")
+
     def disk_failed(self, error: OSError) -> None:
         """The only log directory is gone: nothing can be promised any more, so the process stops (rule B3)."""
         if self._failed is None:
@@ -185,7 +190,9 @@ class Node:
         for topic in touched:
             self._topics_here[topic.topic_id] = topic.name
         for topic_id in gone:
-            self.traffic.pop(self._topics_here.pop(topic_id), None)
+            name = self._topics_here.pop(topic_id)
+            if metadata.name_taken(name) is None:  # not made again meanwhile
+                self.traffic.pop(name, None)
         if gone:
             self.groups.topics_deleted({name: topic_id for topic_id, name in gone.items()})
 

@@ -299,8 +299,10 @@ class Partition:
         for listener in self._commit_listeners:
             listener(high_watermark)
 
-    @staticmethod
-    def _verdict(leader: LeaderReplica) -> ErrorCode:
+    def _verdict(self, leader: LeaderReplica) -> ErrorCode:
+        """What is said to whoever waited: the lease counts when the answer leaves (rule A12)."""
+        if not self._around.may_lead():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE if leader.enough_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def mark(self) -> None:

@@ -166,6 +166,19 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133, "The broker holds as many share sessions as it may.", True
 
 
+_NEVER_UNTRUE = ("ottla.storage.", "ottla.replication.", "ottla.metadata.")
+
+
+def broke_an_invariant(error: BaseException) -> bool:
+    """Whether an assert of storage, replication or the metadata state found itself untrue (rule F)."""
+    if not isinstance(error, AssertionError) or error.__traceback__ is None:
+        return False
+    where = error.__traceback__
+    while where.tb_next is not None:
+        where = where.tb_next
+    return str(where.tb_frame.f_globals.get("__name__", "")).startswith(_NEVER_UNTRUE)
+
+
 class ApiError(Exception):
     """An answer that is an error: its code, and the sentence that the client is to read."""
 

@@ -122,7 +122,7 @@ class FrameReader:
         elif self._start == self._end:
             return True
         else:
-            rest = bytes(self._shared[self._start : self._end])
+            return self._keep(self._shared[self._start : self._end])
         return self._keep(rest)
 
     @property
@@ -136,19 +136,20 @@ class FrameReader:
         if self._own is not None:
             self._drop_own()
 
-    def _keep(self, rest: bytes) -> bool:
+    def _keep(self, rest: bytes | memoryview) -> bool:
+        """Put bytes where `target` goes on; copied once, since a copy of a megabyte is fresh memory each time."""
         self._carried = b""
         if len(rest) >= 4:
             (size,) = _LENGTH.unpack_from(rest)
             whole = size + 4 <= len(rest)
             if whole or size < 0 or size > self.max_frame_bytes:
-                self._view = memoryview(rest)
+                self._view = memoryview(bytes(rest))
                 self._start, self._end = 0, len(rest)
                 return True
             if size + 4 > _SMALL:
                 own = self._pool.take(min(size + 4, max(_CLASSES[0], 4 * len(rest))))
                 if own is None:
-                    self._view = memoryview(rest)
+                    self._view = memoryview(bytes(rest))
                     self._start, self._end = 0, len(rest)
                     return False
                 own[: len(rest)] = rest
@@ -156,7 +157,7 @@ class FrameReader:
                 self._view = self._buffer = memoryview(own)
                 self._start, self._end = 0, len(rest)
                 return True
-        self._carried = rest
+        self._carried = bytes(rest)
         self._view = self._shared
         self._start = self._end = 0
         return True
