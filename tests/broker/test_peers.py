@@ -48,7 +48,7 @@ def test_who_does_not_know_the_secret_is_refused_and_closed():
 
     async def pretend() -> tuple[int, int]:
         peer = cluster.peer(2)
-        assert (await peer.connect())
+        assert await peer.connect()
         await peer._send(SaslHandshakeRequest(mechanism=MECHANISM), 1)
         hello = await peer._send(SaslAuthenticateRequest(auth_bytes=Hello(1, epoch, b"n" * 32).encode()), 1)
         assert hello.error_code == 0
@@ -78,7 +78,7 @@ def test_a_step_without_a_handshake_is_refused():
 
     async def jump() -> int:
         peer = cluster.peer(1)
-        assert (await peer.connect())
+        assert await peer.connect()
         return (await peer._send(SaslAuthenticateRequest(auth_bytes=b""), 1)).error_code
 
     assert cluster.wait_for(jump()) == ErrorCode.ILLEGAL_SASL_STATE

@@ -114,9 +114,7 @@ class _Link(asyncio.BufferedProtocol):
         while self._held - at >= _LENGTH.size and not self._over:
             (size,) = _LENGTH.unpack_from(received, at)
             if not 0 <= size <= self._max_frame_bytes:
-                self.over(
-                    ConnectionAbortedError(f"an answer of {size} bytes, more than may be")
-                )
+                self.over(ConnectionAbortedError(f"an answer of {size} bytes, more than may be"))
                 return
             at += _LENGTH.size
             here = min(size, self._held - at)
