@@ -107,7 +107,7 @@ MUTANTS = (
     Mutant(
         "readers stop at the high watermark",
         "broker/handlers/fetch.py",
-        "limit = stable if committed else high_watermark",
+        "limit = log.end_offset if watch.session.replica else stable if committed else high_watermark",
         "limit = log.end_offset",
         _POWER,
         13,

@@ -22,6 +22,7 @@ def main(first: int, count: int, faults: tuple[str, ...]) -> None:
     for seed in range(first, first + count):
         plan = draw_plan(seed)._replace(
             busy_ms=3000,
+            groups=4,
             healed_within_ms=12_000,
             faults=faults,
             fault_every_ms=(150, 700),

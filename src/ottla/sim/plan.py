@@ -62,6 +62,8 @@ class Plan(NamedTuple):
     idempotent_producers: int
     plain_producers: int
     readers: int
+    groups: int
+    """Consumer groups, of one member each."""
     window: int
     """Batches of an idempotent producer in flight."""
     value_bytes: tuple[int, int]
@@ -109,6 +111,7 @@ def _draw_alone(random: Random, seed: int) -> Plan:
         idempotent_producers=random.randint(1, 3),
         plain_producers=random.randint(1, 2),
         readers=random.randint(1, 3),
+        groups=1,
         window=random.randint(1, 5),
         value_bytes=random.choice(((8, 30), (8, 120), (100, 260))),
         pause_us=random.choice(((0, 20_000), (1000, 100_000), (20_000, 200_000))),

@@ -90,7 +90,9 @@ class Workload:
             self._spawn(f"plain {number}", PlainProducer(f"p{number}", self).run())
         for number in range(plan.readers):
             self._spawn(f"reader {number}", Reader(f"r{number}", self).run())
-        self._spawn("member", GroupMember("g", self).run())
+        for number in range(plan.groups):
+            group = "g" if number == 0 else f"g{number}"
+            self._spawn(f"member of {group}", GroupMember(group, self).run())
 
     def end(self) -> None:
         """The world is healed: come to an end, write to every partition, read every log."""
