@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from ottla.coordination.memory import MemoryCoordination, MemoryStore
 from ottla.coordination.sqlite import SqliteCoordination
+from ottla.coordination.zookeeper import ZookeeperCoordination
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Coordination
 from ottla.kernel.story import Slot
@@ -68,35 +69,65 @@ class SimKind:
         pass
 
 
-class SqliteKind:
-    """Its callbacks are run by whoever waits, as a broker's loop would."""
+class RealKind:
+    """Callbacks are run by whoever waits, as a broker's loop would."""
 
-    def __init__(self, directory: Path, journal: str) -> None:
-        self._directory = str(directory)
-        self._journal = journal
-        self._callbacks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._opened: list[SqliteCoordination] = []
-
-    def open(self, broker_id: int) -> SqliteCoordination:
-        opened = SqliteCoordination(
-            self._directory, BrokerId(broker_id), self._callbacks.put, session_timeout_ms=6000, journal=self._journal
-        )
-        self._opened.append(opened)
-        return opened
+    def __init__(self) -> None:
+        self.callbacks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.opened: list[Coordination] = []
 
     def wait(self, slot: Slot[T]) -> T:
         assert self.wait_until(lambda: slot.full)
         return slot.result()
 
-    def wait_until(self, reached: Callable[[], bool]) -> bool:
-        deadline = time.monotonic() + 30
+    def wait_until(self, reached: Callable[[], bool], within_s: float = 30) -> bool:
+        deadline = time.monotonic() + within_s
         while not reached() and time.monotonic() < deadline:
             try:
-                self._callbacks.get(timeout=0.02)()
+                self.callbacks.get(timeout=0.02)()
             except queue.Empty:
                 continue
         return reached()
 
     def close(self) -> None:
-        for opened in self._opened:
+        for opened in self.opened:
             opened.close()
+
+
+class SqliteKind(RealKind):
+    def __init__(self, directory: Path, journal: str) -> None:
+        super().__init__()
+        self._directory = str(directory)
+        self._journal = journal
+
+    def open(self, broker_id: int) -> SqliteCoordination:
+        opened = SqliteCoordination(
+            self._directory, BrokerId(broker_id), self.callbacks.put, session_timeout_ms=6000, journal=self._journal
+        )
+        self.opened.append(opened)
+        return opened
+
+
+class ZookeeperKind(RealKind):
+    """A log of its own in the ensemble, which only its user may see."""
+
+    def __init__(self, hosts: str) -> None:
+        super().__init__()
+        self.hosts = hosts
+        self.chroot = f"/test/log-{time.monotonic_ns()}"
+
+    def open(
+        self,
+        broker_id: int,
+        *,
+        hosts: str | None = None,
+        session_timeout_ms: int = 6000,
+        digest: tuple[str, str] = ("ottla", "secret"),
+    ) -> ZookeeperCoordination:
+        opened = ZookeeperCoordination(
+            hosts or self.hosts, BrokerId(broker_id), self.callbacks.put,
+            session_timeout_ms=session_timeout_ms, chroot=self.chroot, digest=digest,
+        )  # fmt: skip
+        self.opened.append(opened)
+        self.wait(opened.head())
+        return opened

@@ -6,22 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from coordination_stores import MemoryKind, SimKind, SqliteKind, Store
-from zookeeper_server import ZookeeperKind, ZookeeperServer, zookeeper_jars
+from coordination_stores import MemoryKind, SimKind, SqliteKind, Store, ZookeeperKind
+from zookeeper_ensemble import ZookeeperEnsemble
 
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Conflict, StoredSnapshot, Written
 from ottla.sim.coordination import CALM
-
-
-@pytest.fixture(scope="session")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZookeeperServer]:
-    libs = zookeeper_jars()
-    if libs is None:
-        pytest.skip("not on this system: Apache ZooKeeper's jars (tools/jars.py zookeeper)")
-    server = ZookeeperServer(libs, tmp_path_factory.mktemp("zookeeper"))
-    yield server
-    server.stop()
 
 
 @pytest.fixture(params=["memory", "simulated", "sqlite PERSIST", "sqlite TRUNCATE", "zookeeper"])
@@ -31,7 +21,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if kind == "sqlite":
         opened = SqliteKind(tmp_path / "metadata", journal)
     elif kind == "zookeeper":
-        opened = ZookeeperKind(request.getfixturevalue("zookeeper"))
+        ensemble: ZookeeperEnsemble = request.getfixturevalue("zookeeper")
+        opened = ZookeeperKind(ensemble.hosts)
     else:
         opened = MemoryKind() if kind == "memory" else SimKind(CALM)
     yield opened
@@ -158,9 +149,21 @@ def test_an_older_snapshot_does_not_replace_a_later_one(store):
 def test_large_entries_come_back_whole(store):
     broker = store.open(1)
     bodies = [bytes([number]) * 256 * 1024 for number in range(4)]
-    assert store.wait(broker.append(bodies[:3], 0)) == Written(3)  # one append stays below 1 MiB, ZooKeeper's packet
-    store.wait(broker.append(bodies[3:], 3))
+    assert store.wait(broker.append(bodies, 0)) == Written(4)
     assert [entry.body for entry in store.wait(broker.read(0))] == bodies
+
+
+def test_an_append_of_ten_megabytes_is_there_as_a_whole_or_not_at_all(store):
+    one, two = store.open(1), store.open(2)
+    bodies = [bytes([number]) * 256 * 1024 if number % 4 else b"small" for number in range(52)]
+    assert store.wait(one.append([b"first"], 0)) == Written(1)
+    assert store.wait(two.append(bodies, 0)) == Conflict(1)
+    assert store.wait(one.head()) == 1
+    assert store.wait(two.append(bodies, 1)) == Written(53)
+    read: list[bytes] = []
+    while len(read) < 52:
+        read += [entry.body for entry in store.wait(one.read(1 + len(read)))]
+    assert read == bodies
 
 
 def test_many_appends_of_many_brokers_end_up_in_one_order(store):
@@ -185,3 +188,21 @@ def test_a_broker_that_was_closed_finds_the_log_as_it_was(store):
     broker.close()
     again = store.open(1)
     assert store.wait(again.read(0)) == [(1, b"a"), (2, b"b")]
+
+
+def test_ten_brokers_append_five_hundred_entries_each_at_once(store):
+    brokers = {number: store.open(number) for number in range(1, 11)}
+    waiting, conflicts = dict(brokers), 0
+    while waiting:
+        head = store.wait(brokers[1].head())
+        asked = {number: broker.append([b"%d" % number] * 500, head) for number, broker in waiting.items()}
+        outcomes = {number: store.wait(slot) for number, slot in asked.items()}
+        written = [number for number, outcome in outcomes.items() if isinstance(outcome, Written)]
+        assert len(written) == 1
+        conflicts += len(outcomes) - 1
+        del waiting[written[0]]
+    assert conflicts == sum(range(10))
+    bodies = [entry.body for after in range(0, 5000, 1000) for entry in store.wait(brokers[1].read(after))]
+    runs = [bodies[start : start + 500] for start in range(0, 5000, 500)]
+    assert sorted(int(run[0]) for run in runs) == list(range(1, 11))
+    assert all(len(set(run)) == 1 for run in runs)

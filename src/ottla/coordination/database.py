@@ -248,6 +248,8 @@ class Database:
             import sqlite3
 
             directory, is_new = os.path.dirname(self._path), not os.path.exists(self._path)
+            if is_new:  # it holds the secret by which brokers prove themselves
+                os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
             safe_wal = sqlite3.sqlite_version_info >= (3, 51, 3)  # earlier ones may lose a reset (rule C7)
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False

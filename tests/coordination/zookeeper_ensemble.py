@@ -1,0 +1,96 @@
+"""A ZooKeeper ensemble of three servers for tests, of the jars that `tools/jars.py zookeeper` fetched."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+PROOF = "zookeeper-3.9.4.jar"
+MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+SERVERS = (1, 2, 3)
+
+
+def zookeeper_jars() -> Path | None:
+    root = Path(__file__).resolve().parents[2]
+    for folder in (os.environ.get("OTTLA_ZOOKEEPER_JARS"), root / ".cache" / "zookeeper" / "libs"):
+        if folder and shutil.which("java") and (Path(folder) / PROOF).exists():
+            return Path(folder)
+    return None
+
+
+class ZookeeperEnsemble:
+    """Three processes. `ports` are those for clients, by server number."""
+
+    def __init__(self, libs: Path, folder: Path) -> None:
+        self._libs = libs
+        self._folder = folder
+        ports = _free_ports(3 * len(SERVERS))
+        self.ports = dict(zip(SERVERS, ports, strict=False))
+        peers = [f"server.{number}=127.0.0.1:{ports[2 + number]}:{ports[5 + number]}" for number in SERVERS]
+        for number in SERVERS:
+            data = folder / str(number)
+            data.mkdir()
+            (data / "myid").write_text(str(number))
+            # What the guide recommends: a leader without a quorum answers for at most two seconds.
+            lines = ["tickTime=500", "initLimit=20", "syncLimit=4", f"dataDir={data}", *peers]
+            lines += [f"clientPort={self.ports[number]}", "clientPortAddress=127.0.0.1", "admin.enableServer=false"]
+            (data / "zoo.cfg").write_text("\n".join([*lines, "4lw.commands.whitelist=srvr\n"]))
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        for number in SERVERS:
+            self.start(number)
+        self.wait_until_whole()
+
+    @property
+    def hosts(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    def start(self, number: int) -> None:
+        config = self._folder / str(number) / "zoo.cfg"
+        command = ["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", f"{self._libs}/*", MAIN, str(config)]
+        with (self._folder / f"{number}.log").open("ab") as log:
+            self._processes[number] = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def kill(self, number: int) -> None:
+        self._processes[number].kill()
+        self._processes[number].wait()
+
+    def leader(self) -> int | None:
+        return next((number for number in SERVERS if self._mode(number) == "leader"), None)
+
+    def wait_until_whole(self) -> None:
+        """Every server that was killed is back, and all of them serve."""
+        for number, process in self._processes.items():
+            if process.poll() is not None:
+                self.start(number)
+        deadline = time.monotonic() + 60
+        while sorted(filter(None, map(self._mode, SERVERS))) != ["follower", "follower", "leader"]:
+            assert time.monotonic() < deadline, f"no ensemble: {[self._mode(number) for number in SERVERS]}"
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        for number in SERVERS:
+            self.kill(number)
+
+    def _mode(self, number: int) -> str | None:
+        """What a server says of itself; None while it does not serve."""
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.ports[number]), 2) as asked:
+            asked.settimeout(2)
+            asked.sendall(b"srvr")
+            said = b""
+            while part := asked.recv(4096):
+                said += part
+            for line in said.decode().splitlines():
+                if line.startswith("Mode: "):
+                    return line.removeprefix("Mode: ")
+        return None
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody has now, all different."""
+    with contextlib.ExitStack() as held:
+        return [held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(count)]
