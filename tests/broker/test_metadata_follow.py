@@ -16,8 +16,10 @@ from ottla.cluster.commands import (
     FenceBroker,
     ReplicaEpoch,
 )
+from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, TopicId
+from ottla.kernel.seams import Unknown
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.entries import ProducerIdsAllocated, TopicCreated
 from ottla.metadata.snapshot import take_snapshot
@@ -280,6 +282,59 @@ def test_a_stopping_broker_refuses_what_waits():
     assert all(slot.full for slot in slots)
     cluster.loop.run_for(60_000)
     assert not cluster.fatal, "what was on its way came back to a stopped broker"
+
+
+def test_an_append_that_lands_late_is_our_own_though_the_store_could_not_be_reached_meanwhile():
+    """The answer is lost, reading does not show it yet, the next try fails: only then it lands (rule C1)."""
+    cluster = Cluster()
+    cluster.up(1)
+    real, tries = cluster.way[1].append, []
+
+    def append(entries: list[bytes], expected: int) -> Slot:
+        tries.append(expected)
+        slot: Slot = Slot()
+        if len(tries) == 1:
+            slot.fill(Unknown("the answer was lost"))
+        elif len(tries) == 2:
+            cluster.store.append(entries, expected)
+            slot.fail(OSError("cannot be reached"))
+        else:
+            return real(entries, expected)
+        return slot
+
+    cluster.way[1].append = append
+    outcome = cluster.ask(1, a_topic("orders"))
+    assert isinstance(outcome, Applied)
+    assert outcome.first_version == tries[0] + 1
+    assert len(cluster.follow[1].metadata.topics) == 1
+    assert isinstance(cluster.ask(1, a_topic("more")), Applied)
+
+
+def test_a_broker_stops_when_the_log_has_become_shorter():
+    cluster = Cluster()
+    cluster.up(1)
+    cluster.way[1]._store = MemoryStore()
+    assert cluster.until(lambda: 1 in cluster.fatal)
+    assert "it is lost" in cluster.fatal[1]
+    assert not cluster.store.read(cluster.store.head, 1)
+
+
+def test_large_topics_do_not_share_an_append():
+    cluster = Cluster()
+    cluster.up(1, 2, 3)
+    sizes, real = [], cluster.way[1].append
+
+    def append(entries: list[bytes], expected: int) -> Slot:
+        sizes.append(sum(map(len, entries)))
+        return real(entries, expected)
+
+    cluster.way[1].append = append
+    slots = [cluster.follow[1].submit(a_topic(f"topic-{number}", 5000, 3)) for number in range(4)]
+    slots.append(cluster.follow[1].submit(a_topic("largest", 10_000, 3)))
+    assert cluster.until(lambda: all(slot.full for slot in slots))
+    assert all(isinstance(slot.result(), Applied) for slot in slots)
+    assert len(sizes) == 5
+    assert max(sizes) < 1024 * 1024
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -77,5 +77,6 @@ def test_the_options_of_a_deleted_topic_are_not_those_of_the_next():
 def test_options_too_large_for_one_entry_are_refused():
     decisions = a_cluster(1)
     decisions.do(create("orders"))
-    refused = decisions.refused(edit(ConfigEdit("leader.replication.throttled.replicas", SET, "x" * ENTRY_LIMIT)))
-    assert refused.code == ErrorCode.INVALID_CONFIG
+    for much in ("x" * ENTRY_LIMIT, "\N{OLD PERSIAN SIGN A}" * (ENTRY_LIMIT // 3)):
+        refused = decisions.refused(edit(ConfigEdit("leader.replication.throttled.replicas", SET, much)))
+        assert refused.code == ErrorCode.INVALID_CONFIG

@@ -67,11 +67,12 @@ class Cable:
                     with self._changed:
                         self._open += [near, far]
                     for source, sink in ((near, far), (far, near)):
-                        threading.Thread(target=self._pump, args=(source, sink, source is near), daemon=True).start()
+                        threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
                     continue
                 near.close()
 
-    def _pump(self, source: socket.socket, sink: socket.socket, requests: bool) -> None:  # noqa: FBT001
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        requests = source.getsockname()[1] == self.port
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 with self._changed:

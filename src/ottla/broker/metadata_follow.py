@@ -18,7 +18,7 @@ from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, topic_id_text
-from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry, Written
+from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry, Unknown, Written
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.entries import UNREGISTERED, Body, UnknownEntry, decode_entry, encode_entry
 from ottla.metadata.snapshot import load_snapshot, take_snapshot
@@ -239,9 +239,11 @@ class MetadataFollow:
             decided = decide(pending.command, self.metadata, self.writer())
             if isinstance(decided, ApiError) or not decided:
                 break
-            pending.bodies = decided
-            pending.data = [self._encode(body) for body in decided]
-            size += sum(map(len, pending.data))
+            data = [self._encode(body) for body in decided]
+            size += sum(map(len, data))
+            if batch and size > _APPEND_BYTES:
+                break
+            pending.bodies, pending.data = decided, data
             shared = kind
             footprints.add(footprint)
             batch.append(pending)
@@ -264,8 +266,13 @@ class MetadataFollow:
         """The version of the first entry; 0 where another append was first. Repeats while the outcome is unknown."""
         mark = decode_entry(data[0])
         self._sought, self._found_version = (mark.broker_epoch, mark.sequence), 0
+        outcome: Written | Conflict | Unknown | None = None
         while True:
-            outcome = await self._coordination.append(data, expected)
+            try:
+                outcome = await self._coordination.append(data, expected)
+            except OSError:
+                if outcome is None:
+                    raise  # nothing of it has left
             if isinstance(outcome, Written):
                 return expected + 1
             while not self._closed:  # the outcome must be known before anything else is tried
@@ -388,12 +395,14 @@ class MetadataFollow:
         self._deadlines.after(self._tick_ms, self._tick)
 
     async def _look_at_head(self) -> None:
-        sent_ms = self._clock.mono_ms()
+        sent_ms, applied = self._clock.mono_ms(), self.metadata.version
         try:
             head = await self._coordination.head()
         except OSError:
             return
-        if head <= self.metadata.version:
+        if head < applied:
+            self._stop(f"The metadata log ends at {head}, and {applied} of its entries were applied here: it is lost.")
+        elif head <= self.metadata.version:
             self._renew(sent_ms)
         else:
             self._read_on()

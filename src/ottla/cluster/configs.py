@@ -18,7 +18,7 @@ def edit(command: EditConfigs, state: Metadata) -> list[Body] | ApiError:
     after = edited(before, command.edits, replace=command.replace)
     names = sorted(before.keys() | after.keys())
     changes = [ConfigChange(name=name, value=after.get(name)) for name in names if before.get(name) != after.get(name)]
-    if sum(len(name) + len(value) for name, value in after.items()) > _RESOURCE_LIMIT:
+    if sum(len(name) + len(value.encode()) for name, value in after.items()) > _RESOURCE_LIMIT:
         return ApiError(ErrorCode.INVALID_CONFIG, "The configuration of this resource is too large.")
     if not changes:
         return []

@@ -38,7 +38,7 @@ def create(command: CreateTopic, state: Metadata) -> list[log.Body] | ApiError:
     assignment = _new_assignment(command, state)
     if isinstance(assignment, ApiError):
         return assignment
-    if sum(len(name) + len(value) for name, value in command.configs) > log.ENTRY_LIMIT // 2:
+    if sum(len(name) + len(value.encode()) for name, value in command.configs) > log.ENTRY_LIMIT // 2:
         return ApiError(ErrorCode.INVALID_CONFIG, "The configuration of this topic is too large.")
     configs = [log.ConfigChange(name=name, value=value) for name, value in sorted(command.configs)]
     partitions = _new_partitions(state, command.topic_id, assignment, first=0)
