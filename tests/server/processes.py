@@ -37,6 +37,10 @@ class OttlaProcess:
         self.address = line.split(" ready: ")[1].strip()
         return self
 
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.address
+
     def log(self) -> str:
         self.errors.seek(0)
         return self.errors.read()

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.kernel.seams import Transport
 from ottla.server.dialer import Dialer
+from ottla.server.main import new_event_loop
 
 
 class Receiver:
@@ -37,6 +38,12 @@ class Receiver:
                 await self.changed.wait()
 
         await asyncio.wait_for(wait(), 10)
+
+
+def in_the_loop_of_the_broker(story) -> None:
+    """uvloop where it is there, whose transports are none of asyncio's."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(story())
 
 
 def framed(*frames: bytes) -> bytes:
@@ -81,7 +88,7 @@ def test_frames_arrive_whole_however_they_were_cut():
         assert [type(error) for error in receiver.errors] == [ConnectionResetError]
         server.close()
 
-    asyncio.run(run())
+    in_the_loop_of_the_broker(run)
 
 
 @pytest.mark.parametrize("size", [1001, -1])
@@ -94,7 +101,7 @@ def test_a_length_that_no_answer_has_ends_the_connection(size: int):
         assert receiver.frames == []
         server.close()
 
-    asyncio.run(run())
+    in_the_loop_of_the_broker(run)
 
 
 def test_closing_is_heard_once():
@@ -108,7 +115,7 @@ def test_closing_is_heard_once():
         assert len(receiver.errors) == 1
         server.close()
 
-    asyncio.run(run())
+    in_the_loop_of_the_broker(run)
 
 
 def test_where_nobody_listens_the_dial_fails():
@@ -123,4 +130,4 @@ def test_where_nobody_listens_the_dial_fails():
         assert receiver.transport is None
         assert len(receiver.errors) == 1
 
-    asyncio.run(run())
+    in_the_loop_of_the_broker(run)

@@ -11,6 +11,7 @@ from traceback import format_exception
 from typing import TYPE_CHECKING
 
 from ottla.broker.compactor import CompactionWork, Compactor, InTurns
+from ottla.broker.departure import hand_over, say_farewell
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
@@ -25,6 +26,7 @@ from ottla.broker.rounds import Rounds
 from ottla.broker.waiting import Deadline, Deadlines
 from ottla.cluster.commands import CreateTopic
 from ottla.cluster.partitions import DECIDING
+from ottla.cluster.upkeep import Upkeep
 from ottla.config.resolve import Layers
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, topic_id_text
@@ -90,6 +92,11 @@ class Node:
             session_timeout_ms=self.config.broker_session_timeout_ms,
         )
         self.follow.on_fatal = self._stop_for
+        self.follow.upkeep = Upkeep(
+            balances=self.config.auto_leader_rebalance_enable,
+            interval_ms=self.config.leader_imbalance_check_interval_seconds * 1000,
+            factors={OFFSETS_TOPIC: self.config.offsets_topic_replication_factor},
+        )
         self.peers = Peers(self, network)
         self.producer_ids = ProducerIds(self.follow)
         self.groups = GroupCoordinator(self, entropy, self.config, self._offsets_partitions)
@@ -135,6 +142,10 @@ class Node:
     def _new_id(self) -> str:
         return topic_id_text(self.entropy.bytes(16))
 
+    def hand_over(self) -> Slot[None]:
+        """Before a stop, while clients are still served: what others can lead, they lead."""
+        return run_story(hand_over(self))
+
     def stop(self, *, clean: bool) -> Slot[None]:
         return run_story(self._stop(clean=clean))
 
@@ -146,7 +157,10 @@ class Node:
         self.peers.close()
         self.groups.close()
         epoch = self.metadata.brokers[self.broker].epoch if self.broker in self.metadata.brokers else -1
+        self.follow.on_reconcile = _ignore
         self.replicas.close(clean=clean, broker_epoch=epoch)
+        if clean and self._failed is None:
+            await say_farewell(self)
         self.follow.close()
         self._coordination.close()
 
@@ -350,6 +364,10 @@ class Node:
         for shard in self.groups.shards():
             for group_id, group in sorted(shard.groups.items()):
                 yield group_id, len(group.members)
+
+
+def _ignore(changes: Changes) -> None:
+    """The logs are closed: what the metadata says is for the next start."""
 
 
 def _zero() -> int:

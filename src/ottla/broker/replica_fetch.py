@@ -29,14 +29,17 @@ if TYPE_CHECKING:
     from ottla.broker.partition import Partition
 
 log = logging.getLogger("ottla.replica_fetch")
-PURPOSE = "replication"
+PURPOSES = ("replication", "replication too")
+"""Two connections: a fetch that waits at the leader is overtaken on the other."""
 VERSION = 18
 MAX_BYTES = 1 << 20
 RESPONSE_MAX_BYTES = 10 << 20
 WAIT_MAX_MS = 500
+FIRST_BACK_OFF_MS = 10
 BACK_OFF_MS = 200
 _ANSWER_IN_MS = 30_000
 Key = tuple[bytes, int]
+Answer = Slot[FetchResponse]
 
 
 class ReplicaFetches:
@@ -74,21 +77,36 @@ class LeaderFetch:
         self._node = fetches.node
         self._leader = leader
         self._partitions: dict[Key, Partition] = {}
-        self._resting: dict[Key, int] = {}
-        """Until when a partition is not asked for, after an answer that is no use."""
+        self._resting: dict[Key, tuple[int, int]] = {}
+        """Until when a partition is not asked for, after an answer that is no use, and for how long it rests."""
         self._session_id = self._session_epoch = 0
         self._told: dict[Key, tuple[Asked, int]] = {}
         """What the leader's session holds of us."""
         self._running = False
         self._idle: Slot[None] | None = None
+        self._way = 0
+        self._waiting: Slot[Answer | None] | None = None
+        """For the answer to a fetch that may be overtaken."""
+        self._more = False
 
     def add(self, partition: Partition) -> None:
         self._partitions[(partition.topic_id, partition.index)] = partition
         partition.on_disk = self.wake
-        self.wake()
+        if not self._more:  # all that are added in this turn are asked for together
+            self._more = True
+            self._node.clock.call_soon(self._ask_for_more)
+
+    def _ask_for_more(self) -> None:
+        """A fetch that waits at the leader for what was followed before is overtaken: its wait may be long."""
+        self._more = False
         if not self._running:
             self._running = True
-            self._node.clock.call_soon(lambda: self._report(run_story(self._run())))
+            self._report(run_story(self._run()))
+            return
+        self.wake()
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.fill(None)
 
     def remove(self, partition: Partition) -> None:
         if self._partitions.pop((partition.topic_id, partition.index), None) is not None:
@@ -103,7 +121,14 @@ class LeaderFetch:
 
     def _report(self, story: Slot[None]) -> None:
         def ended() -> None:
-            story.result()  # a bug here stops the process
+            """A bug here stops the broker: it would follow nobody any more, and nobody would know."""
+            well = False
+            try:
+                story.result()
+                well = True
+            finally:
+                if not well:
+                    self._node.broken(AssertionError(f"following leader {self._leader} failed"))
 
         story.when_full(ended)
 
@@ -111,13 +136,11 @@ class LeaderFetch:
         while self._partitions and not self._fetches.closed:
             asked = self._ask()
             if asked is None:
-                await self._wait(BACK_OFF_MS if self._resting else None)
+                await self._wait(self._rest_ms())
                 continue
             request, places = asked
             try:
-                response: FetchResponse = await self._node.peers.call(
-                    self._leader, PURPOSE, request, VERSION, _ANSWER_IN_MS
-                )
+                response = await self._fetch(request, places)
             except OSError as error:
                 log.info("no answer of leader %d: %s", self._leader, error)
                 self._forget_session()
@@ -125,6 +148,9 @@ class LeaderFetch:
                 continue
             if self._fetches.closed:
                 break
+            if response is None:  # overtaken: the leader has taken it, and waits for the next of its session
+                self._session_epoch += 1
+                continue
             if response.error_code != ErrorCode.NONE:
                 self._forget_session()
                 await self._wait(BACK_OFF_MS)
@@ -135,6 +161,36 @@ class LeaderFetch:
                 self._told.clear()
             self._take(response, places)
         self._running = False
+
+    async def _fetch(self, request: FetchRequest, places: dict[Key, Asked]) -> FetchResponse | None:
+        """The leader's answer, or None where more is to be asked for before it came; then it is taken when it comes."""
+        call: Answer = self._node.peers.call(self._leader, PURPOSES[self._way], request, VERSION, _ANSWER_IN_MS)
+        if not request.session_id:
+            return await call
+        waiting: Slot[Answer | None] = Slot()
+        self._waiting = waiting
+        call.when_full(lambda: waiting.fill(call))
+        answered = await waiting
+        self._waiting = None
+        if answered is not None:
+            return answered.result()
+        self._way = 1 - self._way
+        call.when_full(lambda: self._take_late(call, places))
+        return None
+
+    def _take_late(self, call: Answer, places: dict[Key, Asked]) -> None:
+        """What was overtaken is answered with an error, or had been answered already."""
+        try:
+            response = call.result()
+        except OSError:
+            return
+        if response.error_code == ErrorCode.NONE and not self._fetches.closed:
+            self._take(response, places)
+
+    def _rest_ms(self) -> int | None:
+        """How long it is until a partition that rests may be asked for; None where none rests."""
+        now_ms = self._node.clock.mono_ms()
+        return min((until - now_ms for until, _ in self._resting.values() if until > now_ms), default=None)
 
     async def _wait(self, most_ms: int | None) -> None:
         """Until something is on disk, followed or left; or for `most_ms`."""
@@ -158,9 +214,8 @@ class LeaderFetch:
             follower, held = partition.follower, partition.log
             if follower is None or follower.failed is not None or held.refusing:
                 continue
-            if self._resting.get(key, 0) > now_ms:
+            if key in self._resting and self._resting[key][0] > now_ms:
                 continue
-            self._resting.pop(key, None)
             asked = follower.ask(synced_through=SyncedOffset(held.synced_offset), end_offset=EndOffset(held.end_offset))
             if asked is None:
                 self._node.syncer.submit(held)
@@ -189,7 +244,7 @@ class LeaderFetch:
             topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[])).partitions.append(place)
         return FetchRequest(
             replica_state=ReplicaState(replica_id=self._node.broker, replica_epoch=self._node.follow.broker_epoch),
-            max_wait_ms=WAIT_MAX_MS,
+            max_wait_ms=min(WAIT_MAX_MS, self._rest_ms() or WAIT_MAX_MS),
             min_bytes=1,
             max_bytes=RESPONSE_MAX_BYTES,
             isolation_level=0,
@@ -253,8 +308,14 @@ class LeaderFetch:
                 return
             if held.synced_offset < held.end_offset:
                 self._node.syncer.submit(held)
+        self._resting.pop(key, None)
         partition.leader_said(part.high_watermark)
+        if part.log_start_offset > held.log_start_offset:  # records were deleted: they must not come back with us
+            held.delete_records_before(min(part.log_start_offset, held.high_watermark))
+            partition.mark()
 
     def _rest(self, key: Key) -> None:
-        self._resting[key] = self._node.clock.mono_ms() + BACK_OFF_MS
-        self._told.pop(key, None)
+        """For longer each time, while there is nothing else than answers of no use."""
+        _, before = self._resting.get(key, (0, 0))
+        pause = min(max(FIRST_BACK_OFF_MS, 2 * before), BACK_OFF_MS)
+        self._resting[key] = self._node.clock.mono_ms() + pause, pause

@@ -107,7 +107,8 @@ class Replicas:
         if self._disk.exists(posixpath.join(self.path, META_PROPERTIES)):
             raise DirectoryRefused(
                 f"{self.path} holds data, but the metadata that says what it is is missing. Restore "
-                f"{posixpath.join(self.path, METADATA_DIRECTORY)} from a backup, or give the broker another directory."
+                f"{posixpath.join(self.path, METADATA_DIRECTORY)} from a backup, say with --join which store this "
+                "broker shares with others, or give it another directory."
             )
 
     def _discard(self, found: FoundPartition) -> None:

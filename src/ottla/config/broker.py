@@ -48,8 +48,8 @@ class BrokerConfig(OptionSet):
         doc="The security protocol of each listener name, as NAME:PROTOCOL,...",
     )
     inter_broker_listener_name: str | None = option(
-        "inter.broker.listener.name", None, Kind.STRING, status=Status.NO_EFFECT,
-        doc="The listener on which brokers speak to one another; they do not yet.",
+        "inter.broker.listener.name", None, Kind.STRING,
+        doc="The listener on which brokers speak to one another; by default the one called PLAINTEXT, or the first.",
     )
     log_dir: tuple[str, ...] = option(
         "log.dir", ("ottla-data",), Kind.LIST,
@@ -195,8 +195,20 @@ class BrokerConfig(OptionSet):
         doc="A broker renews its lease six times in each broker.session.timeout.ms.",
     )
     replica_lag_time_max_ms: int = option(
-        "replica.lag.time.max.ms", 30_000, Kind.LONG, status=Status.NO_EFFECT,
-        doc="A follower that has not caught up for this long leaves the in-sync set; there are none yet.",
+        "replica.lag.time.max.ms", 30_000, Kind.LONG, check=at_least(1),
+        doc="A follower that has not caught up for this long leaves the in-sync set.",
+    )
+    controlled_shutdown_enable: bool = option(
+        "controlled.shutdown.enable", True, Kind.BOOLEAN,
+        doc="Hand leaderships over to other brokers before stopping.",
+    )
+    auto_leader_rebalance_enable: bool = option(
+        "auto.leader.rebalance.enable", True, Kind.BOOLEAN,
+        doc="Give partitions back to their preferred leaders now and then.",
+    )
+    leader_imbalance_check_interval_seconds: int = option(
+        "leader.imbalance.check.interval.seconds", 300, Kind.LONG, check=at_least(1),
+        doc="How often it is looked who leads what others are preferred for.",
     )
     transaction_max_timeout_ms: int = option(
         "transaction.max.timeout.ms", 900_000, Kind.INT, check=at_least(1), status=Status.NO_EFFECT,

@@ -112,13 +112,11 @@ add.partitions.to.txn.retry.backoff.max.ms INT 100 R
 add.partitions.to.txn.retry.backoff.ms INT 20 R
 alter.log.dirs.replication.quota.window.num INT 11 R
 alter.log.dirs.replication.quota.window.size.seconds INT 1 R
-auto.leader.rebalance.enable BOOLEAN true R
 background.threads INT 10 C
 broker.id INT -1 R
 client.quota.callback.class CLASS ~ R
 connection.failed.authentication.delay.ms INT 100 R
 connections.max.reauth.ms LONG 0 R
-controlled.shutdown.enable BOOLEAN true R
 controller.listener.names LIST ~ R
 controller.performance.always.log.threshold.ms LONG 2000 RI
 controller.performance.sample.period.ms LONG 60000 RI
@@ -205,7 +203,6 @@ internal.metadata.log.segment.bytes INT ~ RI
 internal.metadata.max.batch.size.in.bytes INT 8388608 RI
 kafka.metrics.polling.interval.secs INT 10 R
 kafka.metrics.reporters LIST '' R
-leader.imbalance.check.interval.seconds LONG 300 R
 log.cleaner.dedupe.buffer.size LONG 134217728 C
 log.cleaner.io.buffer.load.factor DOUBLE 0.9 C
 log.cleaner.io.buffer.size INT 524288 C

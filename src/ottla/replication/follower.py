@@ -72,7 +72,7 @@ Todo = Append | Truncate | StartOver | Failed | BackOff | Stale
 class FollowerReplica:
     """Follows one leader in one epoch."""
 
-    __slots__ = ("epoch", "epoch_ends", "failed", "high_watermark", "leader", "leader_high_watermark")
+    __slots__ = ("epoch", "epoch_ends", "failed", "heard", "high_watermark", "leader", "leader_high_watermark")
 
     def __init__(
         self, *, leader: BrokerId, epoch: LeaderEpoch, high_watermark: EndOffset, epoch_ends: EpochEnds
@@ -83,6 +83,8 @@ class FollowerReplica:
         self.leader_high_watermark = EndOffset(0)
         self.epoch_ends = epoch_ends
         self.failed: str | None = None
+        self.heard = False
+        """Whether the leader has answered as the leader that it is."""
 
     def ask(self, *, synced_through: SyncedOffset, end_offset: EndOffset) -> Asked | None:
         """The next fetch: a receipt for what is on disk (rule A2); None while something waits for its sync."""
@@ -98,6 +100,7 @@ class FollowerReplica:
             return StartOver(EndOffset(answer.log_start_offset))
         if answer.error != ErrorCode.NONE:
             return BackOff(answer.error)
+        self.heard = True
         if answer.diverging is not None:
             return self._cut_back(*answer.diverging, end_offset=end_offset)
         if answer.high_watermark < 0:

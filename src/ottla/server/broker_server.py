@@ -26,6 +26,7 @@ from ottla.server.compaction_child import CompactionChild
 from ottla.server.dialer import Dialer
 from ottla.server.http import HttpServer, Page
 from ottla.server.listener import Listener
+from ottla.server.stores import open_store
 from ottla.server.sync_loop import SyncLoop
 from ottla.storage.directory import LOCK, DirectoryRefused, refuse_foreign
 from ottla.wire.frame import FramePool
@@ -64,12 +65,20 @@ class BrokerServer:
     """`start`, then `client_address` serves; `stop` ends it cleanly. `on_fatal` tells of a failed disk."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, texts: Mapping[str, str], *, memory: bool = False, http_port: int = 0
+        self,
+        loop: asyncio.AbstractEventLoop,
+        texts: Mapping[str, str],
+        *,
+        memory: bool = False,
+        join: str | None = None,
+        http_port: int = 0,
     ) -> None:
+        """`join`: the coordination store shared with other brokers, where it is not this one's own."""
         self._loop = loop
         self._layers = Layers(texts)
         self._config: BrokerConfig = self._layers.broker()
         self._memory = memory
+        self._join = join
         self._http_port = http_port
         self._http: HttpServer | None = None
         self._listeners: list[Listener] = []
@@ -164,9 +173,8 @@ class BrokerServer:
             from ottla.coordination.memory import MemoryCoordination, MemoryStore
 
             return MemoryCoordination(MemoryStore(), broker)
-        from ottla.coordination.sqlite import SqliteCoordination
-
-        return SqliteCoordination(
+        return open_store(
+            self._join,
             os.path.join(self.directory, METADATA_DIRECTORY),
             broker,
             self._loop.call_soon_threadsafe,
@@ -285,6 +293,8 @@ class BrokerServer:
         """Answer what waits no more, put everything on disk, close. Safe to call at any stage of a start."""
         if self._http is not None:
             self._http.close()
+        if self.node is not None and self.fatal is None:
+            await ended(self.node.hand_over())
         for listener in self._listeners:
             listener.stop()
         if self.node is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from struct import Struct
+from typing import cast
 
 from ottla.kernel.seams import Dialled, FileSlice
 
@@ -75,11 +76,10 @@ class _Link(asyncio.BufferedProtocol):
     # what the loop tells
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by name
         self._receiver.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.server.broker_server import BrokerServer
 
 DEFAULT_HTTP_PORT = 9308
+"""Of broker 1, and of one that is alone; the next brokers of a cluster take the ports behind it."""
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -48,12 +49,19 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Command line goes over environment (KAFKA_*), environment over --config.",
     )
     parser.add_argument("--data", metavar="DIR", help="where data lives (default ./ottla-data)")
+    parser.add_argument("--id", type=int, metavar="N", help="this broker's number in its cluster (default 1)")
+    parser.add_argument(
+        "--join", metavar="STORE",
+        help="be one of several brokers: sqlite:PATH, a directory that all brokers of this machine share, or "
+        "zookeeper://HOST:PORT,.../CHROOT",
+    )  # fmt: skip
     parser.add_argument("--memory", action="store_true", help="keep everything in memory; nothing survives")
     parser.add_argument("--port", type=int, metavar="N", help="listen on 127.0.0.1:N; 0 takes a free port and keeps it")
     parser.add_argument("--listen", metavar="HOST:PORT", help="listen there instead of on loopback")
     parser.add_argument(
-        "--http-port", type=int, default=DEFAULT_HTTP_PORT, metavar="N",
-        help=f"/metrics on 127.0.0.1:N (default {DEFAULT_HTTP_PORT}; 0: off)",
+        "--http-port", type=int, metavar="N",
+        help=f"/metrics on 127.0.0.1:N (default {DEFAULT_HTTP_PORT}, and with --join as many more as --id is above 1; "
+        "0: off)",
     )  # fmt: skip
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a broker option")
     parser.add_argument("--config", metavar="FILE", help="a server.properties")
@@ -64,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _static_config(options: argparse.Namespace) -> StaticConfig:
     from ottla.config.resolve import read_static
+    from ottla.server.stores import check_join
 
     said: dict[str, str] = {}
     for assignment in options.set:
@@ -83,6 +92,12 @@ def _static_config(options: argparse.Namespace) -> StaticConfig:
         if options.memory:
             raise ValueError("give --data or --memory, not both")
         said["log.dirs"] = options.data
+    if options.id is not None:
+        said["node.id"] = str(options.id)
+    if options.join is not None:
+        if options.memory:
+            raise ValueError("give --join or --memory, not both: nobody else sees what is in memory")
+        check_join(options.join)
     return read_static(file=options.config, environment=os.environ, command_line=said)
 
 
@@ -91,8 +106,9 @@ def _run(options: argparse.Namespace, static: StaticConfig) -> int:
     asyncio.set_event_loop(loop)
     from ottla.server.broker_server import BrokerServer, CannotStart
 
-    server = BrokerServer(loop, static.texts, memory=options.memory, http_port=options.http_port)
     try:
+        http_port = _http_port(options, static)
+        server = BrokerServer(loop, static.texts, memory=options.memory, join=options.join, http_port=http_port)
         loop.run_until_complete(_serve(loop, server))
     except CannotStart as fault:
         print(f"ottla: cannot start: {fault}", file=sys.stderr)
@@ -103,6 +119,13 @@ def _run(options: argparse.Namespace, static: StaticConfig) -> int:
         print(f"ottla: stopped: {server.fatal}", file=sys.stderr)
         return 1
     return 0
+
+
+def _http_port(options: argparse.Namespace, static: StaticConfig) -> int:
+    if options.http_port is not None:
+        return int(options.http_port)
+    behind = int(static.texts.get("node.id", 1)) - 1 if options.join is not None else 0
+    return DEFAULT_HTTP_PORT + behind if 0 < behind < 1000 else DEFAULT_HTTP_PORT
 
 
 async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer) -> None:

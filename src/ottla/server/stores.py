@@ -1,0 +1,111 @@
+"""Which store a broker keeps the metadata log in: its own directory's, or one that `--join` names.
+
+broker_server.py comes here at the start; the engines are in coordination/.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from ottla.broker.replicas import METADATA_DIRECTORY
+from ottla.coordination.zookeeper_address import SCHEME, parse_zookeeper_address
+from ottla.kernel.ids import BrokerId
+from ottla.kernel.seams import Coordination
+
+SQLITE = "sqlite:"
+Soon = Callable[[Callable[[], None]], object]
+
+
+def check_join(join: str) -> None:
+    """ValueError, with a sentence, where `--join` says nothing that can be joined."""
+    if join.startswith(SCHEME):
+        parse_zookeeper_address(join)
+    elif not join.startswith(SQLITE) or not join.removeprefix(SQLITE):
+        raise ValueError(f"--join wants sqlite:PATH or {SCHEME}HOST:PORT,.../CHROOT, not {join!r}")
+
+
+def open_store(
+    join: str | None, own: str, broker: BrokerId, call_soon_threadsafe: Soon, *, session_timeout_ms: int
+) -> Coordination:
+    """The store to use; `own` is where a broker that joins nobody has it. OSError where it cannot be had."""
+    if join is not None and join.startswith(SCHEME):
+        from ottla.coordination.zookeeper import ZookeeperCoordination
+
+        address = parse_zookeeper_address(join)
+        _refuse_two(own, join)
+        return ZookeeperCoordination(
+            ",".join(address.hosts),
+            broker,
+            call_soon_threadsafe,
+            session_timeout_ms=session_timeout_ms,
+            chroot=address.chroot,
+        )
+    from ottla.coordination.sqlite import SqliteCoordination
+
+    directory = own if join is None else shared_directory(join.removeprefix(SQLITE))
+    if not _same(directory, own):
+        _bring(own, directory, broker, session_timeout_ms)
+    return SqliteCoordination(directory, broker, call_soon_threadsafe, session_timeout_ms=session_timeout_ms)
+
+
+def shared_directory(path: str) -> str:
+    """The store's directory: PATH itself, that of the file PATH, or the one inside the data directory PATH."""
+    from ottla.coordination.sqlite import FILE_NAME
+
+    path = os.path.abspath(path)
+    if os.path.basename(path) == FILE_NAME:
+        return os.path.dirname(path)
+    inside = os.path.join(path, METADATA_DIRECTORY)
+    return inside if os.path.exists(os.path.join(inside, FILE_NAME)) else path
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _bring(own: str, shared: str, broker: BrokerId, session_timeout_ms: int) -> None:
+    """A broker that was alone brings its cluster along: its store moves to where the others will find it.
+
+    One rename, so that at any moment there is one store and no other. It must be nobody else's.
+    """
+    from ottla.coordination.database import Database
+    from ottla.coordination.presence import Presence
+    from ottla.coordination.sqlite import FILE_NAME
+
+    source, target = os.path.join(own, FILE_NAME), os.path.join(shared, FILE_NAME)
+    if not os.path.exists(source):
+        return
+    if os.path.exists(target):
+        _refuse_two(own, shared)
+    presence = Presence(os.path.join(own, "brokers"), broker, session_timeout_ms=session_timeout_ms)
+    try:
+        if presence.look() != {broker}:
+            raise OSError(f"{own} is the store of brokers that run: let the others join it there (--join sqlite:{own})")
+        os.makedirs(shared, exist_ok=True)
+        database = Database(source, "DELETE")  # takes in what a crash left in the journal, and drops the journal
+        database.head()
+        database.close()
+        os.rename(source, target)
+        for directory in (shared, own):
+            _sync_directory(directory)
+    finally:
+        presence.close()
+
+
+def _refuse_two(own: str, other: str) -> None:
+    from ottla.coordination.sqlite import FILE_NAME
+
+    if os.path.exists(os.path.join(own, FILE_NAME)):
+        raise OSError(
+            f"{own} holds a cluster of its own, and {other} is another: a directory belongs to one of them. "
+            "Start without --join, or join with an empty data directory"
+        )
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

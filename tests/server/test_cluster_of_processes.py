@@ -1,0 +1,237 @@
+"""Three broker processes on one machine: what unmodified clients see when one is killed, stops, and comes back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import pairwise
+
+import pytest
+from cluster_processes import OttlaCluster, until
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from processes import OttlaProcess
+
+REPLICATED = {"min.insync.replicas": "2"}
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    with OttlaCluster(tmp_path, 3, "--set", "replica.lag.time.max.ms=5000") as running:
+        yield running
+
+
+def create(cluster, name, partitions=1):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=3, config=REPLICATED)
+    for future in admin.create_topics([topic]).values():
+        future.result(20)
+    return admin
+
+
+def described(admin, name, index=0):
+    """(leader, sorted in-sync set) as Metadata says."""
+    partition = admin.list_topics(name, timeout=10).topics[name].partitions[index]
+    return partition.leader, sorted(partition.isrs)
+
+
+class Writing:
+    """A thread that produces numbers without end, idempotent, acks=all; keeps when each was acknowledged."""
+
+    def __init__(self, cluster, topic):
+        self.acknowledged = []
+        self.times = []
+        self.errors = []
+        self._going = True
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "delivery.timeout.ms": 60000,
+            }
+        )
+        self._topic = topic
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        number = 0
+        while self._going:
+            self._producer.produce(self._topic, str(number), on_delivery=self._told(number), partition=0)
+            number += 1
+            self._producer.poll(0.002)
+        self._producer.flush(60)
+
+    def _told(self, number):
+        def told(error, message):
+            if error is not None:
+                self.errors.append(error)
+            else:
+                self.acknowledged.append(number)
+                self.times.append(time.monotonic())
+
+        return told
+
+    def stop(self):
+        self._going = False
+        self._thread.join()
+
+    def longest_gap(self, since=0.0):
+        times = [at for at in self.times if at >= since]
+        return max(after - before for before, after in pairwise(times))
+
+
+def read_all(cluster, topic, group="reader"):
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = []
+    while True:
+        message = consumer.poll(30)
+        assert message is not None
+        if message.error():
+            assert message.error().code() == KafkaError._PARTITION_EOF
+            break
+        found.append(int(message.value()))
+    consumer.close()
+    return found
+
+
+def test_every_broker_knows_all_and_says_where_they_are(cluster):
+    create(cluster, "t", partitions=6)
+    seen = []
+    for broker in cluster.brokers.values():
+        metadata = AdminClient({"bootstrap.servers": broker.address}).list_topics(timeout=10)
+        seen.append(
+            (
+                metadata.controller_id,
+                {f"{each.host}:{each.port}" for each in metadata.brokers.values()},
+                {part.leader for part in metadata.topics["t"].partitions.values()},
+                metadata.cluster_id,
+            )
+        )
+    assert seen[0] == seen[1] == seen[2]
+    assert seen[0][0] == 1
+    assert seen[0][1] == {broker.address for broker in cluster.brokers.values()}
+    assert seen[0][2] == {1, 2, 3}
+
+
+def test_nothing_acknowledged_is_lost_when_the_leader_is_killed_and_it_comes_back_in_sync(cluster):
+    admin = create(cluster, "t")
+    writing = Writing(cluster, "t")
+    try:
+        for _ in range(2):
+            enough = len(writing.acknowledged) + 300
+            until(lambda enough=enough: len(writing.acknowledged) > enough)
+            leader, _ = described(admin, "t")
+            began = time.monotonic()
+            cluster.brokers[leader].kill()
+            enough = len(writing.acknowledged) + 300
+            until(lambda enough=enough: len(writing.acknowledged) > enough)
+            assert writing.longest_gap(began - 1) < 3, cluster.log()
+            cluster.brokers[leader].start()
+            until(lambda: described(admin, "t")[1] == [1, 2, 3])
+    finally:
+        writing.stop()
+    assert not writing.errors
+    found = read_all(cluster, "t")
+    assert found == sorted(set(found)), "once each and in order"
+    assert set(writing.acknowledged) <= set(found)
+
+
+def test_a_group_goes_on_at_another_coordinator(cluster):
+    create(cluster, "t")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    options = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": 6000,
+    }
+    consumer = Consumer(options)
+    consumer.subscribe(["t"])
+    seen = []
+
+    def read_through(last):
+        while not seen or seen[-1] < last:
+            message = consumer.poll(30)
+            assert message is not None
+            if message.error() is None:
+                seen.append(int(message.value()))
+                consumer.commit(message, asynchronous=False)
+
+    for number in range(20):
+        producer.produce("t", str(number))
+    producer.flush(30)
+    read_through(19)
+    killed = coordinator(cluster, "g")
+    cluster.brokers[killed].kill()
+    for number in range(20, 40):
+        producer.produce("t", str(number))
+    assert producer.flush(30) == 0
+    read_through(39)
+    assert seen == list(range(40)), "nothing twice: what was committed before the kill was known to the next"
+    assert coordinator(cluster, "g") != killed
+    consumer.close()
+    assert Consumer(options).committed([TopicPartition("t", 0)], timeout=30)[0].offset == 40
+
+
+def coordinator(cluster, group):
+    """The broker that says of itself that it coordinates the group."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    return admin.describe_consumer_groups([group])[group].result(30).coordinator.id
+
+
+def test_any_broker_creates_topics_and_configures_all(cluster):
+    for number, broker in cluster.brokers.items():
+        name = f"of-{number}"
+        producer = Producer({"bootstrap.servers": broker.address})
+        producer.produce(name, b"x")
+        assert producer.flush(30) == 0
+    seen = []
+    for broker in cluster.brokers.values():
+        topics = AdminClient({"bootstrap.servers": broker.address}).list_topics(timeout=10).topics
+        seen.append({name: [part.leader for part in topic.partitions.values()] for name, topic in topics.items()})
+    assert seen[0] == seen[1] == seen[2]
+    assert set(seen[0]) == {"of-1", "of-2", "of-3"}
+
+
+def test_a_broker_that_was_alone_brings_its_cluster_along(tmp_path):
+    alone = OttlaProcess(tmp_path / "broker-1")
+    with alone:
+        producer = Producer({"bootstrap.servers": alone.address})
+        for number in range(10):
+            producer.produce("t", str(number))
+        assert producer.flush(30) == 0
+        assert read_all(alone, "t") == list(range(10))
+        consumer = Consumer({"bootstrap.servers": alone.address, "group.id": "g"})
+        consumer.commit(offsets=[TopicPartition("t", 0, 7)], asynchronous=False)
+        consumer.close()
+        before = AdminClient({"bootstrap.servers": alone.address}).list_topics(timeout=10).cluster_id
+    with OttlaCluster(tmp_path, 3) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.brokers[3].address})
+        metadata = admin.list_topics(timeout=10)
+        assert metadata.cluster_id == before
+        assert set(metadata.brokers) == {1, 2, 3}
+        assert read_all(cluster, "t") == list(range(10))
+        until(lambda: described(admin, "__consumer_offsets")[1] == [1, 2, 3])  # as many replicas as are configured
+        cluster.brokers[1].stop()
+        consumer = Consumer({"bootstrap.servers": cluster.brokers[3].address, "group.id": "g"})
+        until(lambda: described(admin, "__consumer_offsets")[0] != 1)
+        assert consumer.committed([TopicPartition("t", 0)], timeout=30)[0].offset == 7
+        consumer.close()
+    with pytest.raises(RuntimeError, match="--join"):
+        OttlaProcess(tmp_path / "broker-1").start()
+
+
+def test_a_number_is_one_brokers(cluster, tmp_path):
+    with pytest.raises(RuntimeError, match="broker 2 is running already"):
+        OttlaProcess(tmp_path / "other", "--id", "2", "--join", f"sqlite:{cluster.store}").start()
