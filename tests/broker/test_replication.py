@@ -5,7 +5,8 @@ from __future__ import annotations
 from sim_cluster import SimCluster
 
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import BatchBuilder
 
@@ -24,12 +25,12 @@ class Place:
     def replica(self, number):
         return self.cluster.node(number).replicas.by_name[("t", 0)]
 
-    def produce(self, number, text=b"x"):
+    def produce(self, number, text=b"x", topic="t"):
         builder = BatchBuilder()
         builder.add(0, None, text)
         data = [PartitionProduceData(index=0, records=builder.build())]
-        topic = TopicProduceData(name="t", partition_data=data)
-        request = ProduceRequest(acks=-1, timeout_ms=3000, topic_data=[topic])
+        produced = TopicProduceData(name=topic, partition_data=data)
+        request = ProduceRequest(acks=-1, timeout_ms=3000, topic_data=[produced])
         return self.cluster.ask(number, request, most=9).responses[0].partition_responses[0]
 
 
@@ -65,3 +66,59 @@ def test_below_the_least_in_sync_set_nothing_is_appended():
     place.cluster.until(lambda: len(place.state(leader).in_sync) == 1, 60_000)
     assert place.produce(leader).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert place.replica(leader).log.end_offset == 0
+
+
+def test_who_leaves_hands_over_first_and_says_farewell():
+    place = Place()
+    leader = place.state(1).leader
+    assert place.produce(leader).error_code == ErrorCode.NONE
+    node = place.cluster.node(leader)
+    place.cluster.end_of(node.hand_over())
+    other = next(number for number in (1, 2, 3) if number != leader)
+    new = place.state(other).leader
+    assert new not in (leader, -1)
+    assert place.replica(new).leader is not None
+    assert place.replica(leader).follower.heard
+    assert leader not in place.state(other).in_sync
+    assert place.produce(leader).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert place.produce(new).error_code == ErrorCode.NONE
+    assert not place.cluster.node(other).metadata.brokers[leader].fenced
+    place.cluster.end_of(place.cluster.machines[leader].current.stop(clean=True))
+    place.cluster.until(lambda: place.cluster.node(other).metadata.brokers[leader].fenced, 50)
+
+
+def test_the_last_broker_leads_to_the_end():
+    place = Place()
+    for number in (1, 2):
+        place.cluster.end_of(place.cluster.node(number).hand_over())
+        place.cluster.end_of(place.cluster.machines[number].current.stop(clean=True))
+    assert place.state(3).leader == 3
+    place.cluster.end_of(place.cluster.node(3).hand_over())
+    assert place.replica(3).leader is not None
+    assert not place.cluster.node(3).metadata.brokers[3].draining
+
+
+def test_a_new_partition_does_not_wait_for_the_fetch_that_waits_at_its_leader():
+    place = Place()
+    leader = place.state(1).leader
+    assert place.produce(leader).error_code == ErrorCode.NONE
+    place.cluster.loop.run_for(1100)  # all fetches wait at the leader
+    replicas = [leader, *(number for number in (1, 2, 3) if number != leader)]
+    assignment = [CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)]
+    topic = CreatableTopic(name="u", num_partitions=-1, replication_factor=-1, assignments=assignment)
+    place.cluster.ask(leader, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    before_ms = place.cluster.loop.mono_ms()
+    assert place.produce(leader, topic="u").error_code == ErrorCode.NONE
+    assert place.cluster.loop.mono_ms() - before_ms < 100
+
+
+def test_records_that_were_deleted_are_deleted_on_followers():
+    place = Place()
+    leader = place.state(1).leader
+    for _ in range(3):
+        assert place.produce(leader).error_code == ErrorCode.NONE
+    asked = DeleteRecordsPartition(partition_index=0, offset=2)
+    topic = DeleteRecordsTopic(name="t", partitions=[asked])
+    answer = place.cluster.ask(leader, DeleteRecordsRequest(topics=[topic], timeout_ms=1000))
+    assert answer.topics[0].partitions[0].low_watermark == 2
+    place.cluster.until(lambda: [place.replica(number).log.log_start_offset for number in (1, 2, 3)] == [2, 2, 2])

@@ -235,3 +235,27 @@ def test_a_broker_that_was_alone_brings_its_cluster_along(tmp_path):
 def test_a_number_is_one_brokers(cluster, tmp_path):
     with pytest.raises(RuntimeError, match="broker 2 is running already"):
         OttlaProcess(tmp_path / "other", "--id", "2", "--join", f"sqlite:{cluster.store}").start()
+
+
+def test_a_broker_that_is_told_to_stop_hands_over_before_it_goes(cluster):
+    admin = create(cluster, "t")
+    writing = Writing(cluster, "t")
+    gaps = []
+    try:
+        for _ in range(3):
+            enough = len(writing.acknowledged) + 300
+            until(lambda enough=enough: len(writing.acknowledged) > enough)
+            leader, _ = described(admin, "t")
+            began = time.monotonic()
+            cluster.brokers[leader].stop()
+            assert described(admin, "t")[0] not in (leader, -1)
+            enough = len(writing.acknowledged) + 300
+            until(lambda enough=enough: len(writing.acknowledged) > enough)
+            gaps.append(writing.longest_gap(began - 0.5))
+            cluster.brokers[leader].start()
+            until(lambda: described(admin, "t")[1] == [1, 2, 3])
+    finally:
+        writing.stop()
+    assert not writing.errors
+    assert read_all(cluster, "t") == sorted(writing.acknowledged)
+    assert sorted(gaps)[1] < 0.5, gaps
