@@ -381,6 +381,20 @@ def test_a_follower_refuses_a_run_that_does_not_fit_and_writes_nothing_of_it() -
     assert follower.append_run(whole, wall_ms=T0) is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+def test_a_follower_starts_with_the_batch_in_the_middle_of_which_its_leader_starts() -> None:
+    leader = a_log()
+    put(leader, a_batch(b"a", b"b", b"c"))
+    put(leader, a_batch(b"d"))
+    leader.set_high_watermark(4)
+    assert leader.delete_records_before(1) == 1
+    follower = a_log()
+    follower.truncate_fully_to(1, wall_ms=T0)
+    assert isinstance(follower.append_run(_runs(leader), wall_ms=T0), Appended)
+    assert (follower.log_start_offset, follower.end_offset) == (1, 4)
+    assert _runs(follower) == _runs(leader)
+    assert follower.append_run(_runs(leader), wall_ms=T0) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 # -- epochs and truncation ---
 
 

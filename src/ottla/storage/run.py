@@ -10,7 +10,7 @@ from ottla.records.batch import Batch
 from ottla.records.checksum import crc32c
 from ottla.records.control import read_marker
 from ottla.records.faults import CorruptRecords
-from ottla.storage import rolling
+from ottla.storage import rolling, shrink
 from ottla.storage.scan import CRC_START, HEADER_BYTES, MAGIC, Header, parse_header
 from ottla.storage.segment import MAX_RELATIVE_OFFSET
 from ottla.storage.values import Appended
@@ -30,10 +30,15 @@ def append_run(log: Log, run: Buffer, *, wall_ms: int) -> Appended | ErrorCode:
     if not headers:
         return Appended(log.end_offset, log.end_offset, log.log_start_offset)
     first = headers[0].base_offset
+    start = log.log_start_offset
     at = 0
     try:
+        if first < log.end_offset:
+            shrink.truncate_fully_to(log, first, wall_ms)
         while at < len(headers):
             at = _append_group(log, whole, headers, at, wall_ms)
+        if first < start:
+            shrink.raise_start(log, start)
     except OSError as fault:
         return log.refuse(fault)
     return Appended(first, log.end_offset, log.log_start_offset)
@@ -49,7 +54,7 @@ def check_run(log: Log, whole: memoryview) -> list[Header] | ErrorCode:
             return ErrorCode.CORRUPT_MESSAGE
         if position + header.size > len(whole):
             break
-        if header.base_offset < expected:
+        if header.base_offset < expected and (headers or not _starts_inside(log, header)):
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if header.leader_epoch < epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -59,6 +64,12 @@ def check_run(log: Log, whole: memoryview) -> list[Header] | ErrorCode:
         epoch, expected = header.leader_epoch, header.next_offset
         position += header.size
     return headers
+
+
+def _starts_inside(log: Log, header: Header) -> bool:
+    """Whether an empty log starts in the middle of this batch, as DeleteRecords may have let its leader's start."""
+    empty = log.end_offset == log.log_start_offset and log.size_bytes == 0
+    return empty and header.base_offset < log.end_offset < header.next_offset
 
 
 def _append_group(log: Log, whole: memoryview, headers: list[Header], at: int, wall_ms: int) -> int:

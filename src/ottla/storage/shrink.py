@@ -52,7 +52,7 @@ def delete_records_before(log: Log, offset: int) -> int | ErrorCode:
     if offset < 0 or offset > log.high_watermark:
         return ErrorCode.OFFSET_OUT_OF_RANGE
     if offset > log.log_start_offset:
-        _raise_start(log, offset)
+        raise_start(log, offset)
     return log.log_start_offset
 
 
@@ -71,7 +71,7 @@ def apply_retention(log: Log, wall_ms: int, mono_ms: int) -> int:
         return 0
     gone = log.segments[:count]
     log.set_segments(log.segments[count:])
-    _raise_start(log, max(log.log_start_offset, log.bases[0]))
+    raise_start(log, max(log.log_start_offset, log.bases[0]))
     log.doomed += [Doomed(segment, wall_ms, renamed=False) for segment in gone]
     return count
 
@@ -123,7 +123,8 @@ def _too_much(log: Log, retention_bytes: int) -> int:
     return count
 
 
-def _raise_start(log: Log, offset: int) -> None:
+def raise_start(log: Log, offset: int) -> None:
+    """The log starts at `offset` from now on, be it in the middle of a batch."""
     log.log_start_offset = offset
     log.high_watermark = max(log.high_watermark, offset)
     try:
