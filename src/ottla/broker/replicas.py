@@ -134,6 +134,7 @@ class Replicas:
         for topic_id in gone:
             for key in [key for key in self.by_id if key[0] == topic_id]:
                 self._drop(self.by_id[key])
+        self._drop_recovered()
         topics = list(topics)
         with self._disk.gathered(self.path) if self._many_are_new(topics) else nullcontext():
             for topic in topics:
@@ -142,6 +143,16 @@ class Replicas:
                         self._reconcile_partition(topic, state)
                     elif (partition := self.by_id.get((topic.topic_id, state.partition))) is not None:
                         self._drop(partition)
+
+    def _drop_recovered(self) -> None:
+        """What was to be here when the logs were opened, and is not any more now that the broker is registered."""
+        for topic_id, index in list(self._recovered):
+            topic = self._node.metadata.topics.get(TopicId(topic_id))
+            if topic is None or not self._placed_here(topic, index):
+                opened = self._recovered.pop((topic_id, index))
+                assert self.directory is not None
+                self._remove_later()
+                self.directory.delete_log(opened.topic, index)
 
     def _many_are_new(self, topics: list[Topic]) -> bool:
         """A new log asks for ten syncs; those of many logs go together."""

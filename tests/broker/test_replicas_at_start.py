@@ -1,0 +1,45 @@
+"""Between the recovery of its logs and its registration a broker may miss that a topic is gone and was made anew."""
+
+from __future__ import annotations
+
+from sim_cluster import SimCluster
+
+from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.records.builder import BatchBuilder
+from ottla.sim.coordination import CALM
+
+
+def create(cluster: SimCluster) -> None:
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=3)
+    cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+
+
+def produce(cluster: SimCluster) -> None:
+    state = cluster.node(1).metadata.topic("t")
+    assert state is not None
+    builder = BatchBuilder()
+    builder.add(0, None, b"x")
+    topic = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=builder.build())])
+    request = ProduceRequest(acks=-1, timeout_ms=3000, topic_data=[topic])
+    response = cluster.ask(state.partitions[0].leader, request, most=9)
+    assert response.responses[0].partition_responses[0].error_code == 0
+
+
+def test_a_log_of_a_topic_that_was_made_anew_meanwhile_is_not_taken_for_the_new_ones():
+    cluster = SimCluster()
+    create(cluster)
+    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
+    produce(cluster)
+    cluster.until(lambda: cluster.node(3).replicas.by_name[("t", 0)].log.end_offset == 1)
+    machine = cluster.machines[3]
+    cluster.kill(3)
+    machine.set_coordination(CALM._replace(way_us=(300_000, 300_000)), cut=False)
+    machine.start()
+    cluster.until(lambda: cluster.node(3).replicas.directory is not None)
+    cluster.ask(1, DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000), most=6)
+    create(cluster)
+    cluster.until(lambda: machine.serving is not None)
+    assert cluster.node(3).replicas.by_name[("t", 0)].log.end_offset == 0
+    assert [name for name in machine.disk.list("/data") if name.startswith("t-0.")]  # on its way out
