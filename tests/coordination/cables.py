@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from functools import partial
 
 
 class Cable:
@@ -67,12 +68,12 @@ class Cable:
                     with self._changed:
                         self._open += [near, far]
                     for source, sink in ((near, far), (far, near)):
-                        threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+                        pump = partial(self._pump, source, sink, requests=source is near)
+                        threading.Thread(target=pump, daemon=True).start()
                     continue
                 near.close()
 
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
-        requests = source.getsockname()[1] == self.port
+    def _pump(self, source: socket.socket, sink: socket.socket, *, requests: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 with self._changed:
