@@ -147,7 +147,7 @@ def test_a_broker_whose_server_is_lost_goes_on_at_another_in_the_same_session(st
     assert all(live == {1, 2} for live in seen)
 
 
-def test_a_server_that_falls_silent_is_left_before_the_session_ends(store, cables):
+def test_a_server_that_falls_silent_is_left_before_the_lease_ends(store, cables):
     one, two = store.open(1, hosts=cables.hosts), store.open(2)
     assert store.wait_until(lambda: two.live() == {1, 2})
     seen: list[frozenset[BrokerId]] = []
@@ -156,7 +156,7 @@ def test_a_server_that_falls_silent_is_left_before_the_session_ends(store, cable
     silent.hold(requests=True, answers=True)
     started = time.monotonic()
     assert store.wait_until(answers(store, one))
-    assert time.monotonic() - started < 6
+    assert time.monotonic() - started < 6 * 2 / 3 - 1, "a second at most has passed since the lease was renewed"
     assert all(live == {1, 2} for live in seen)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import queue
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -63,8 +64,11 @@ class ZookeeperCoordination:
         self._preparing = threading.Lock()
         self._connect_until = time.monotonic() + first_connection_s
         self._client = _client(hosts, session_timeout_ms, digest)
-        self._granted = _Granted(self._client)
-        self._log = ZookeeperLog(self._client, self._root, patience_s=session_timeout_ms / 1000)
+        self._connection = _Connection(self._client)
+        seconds, silent = session_timeout_ms / 1000, self._connection.drop
+        # A silent server is left while the lease still stands; what is large may take longer.
+        self._log = ZookeeperLog(self._client, self._root, patience_s=seconds / 4, on_silence=silent)
+        self._snapshots = ZookeeperLog(self._client, self._root, patience_s=seconds, on_silence=silent)
         self._client.add_listener(self._state_changed)
         self._client.start_async()
         self._calls = _Worker("ottla-metadata")
@@ -83,10 +87,10 @@ class ZookeeperCoordination:
         return self._submit(self._log.head)
 
     def load_snapshot(self) -> Slot[StoredSnapshot | None]:
-        return self._submit(self._log.load_snapshot)
+        return self._submit(self._snapshots.load_snapshot, self._long_calls)
 
     def save_snapshot(self, snapshot: StoredSnapshot) -> Slot[None]:
-        return self._submit(lambda: self._log.save_snapshot(snapshot), self._long_calls)
+        return self._submit(lambda: self._snapshots.save_snapshot(snapshot), self._long_calls)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         self._listener = listener
@@ -143,7 +147,7 @@ class ZookeeperCoordination:
             self._ready = True
             try:
                 self._log.make_nodes("/live")
-                self._granted.check(self._session_timeout_ms)
+                self._connection.check_timeout(self._session_timeout_ms)
                 self._be_present()
                 self._look_at_live()
                 self._watch_head()
@@ -209,28 +213,35 @@ class _Worker:
         self._thread.join(timeout=10)
 
 
-class _Granted:
-    """The session timeout that the ensemble granted, which kazoo only logs."""
+class _Connection:
+    """What kazoo keeps to itself: the session timeout that the ensemble granted, and the socket."""
 
     def __init__(self, client: Any) -> None:
         self._timeout_ms: float | None = None
-        connection = client._connection
-        connect = connection._connect
+        self._connection = client._connection
+        connect = self._connection._connect
 
         def connect_and_note(*arguments: Any) -> Any:
             read_timeout_ms, connect_timeout_ms = connect(*arguments)
             self._timeout_ms = read_timeout_ms * 1.5
             return read_timeout_ms, connect_timeout_ms
 
-        connection._connect = connect_and_note
+        self._connection._connect = connect_and_note
 
-    def check(self, wanted_ms: int) -> None:
+    def check_timeout(self, wanted_ms: int) -> None:
         """OSError where it is shorter: a session would end before the lease that rests on it (rule A12)."""
         if self._timeout_ms is not None and self._timeout_ms < wanted_ms - 1:
             raise OSError(
                 f"ZooKeeper ends sessions after {self._timeout_ms:.0f} ms and the broker counts on {wanted_ms} ms: "
                 "raise maxSessionTimeout in zoo.cfg or lower broker.session.timeout.ms"
             )
+
+    def drop(self) -> None:
+        """Leave a server that does not answer. By itself kazoo waits as long as there is something to send."""
+        connected = self._connection._socket
+        if connected is not None:
+            with contextlib.suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError, NotEmptyError
@@ -69,16 +69,22 @@ def decode_head(data: bytes) -> Head:
 class ZookeeperLog:
     """One client's view. Every call may raise what is in `FAILED`, and then nothing was written that counts."""
 
-    def __init__(self, client: Any, root: str, *, patience_s: float) -> None:
+    def __init__(self, client: Any, root: str, *, patience_s: float, on_silence: Callable[[], None]) -> None:
+        """`on_silence` is called when an answer has not come for `patience_s`."""
         self._client = client
         self._root = root
         self._patience_s = patience_s
+        self._on_silence = on_silence
         self._known: tuple[Head, int] | None = None
         """The last head seen and its version as a node: a guess that saves a round trip."""
 
     def answer(self, asked: Any) -> Any:
         """The answer of a call that was sent, bounded in time."""
-        return asked.get(timeout=self._patience_s)
+        try:
+            return asked.get(timeout=self._patience_s)
+        except KazooTimeoutError:
+            self._on_silence()
+            raise
 
     def make_nodes(self, *names: str) -> None:
         """The empty log, and other folders, where they are not there."""
