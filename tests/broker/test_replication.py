@@ -7,6 +7,7 @@ from sim_cluster import SimCluster
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import BatchBuilder
 
@@ -24,6 +25,11 @@ class Place:
 
     def replica(self, number):
         return self.cluster.node(number).replicas.by_name[("t", 0)]
+
+    def end_at(self, number):
+        asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+        answer = self.cluster.ask(number, ListOffsetsRequest(replica_id=-1, topics=[asked]))
+        return answer.topics[0].partitions[0]
 
     def produce(self, number, text=b"x", topic="t"):
         builder = BatchBuilder()
@@ -122,3 +128,49 @@ def test_records_that_were_deleted_are_deleted_on_followers():
     answer = place.cluster.ask(leader, DeleteRecordsRequest(topics=[topic], timeout_ms=1000))
     assert answer.topics[0].partitions[0].low_watermark == 2
     place.cluster.until(lambda: [place.replica(number).log.log_start_offset for number in (1, 2, 3)] == [2, 2, 2])
+
+
+def test_a_new_leader_says_no_end_before_it_knows_what_was_committed():
+    place = Place()
+    old = place.state(1).leader
+    assert place.produce(old).error_code == ErrorCode.NONE
+    others = [number for number in (1, 2, 3) if number != old]
+    cluster = place.cluster
+    cluster.network.block(f"broker-{others[0]}", f"broker-{others[1]}")
+    cluster.network.block(f"broker-{others[1]}", f"broker-{others[0]}")
+    for number in (1, 2, 3):  # what was committed they are told only by one another
+        cluster.kill(number)
+    for number in others:
+        cluster.start(number)
+    cluster.until(lambda: place.state(others[0]).leader not in (old, -1), 60_000)
+    new = place.state(others[0]).leader
+    cluster.until(lambda: ("t", 0) in cluster.node(new).replicas.by_name and place.replica(new).leader is not None)
+    cluster.until(cluster.node(new).may_lead)
+    assert place.end_at(new).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    cluster.network.unblock_all()
+    cluster.until(lambda: place.end_at(new).offset == 1, 60_000)
+
+
+def test_records_are_deleted_on_every_in_sync_disk_before_it_is_answered():
+    place = Place()
+    leader = place.state(1).leader
+    for _ in range(5):
+        place.produce(leader)
+    asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=3)])
+    answer = place.cluster.ask(leader, DeleteRecordsRequest(topics=[asked], timeout_ms=3000))
+    assert answer.topics[0].partitions[0].low_watermark == 3
+    for number in (1, 2, 3):
+        node = place.cluster.node(number)
+        assert node.replicas.start_on_disk(place.replica(number)) == 3
+
+
+def test_records_are_not_said_to_be_deleted_while_a_replica_in_sync_is_silent():
+    place = Place()
+    leader = place.state(1).leader
+    for _ in range(5):
+        place.produce(leader)
+    silent = next(number for number in (1, 2, 3) if number != leader)
+    place.cluster.network.block(f"broker-{silent}", f"broker-{leader}")
+    asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=3)])
+    answer = place.cluster.ask(leader, DeleteRecordsRequest(topics=[asked], timeout_ms=500))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT

@@ -31,11 +31,17 @@ class Place:
         self.spoke = {}
         self.eligible = {1, 2, 3}
 
-    def fetched(self, broker, through, *, now_ms):
+    def fetched(self, broker, through, *, now_ms, log_start=0):
         self.spoke[broker] = now_ms
         key = ReplicaKey(broker, broker * 10)
         self.leader.on_fetch(
-            key, leader_epoch=5, last_epoch=5, synced_through=through, end_offset=self.end, now_ms=now_ms
+            key,
+            leader_epoch=5,
+            last_epoch=5,
+            synced_through=through,
+            end_offset=self.end,
+            now_ms=now_ms,
+            log_start=log_start,
         )
 
     def look(self, now_ms):
@@ -161,3 +167,13 @@ def test_who_joins_is_given_the_whole_lag_to_catch_up():
     place.leader.on_applied(8, frozenset({1, 2}), (1, 2, 3), now_ms=LAG_MS * 2)
     assert place.look(LAG_MS * 3) is None
     assert place.look(LAG_MS * 3 + 1) == [1]
+
+
+def test_who_still_holds_what_was_deleted_for_good_does_not_join():
+    place = Place(in_sync=(1, 2))
+    place.leader.promised_start = 4
+    place.fetched(2, 10, now_ms=1, log_start=4)
+    place.fetched(3, 10, now_ms=1, log_start=3)
+    assert place.look(2) is None
+    place.fetched(3, 10, now_ms=3, log_start=4)
+    assert place.look(4) == [1, 2, 3]

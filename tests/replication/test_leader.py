@@ -189,3 +189,11 @@ def test_whoever_reaches_the_end_of_the_last_time_had_caught_up_then():
     assert leader.held[2].caught_up_ms == 0
     fetched(leader, 2, 10, end_offset=20, now_ms=200)
     assert leader.held[2].caught_up_ms == 100
+
+
+def test_a_new_leader_does_not_know_what_was_committed_before_its_watermark_reaches_its_start():
+    leader = a_leader(in_sync=(1, 2), synced_through=10)
+    leader.epoch_start = 10
+    assert not leader.knows_committed
+    fetched(leader, 2, 10)
+    assert leader.knows_committed

@@ -35,6 +35,7 @@ class Watch:
         "fetch_offset",
         "index",
         "last_fetched_epoch",
+        "log_start",
         "max_bytes",
         "name",
         "partition",
@@ -58,7 +59,7 @@ class Watch:
         self.move(asked)
 
     def move(self, asked: FetchedFrom) -> None:
-        _, self.current_leader_epoch, self.fetch_offset, self.last_fetched_epoch, _, self.max_bytes = asked
+        _, self.current_leader_epoch, self.fetch_offset, self.last_fetched_epoch, self.log_start, self.max_bytes = asked
 
 
 class Session:

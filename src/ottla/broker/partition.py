@@ -66,6 +66,7 @@ class Partition:
         "on_disk",
         "partition_epoch",
         "replica_watches",
+        "start_waits",
         "topic",
         "topic_id",
         "traffic",
@@ -101,6 +102,8 @@ class Partition:
         self.leader_epoch = LeaderEpoch(-1)
         self.partition_epoch = -1
         self.waits = CommitWaits(around.deadlines, self.leader_epoch)
+        self.start_waits = CommitWaits(around.deadlines, self.leader_epoch)
+        """Of those who deleted records: until every replica in sync starts behind them."""
         self.watches: dict[Watch, None] = {}  # no set: sessions are told in the same order in every run
         self.replica_watches: dict[Watch, None] = {}
         """Of followers, who read what is not committed yet."""
@@ -125,6 +128,7 @@ class Partition:
         self.leader_epoch = epoch
         self.leader_id = around.broker
         self.waits = CommitWaits(around.deadlines, epoch)
+        self.start_waits = CommitWaits(around.deadlines, epoch)
         self.leader = LeaderReplica(
             me=around.broker,
             epoch=epoch,
@@ -150,12 +154,14 @@ class Partition:
         if self.leader is not None:
             now_ms = self._around.clock.mono_ms()
             self._advance(self.leader.on_applied(partition_epoch, in_sync, replicas, now_ms=now_ms))
+            self._starts_moved()
 
     def resign(self, error: ErrorCode) -> None:
         """Stop leading: whoever waits for this epoch is told so before anything else happens (rule A9)."""
         self.leader = self.follower = self.keeper = None
         self.leader_id = BrokerId(-1)
         self.waits.fail(error)
+        self.start_waits.fail(error)
         self.mark()
 
     def follow(self, leader: BrokerId, epoch: LeaderEpoch) -> None:
@@ -178,7 +184,7 @@ class Partition:
             self.leader.on_registered(registered, now_ms=self._around.clock.mono_ms())
 
     def receipt(
-        self, replica: ReplicaKey, *, leader_epoch: int, last_epoch: int, synced_through: int
+        self, replica: ReplicaKey, *, leader_epoch: int, last_epoch: int, synced_through: int, log_start: int
     ) -> Diverged | Refused | None:
         """A follower asks from `synced_through`: it has all below on disk, if it is on our history (rule A1)."""
         assert self.leader is not None
@@ -189,11 +195,43 @@ class Partition:
             synced_through=SyncedOffset(synced_through),
             end_offset=EndOffset(self.log.end_offset),
             now_ms=self._around.clock.mono_ms(),
+            log_start=log_start,
         )
         if isinstance(told, Diverged | Refused):
             return told
         self._advance(told)
+        self._starts_moved()
         return None
+
+    # --- where the log starts ---
+
+    def started_everywhere(self, start: int, timeout_ms: int) -> Slot[ErrorCode]:
+        """NONE once every replica in sync starts at `start` or later, on disk: a new leader does not undo it."""
+        leader = self.leader
+        if leader is None:
+            slot: Slot[ErrorCode] = Slot()
+            slot.fill(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return slot
+        leader.promised_start = max(leader.promised_start, start)
+        slot = self.start_waits.add(EndOffset(start), self._around.clock.mono_ms() + timeout_ms)
+        self._starts_moved()
+        return slot
+
+    def _starts_moved(self) -> None:
+        if self.leader is not None and self.start_waits.any:
+            may_answer = self._around.may_lead()
+            verdict = ErrorCode.NONE if may_answer else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self.start_waits.committed(EndOffset(self.leader.starts_everywhere()), verdict)
+
+    def leader_starts(self, offset: int) -> bool:
+        """The leader has deleted what lies below: it must not come back with us. Whether our start moved."""
+        log = self.log
+        start = min(offset, log.high_watermark)
+        if start <= log.log_start_offset:
+            return False
+        log.delete_records_before(start)
+        self.mark()
+        return True
 
     def set_config(self, config: TopicConfig) -> None:
         self.config = config

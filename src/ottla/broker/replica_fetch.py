@@ -39,6 +39,8 @@ FIRST_BACK_OFF_MS = 10
 BACK_OFF_MS = 200
 _ANSWER_IN_MS = 30_000
 Key = tuple[bytes, int]
+Place = tuple[Asked, int, int]
+"""What is asked, the epoch of the record before it, and where our log starts."""
 Answer = Slot[FetchResponse]
 
 
@@ -80,7 +82,7 @@ class LeaderFetch:
         self._resting: dict[Key, tuple[int, int]] = {}
         """Until when a partition is not asked for, after an answer that is no use, and for how long it rests."""
         self._session_id = self._session_epoch = 0
-        self._told: dict[Key, tuple[Asked, int]] = {}
+        self._told: dict[Key, Place] = {}
         """What the leader's session holds of us."""
         self._running = False
         self._idle: Slot[None] | None = None
@@ -88,6 +90,8 @@ class LeaderFetch:
         self._waiting: Slot[Answer | None] | None = None
         """For the answer to a fetch that may be overtaken."""
         self._more = False
+        self._started = False
+        """Whether records were deleted here because the leader has deleted them."""
 
     def add(self, partition: Partition) -> None:
         self._partitions[(partition.topic_id, partition.index)] = partition
@@ -209,7 +213,7 @@ class LeaderFetch:
     def _ask(self) -> tuple[FetchRequest, dict[Key, Asked]] | None:
         """The next fetch; None where something of the last answer is not on disk yet, or nobody is to be asked for."""
         now_ms = self._node.clock.mono_ms()
-        wanted: dict[Key, tuple[Asked, int]] = {}
+        wanted: dict[Key, Place] = {}
         for key, partition in self._partitions.items():
             follower, held = partition.follower, partition.log
             if follower is None or follower.failed is not None or held.refusing:
@@ -220,7 +224,8 @@ class LeaderFetch:
             if asked is None:
                 self._node.syncer.submit(held)
                 return None
-            wanted[key] = asked, held.epochs.epoch_at(asked.offset - 1) if asked.offset else -1
+            last_epoch = held.epochs.epoch_at(asked.offset - 1) if asked.offset else -1
+            wanted[key] = asked, last_epoch, self._node.replicas.start_on_disk(partition)
         if not wanted:
             return None
         changed = {key: place for key, place in wanted.items() if self._told.get(key) != place}
@@ -228,17 +233,17 @@ class LeaderFetch:
         for key in gone:
             del self._told[key]
         self._told.update(changed)
-        return self._request(changed, gone), {key: asked for key, (asked, _) in wanted.items()}
+        return self._request(changed, gone), {key: place[0] for key, place in wanted.items()}
 
-    def _request(self, changed: dict[Key, tuple[Asked, int]], gone: list[Key]) -> FetchRequest:
+    def _request(self, changed: dict[Key, Place], gone: list[Key]) -> FetchRequest:
         topics: dict[bytes, FetchTopic] = {}
-        for (topic_id, index), (asked, last_epoch) in changed.items():
+        for (topic_id, index), (asked, last_epoch, log_start) in changed.items():
             place = FetchPartition(
                 partition=index,
                 current_leader_epoch=asked.leader_epoch,
                 fetch_offset=asked.offset,
                 last_fetched_epoch=last_epoch,
-                log_start_offset=self._partitions[(topic_id, index)].log.log_start_offset,
+                log_start_offset=log_start,
                 partition_max_bytes=MAX_BYTES,
             )
             topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[])).partitions.append(place)
@@ -258,12 +263,15 @@ class LeaderFetch:
     # --- taking the answer ---
 
     def _take(self, response: FetchResponse, places: dict[Key, Asked]) -> None:
+        self._started = False
         for topic in response.responses:
             for part in topic.partitions:
                 key = (bytes(topic.topic_id), part.partition_index)
                 partition, asked = self._partitions.get(key), places.get(key)
                 if partition is not None and asked is not None:
                     self._take_partition(key, partition, asked, part)
+        if self._started:
+            self._node.replicas.note_starts()
 
     def _take_partition(self, key: Key, partition: Partition, asked: Asked, part: PartitionData) -> None:
         follower, held = partition.follower, partition.log
@@ -310,9 +318,7 @@ class LeaderFetch:
                 self._node.syncer.submit(held)
         self._resting.pop(key, None)
         partition.leader_said(part.high_watermark)
-        if part.log_start_offset > held.log_start_offset:  # records were deleted: they must not come back with us
-            held.delete_records_before(min(part.log_start_offset, held.high_watermark))
-            partition.mark()
+        self._started |= partition.leader_starts(part.log_start_offset)
 
     def _rest(self, key: Key) -> None:
         """For longer each time, while there is nothing else than answers of no use."""

@@ -22,6 +22,7 @@ from ottla.metadata.state import PartitionState, Topic
 from ottla.metrics.metric import Traffic
 from ottla.storage.checkpoint import META_PROPERTIES
 from ottla.storage.directory import DirectoryRefused, FoundPartition, HeldLock, LogDirectory, refuse_foreign
+from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -277,6 +278,19 @@ class Replicas:
     def checkpoint_log_starts(self) -> None:
         if self.directory is not None:
             self.directory.checkpoint_log_starts()
+
+    def note_starts(self) -> None:
+        """Followers have moved their starts: on disk at once, as a leader waits for it; a full disk lets it wait."""
+        try:
+            self.checkpoint_log_starts()
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                self._node.disk_failed(error)
+
+    def start_on_disk(self, partition: Partition) -> int:
+        """Where a log starts, after a crash too."""
+        assert self.directory is not None
+        return self.directory.start_on_disk(partition.log)
 
     def flush_due(self) -> None:
         """Syncs that nobody waits for: flush.ms and flush.messages with write.caching, and what retention sealed."""

@@ -122,6 +122,11 @@ class CommitWaits:
         self._waits: deque[_Wait] = deque()
         self._check: Deadline | None = None
 
+    @property
+    def any(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._waits)
+
     def add(self, through: EndOffset, deadline_ms: int) -> Slot[ErrorCode]:
         """NONE once everything below `through` is committed, REQUEST_TIMED_OUT at the deadline."""
         slot: Slot[ErrorCode] = Slot()

@@ -74,7 +74,7 @@ class InSyncKeeper:
 
     def may_join(self, broker: BrokerId, eligible: Collection[BrokerId]) -> bool:
         """It has shown all that is committed, and that it reached this epoch: else it may lack what an earlier leader
-        committed and we do not know yet (KAFKA-7128)."""
+        committed and we do not know yet (KAFKA-7128). What was deleted for good is deleted there too."""
         leader = self._leader
         held = leader.held[broker]
         return (
@@ -82,6 +82,7 @@ class InSyncKeeper:
             and broker in eligible
             and held.through >= leader.high_watermark
             and held.through >= leader.epoch_start
+            and held.log_start >= leader.promised_start
         )
 
     def _lags(self, broker: BrokerId, lag_max_ms: int, now_ms: int) -> bool:

@@ -33,6 +33,8 @@ class Held(NamedTuple):
     """Our end when it was last seen: whoever comes back with that much had caught up at that time."""
     shown: bool = False
     """Whether it has given a receipt in this epoch; what others told of it before is not known."""
+    log_start: int = 0
+    """Where its log starts, after a crash too."""
 
 
 class Refused(NamedTuple):
@@ -66,6 +68,7 @@ class LeaderReplica:
         "me",
         "min_in_sync",
         "partition_epoch",
+        "promised_start",
         "proposed_in_sync",
         "registered",
         "replicas",
@@ -99,6 +102,8 @@ class LeaderReplica:
         self.min_in_sync = min_in_sync
         self.high_watermark = high_watermark
         self.registered = registered
+        self.promised_start = 0
+        """DeleteRecords was answered, or is to be once every replica in sync starts here: nobody joins who does not."""
         self.held = {broker: Held(SyncedOffset(0), now_ms, now_ms, epoch_start) for broker in replicas}
         self.held[me] = Held(synced_through, now_ms, now_ms, epoch_start, shown=True)
 
@@ -110,6 +115,11 @@ class LeaderReplica:
     def enough_in_sync(self) -> bool:
         """Whether `acks=all` may be taken at all (error 19 where not, rule A9)."""
         return len(self.committed_in_sync) >= self.required_in_sync
+
+    @property
+    def knows_committed(self) -> bool:
+        """Whether all that earlier leaders committed, which lies below our epoch's start, is known to be (KIP-207)."""
+        return self.high_watermark >= self.epoch_start
 
     # --- receipts ---
 
@@ -127,6 +137,7 @@ class LeaderReplica:
         synced_through: SyncedOffset,
         end_offset: EndOffset,
         now_ms: int,
+        log_start: int = 0,
     ) -> EndOffset | Diverged | Refused | None:
         """Take a fetch as the follower's receipt for every record below `synced_through` (rules A1, A2).
 
@@ -148,7 +159,7 @@ class LeaderReplica:
             caught_up_ms = now_ms
         elif synced_through >= before.end_then:
             caught_up_ms = max(caught_up_ms, before.seen_ms)
-        self.held[replica.broker] = Held(synced_through, now_ms, caught_up_ms, end_offset, shown=True)
+        self.held[replica.broker] = Held(synced_through, now_ms, caught_up_ms, end_offset, True, log_start)
         return self._commit()
 
     def _first_difference(self, last_epoch: int, offset: int, end_offset: int) -> Diverged | Refused | None:
@@ -161,6 +172,11 @@ class LeaderReplica:
         if epoch != last_epoch or ends_at < offset:
             return Diverged(epoch, ends_at)
         return None
+
+    def starts_everywhere(self) -> int:
+        """Every other replica that may be in sync starts here or later."""
+        others = (self.committed_in_sync | self.proposed_in_sync) - {self.me}
+        return min((self.held[broker].log_start for broker in others), default=self.promised_start)
 
     # --- the in-sync set ---
 

@@ -314,6 +314,11 @@ class LogDirectory:
         """After DeleteRecords and retention, before their files go."""
         self._checkpoint(checkpoint.LOG_START, self._log_starts, lambda log: log.log_start_offset)
 
+    def start_on_disk(self, log: Log) -> int:
+        """As far as a crash leaves it: what is checkpointed, or the first segment where none is left before it."""
+        noted = self._log_starts.get(TopicPartition(log.topic, log.partition), 0)
+        return noted if log.doomed else max(noted, log.bases[0])
+
     def checkpoint_high_watermarks(self) -> None:
         self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, lambda log: log.high_watermark)
 

@@ -216,6 +216,7 @@ def truncate_fully_to(log: Log, offset: int, wall_ms: int) -> None:
         log.disk.sync_directory(log.directory)
         segment = rolling.new_segment(log, offset, wall_ms)
         segment.create_file()
+        log.disk.sync_directory(log.directory)  # nothing else is synced before it counts as the log's place
         segment.index.reset()
         segment.times.reset()
         log.damaged_at = None

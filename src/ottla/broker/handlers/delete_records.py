@@ -1,4 +1,7 @@
-"""DeleteRecords (key 21): raise the start of a log; -1 means up to the high watermark."""
+"""DeleteRecords (key 21): raise the start of a log; -1 means up to the high watermark.
+
+It is answered once every replica in sync starts there too, after a crash as well: another leader does not undo it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.handlers.list_offsets import epoch_error
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.kernel.story import Slot
 from ottla.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -32,7 +36,21 @@ async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResp
                 )
             )
     _note_down(call, [each for topic in response.topics for each in topic.partitions if not each.error_code])
+    await _everywhere(call, response, request.timeout_ms)
     return response
+
+
+async def _everywhere(call: Call, response: DeleteRecordsResponse, timeout_ms: int) -> None:
+    waits: list[tuple[DeleteRecordsPartitionResult, Slot[ErrorCode]]] = []
+    for topic in response.topics:
+        for each in topic.partitions:
+            partition = call.node.partition(topic.name, NO_TOPIC_ID, each.partition_index)
+            if not each.error_code and not isinstance(partition, ErrorCode):
+                waits.append((each, partition.started_everywhere(each.low_watermark, timeout_ms)))
+    for each, slot in waits:
+        error = await slot
+        if error:
+            each.low_watermark, each.error_code = -1, error
 
 
 def _delete(call: Call, name: str, index: int, offset: int) -> tuple[int, ErrorCode]:

@@ -116,8 +116,10 @@ def _look_at_each(call: Call, session: Session, look: Look, budget: int, *, full
         else:
             session.watch(watch, partition)
             fetched = _read(call, watch, partition, budget - look.bytes, look, committed=committed)
-            if session.replica and fetched.high_watermark != watch.sent_high_watermark:
-                look.urgent = True  # followers learn at once what is committed
+            if session.replica and (
+                fetched.high_watermark != watch.sent_high_watermark or fetched.log_start_offset != watch.sent_log_start
+            ):
+                look.urgent = True  # followers learn at once what is committed, and what is deleted
         if full or _is_news(watch, fetched):
             look.found.append((watch, fetched))
             look.bytes += fetched.records_size
@@ -219,6 +221,7 @@ def _receipt(call: Call, follower: ReplicaKey, watch: Watch, partition: Partitio
         leader_epoch=watch.current_leader_epoch,
         last_epoch=watch.last_fetched_epoch,
         synced_through=watch.fetch_offset,
+        log_start=watch.log_start,
     )
     leader = partition.leader
     if told is None and leader is not None and follower.broker not in leader.committed_in_sync:

@@ -31,6 +31,7 @@ _SINCE_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _NEVER = 1 << 15
+_OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
 async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -71,6 +72,8 @@ def _look_up(call: Call, name: str, asked: ListOffsetsPartition, isolation_level
     if what < 0 and call.api_version < _SINCE_VERSION.get(what, _NEVER):
         return ListOffsetsPartitionResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if what == LATEST:
+        if not _knows_committed(partition):
+            return ListOffsetsPartitionResponse(error_code=_not_yet(call))
         end = log.last_stable_offset if isolation_level else log.high_watermark
         return ListOffsetsPartitionResponse(offset=end, leader_epoch=partition.leader_epoch)
     if what in (EARLIEST, EARLIEST_LOCAL):
@@ -86,8 +89,19 @@ def _look_up(call: Call, name: str, asked: ListOffsetsPartition, isolation_level
         return ListOffsetsPartitionResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     limit = log.last_stable_offset if isolation_level else log.high_watermark
     if found is None or found.offset >= limit:
-        return ListOffsetsPartitionResponse()
+        error = ErrorCode.NONE if _knows_committed(partition) else _not_yet(call)
+        return ListOffsetsPartitionResponse(error_code=error)
     return ListOffsetsPartitionResponse(timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch)
+
+
+def _knows_committed(partition: Partition) -> bool:
+    """Whether the leader's high watermark has reached all that earlier leaders committed (KIP-207)."""
+    return partition.leader is not None and partition.leader.knows_committed
+
+
+def _not_yet(call: Call) -> ErrorCode:
+    known = call.api_version >= _OFFSET_NOT_AVAILABLE_SINCE
+    return ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def epoch_error(call: Call, partition: Partition, current_leader_epoch: int) -> ErrorCode:
