@@ -58,7 +58,8 @@ class Administrator:
         from ottla.sim.workload import create_topic
 
         while True:
-            topic_id = await create_topic(self.peer, plan) or await self._find(plan)
+            replication = self.workload.plan.replication
+            topic_id = await create_topic(self.peer, plan, replication) or await self._find(plan)
             if topic_id is not None:
                 self.workload.learn(plan, topic_id)
                 return

@@ -174,7 +174,8 @@ class Peers:
         }
         self._all = list(self.by_broker.values())
         self._at = sum(name.encode()) % len(self._all)
-        self._leaders: dict[tuple[str, int], BrokerId] = {}
+        self._leaders: dict[tuple[str, int], tuple[BrokerId, int]] = {}
+        """Each with its epoch."""
 
     @property
     def alone(self) -> bool:
@@ -207,7 +208,13 @@ class Peers:
             return next(iter(self.by_broker))
         if (topic, partition) not in self._leaders:
             await self.refresh()
-        return self._leaders.get((topic, partition))
+        found = self._leaders.get((topic, partition))
+        return None if found is None else found[0]
+
+    def epoch(self, topic: str, partition: int) -> int:
+        """Of the leader that we know; -1 where we know none, or there is but one broker."""
+        found = self._leaders.get((topic, partition))
+        return -1 if found is None else found[1]
 
     async def leader(self, topic: str, partition: int) -> Peer | None:
         found = await self.leader_id(topic, partition)
@@ -222,7 +229,7 @@ class Peers:
         if response is None:
             return
         self._leaders = {
-            (topic.name, part.partition_index): BrokerId(part.leader_id)
+            (topic.name, part.partition_index): (BrokerId(part.leader_id), part.leader_epoch)
             for topic in response.topics
             for part in topic.partitions
             if part.leader_id in self.by_broker

@@ -77,6 +77,8 @@ class Plan(NamedTuple):
     """Share of power cuts that lose everything un-synced; the others draw a state."""
     broker_texts: tuple[tuple[str, str], ...]
     brokers: int = 1
+    replication: int = 1
+    """Replicas of each topic, the internal ones included."""
     session_us: int = 0
     """What passes between a broker's end and the others' seeing it."""
 
@@ -88,12 +90,18 @@ def draw_plan(seed: int, brokers: int = 1) -> Plan:
 
 
 def _draw_cluster(random: Random, plan: Plan, brokers: int) -> Plan:
-    """The same load, over several brokers: internal topics keep one replica, as all topics here do."""
-    texts = dict(plan.broker_texts) | {"offsets.topic.replication.factor": "1"}
+    """The same load, over several brokers and with replicas on three of them."""
+    replication = min(3, brokers)
+    texts = dict(plan.broker_texts) | {
+        "offsets.topic.replication.factor": str(replication),
+        "min.insync.replicas": str(min(2, replication)),
+        "replica.lag.time.max.ms": str(random.choice((1000, 3000, 10_000))),
+    }
     session_ms = int(texts["broker.session.timeout.ms"])
     faults = plan.faults and tuple(kind for kind in CLUSTER_FAULTS if random.random() < 0.5)
     return plan._replace(
         brokers=brokers,
+        replication=replication,
         faults=faults,
         session_us=random.choice((0, session_ms * 1000)),
         broker_texts=tuple(sorted(texts.items())),

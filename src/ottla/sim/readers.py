@@ -31,6 +31,7 @@ _LOST_SESSION = (
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 )
 Records = tuple[tuple[int, bytes], ...]
+Wanted = dict[TopicPartition, WantedPartition]
 
 
 def parse(view: Buffer, from_offset: int) -> tuple[Records, int]:
@@ -52,7 +53,12 @@ def fetch_request(asked: SessionRequest, *, max_wait_ms: int, max_bytes: int) ->
     for place, want in asked.partitions.items():
         topic = topics.setdefault(place.topic, FetchTopic(topic=place.topic, topic_id=want.topic_id))
         topic.partitions.append(
-            FetchPartition(partition=place.partition, fetch_offset=want.offset, partition_max_bytes=want.max_bytes)
+            FetchPartition(
+                partition=place.partition,
+                current_leader_epoch=want.leader_epoch,
+                fetch_offset=want.offset,
+                partition_max_bytes=want.max_bytes,
+            )
         )
     forgotten = [
         ForgottenTopic(topic=place.topic, topic_id=topic_id, partitions=[place.partition])
@@ -86,7 +92,7 @@ class Reader:
         self.name = f"{self._base_name}.{self._lives}"
         self._sessions = {broker: FetchSession() for broker in self.peer.by_broker}
         self._positions: dict[LogKey, int] = {}
-        self._told: dict[LogKey, tuple[int, int]] = {}
+        self._told: dict[LogKey, tuple[int, int, int]] = {}
         self._version = self.random.choice((_BY_NAME, 13, _BY_ID))
         self._max_bytes = self.random.choice((100, 2000, 1 << 20))
         self.peer.close()
@@ -124,22 +130,26 @@ class Reader:
             session.failed()
             return
         session.answered(response.session_id)
-        await self._take(response, topics)
+        await self._take(response, topics, wanted)
 
-    async def _choose(self, topics: dict[str, KnownTopic]) -> tuple[BrokerId, dict[TopicPartition, WantedPartition]]:
+    async def _choose(self, topics: dict[str, KnownTopic]) -> tuple[BrokerId, Wanted]:
         """A broker, and what to ask it for: that which it leads, as far as we know."""
         wanted = self._wanted(topics)
         if self.peer.alone:
             return next(iter(self.peer.by_broker)), wanted
         broker = self.random.choice(list(self.peer.by_broker))
         leaders = {place: await self.peer.leader_id(place.topic, place.partition) for place in wanted}
-        return broker, {place: want for place, want in wanted.items() if leaders[place] == broker}
+        return broker, {
+            place: want._replace(leader_epoch=self.peer.epoch(place.topic, place.partition))
+            for place, want in wanted.items()
+            if leaders[place] == broker
+        }
 
     def _lost_sight(self, places: Iterable[TopicPartition]) -> None:
         for place in places:
             self.peer.forget(place.topic, place.partition)
 
-    def _wanted(self, topics: dict[str, KnownTopic]) -> dict[TopicPartition, WantedPartition]:
+    def _wanted(self, topics: dict[str, KnownTopic]) -> Wanted:
         wanted = {}
         for name, topic in topics.items():
             for partition in range(topic.plan.partitions):
@@ -150,7 +160,7 @@ class Reader:
                     )
         return wanted
 
-    async def _take(self, response: FetchResponse, topics: dict[str, KnownTopic]) -> None:
+    async def _take(self, response: FetchResponse, topics: dict[str, KnownTopic], wanted: Wanted) -> None:
         by_id = {topic.topic_id: topic for topic in topics.values()}
         for answer in response.responses:
             topic = topics.get(answer.topic) or by_id.get(bytes(answer.topic_id))
@@ -162,16 +172,18 @@ class Reader:
                 if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     await self._find_place(topic, log)
                 elif part.error_code == 0:
-                    self._bounds(log, part.log_start_offset, part.high_watermark)
+                    place = TopicPartition(topic.plan.name, part.partition_index)
+                    self._bounds(log, part.log_start_offset, part.high_watermark, wanted[place].leader_epoch)
                     if part.records is not None and len(part.records):
                         self._records(log, part.records)
                 else:
                     self.peer.forget(topic.plan.name, part.partition_index)
 
-    def _bounds(self, log: LogKey, log_start: int, high_watermark: int) -> None:
-        if self._told.get(log) != (log_start, high_watermark):
-            self._told[log] = (log_start, high_watermark)
-            self.workload.saw(Bounds(self.workload.loop.now_us, self.name, log, log_start, high_watermark))
+    def _bounds(self, log: LogKey, log_start: int, high_watermark: int, epoch: int) -> None:
+        told = log_start, high_watermark, epoch
+        if self._told.get(log) != told:
+            self._told[log] = told
+            self.workload.saw(Bounds(self.workload.loop.now_us, self.name, log, log_start, high_watermark, epoch))
 
     def _records(self, log: LogKey, view: Buffer) -> None:
         position = self._positions.get(log, 0)

@@ -152,11 +152,13 @@ class Workload:
         slot.when_full(ended)
 
 
-async def create_topic(peer: Peers, plan: TopicPlan) -> bytes | None:
+async def create_topic(peer: Peers, plan: TopicPlan, replication: int) -> bytes | None:
     """The new topic's id; None where it is not known whether it was made, or it was there."""
     configs = [CreatableTopicConfig(name=name, value=value) for name, value in plan.configs]
     configs.append(CreatableTopicConfig(name="max.message.bytes", value=str(MAX_MESSAGE_BYTES)))
-    asked = CreatableTopic(name=plan.name, num_partitions=plan.partitions, replication_factor=1, configs=configs)
+    asked = CreatableTopic(
+        name=plan.name, num_partitions=plan.partitions, replication_factor=replication, configs=configs
+    )
     response = await peer.ask(CreateTopicsRequest(topics=[asked], timeout_ms=2000))
     if response is None or response.topics[0].error_code not in (ErrorCode.NONE,):
         return None

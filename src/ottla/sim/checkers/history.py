@@ -73,6 +73,8 @@ class Bounds(NamedTuple):
     log: LogKey
     log_start: int
     high_watermark: int
+    epoch: int = -1
+    """The leader's, by which the reader asked; -1: it asked whoever leads."""
 
 
 class OutOfRange(NamedTuple):

@@ -71,7 +71,8 @@ def _holes(history: History) -> Iterator[Anomaly]:
 
 
 def _lines(history: History) -> Iterator[Anomaly]:
-    """To one reader no watermark goes back, over restarts too; nor a log's start behind an answered DeleteRecords."""
+    """To one reader no watermark goes back while one leader's epoch lasts, nor a log's start behind an answered
+    DeleteRecords. Without replicas none goes back over restarts either."""
     told: dict[tuple[str, LogKey], Bounds] = {}
     deleted: dict[LogKey, int] = {}
     due: dict[tuple[str, LogKey], int] = {}
@@ -101,7 +102,7 @@ def _gone_back(history: History, before: Bounds, now: Bounds, due_start: int) ->
         return
     if now.log_start < due_start:
         yield Anomaly("start-went-back", f"{name}: to {now.log_start}, {due_start} was answered")
-    if now.high_watermark < before.high_watermark:
+    if now.high_watermark < before.high_watermark and now.epoch == before.epoch:
         yield Anomaly("watermark-went-back", f"{name}: from {before.high_watermark} to {now.high_watermark}")
 
 
