@@ -1,0 +1,143 @@
+"""`ottla cluster`: run several brokers on this machine; look at a cluster, and move what its brokers hold."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.cli.options import Given, Option
+from ottla.cli.own import Command, bad, connected, noun, print_json, print_table, wants_json
+
+if TYPE_CHECKING:
+    from ottla.client.sight import Sight
+    from ottla.kernel.errors import ApiError
+    from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
+
+_UP = "ottla.server.cluster_up"
+"""Runs brokers, so it lives with them: commands here are clients."""
+_PLACES = ["partition", "leader", "leader_epoch", "replicas", "in_sync", "eligible"]
+
+
+def command(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] == "up":
+        code: int = import_module(_UP).command(arguments[1:])
+        return code
+    return noun("cluster", VERBS, arguments)
+
+
+def _run_up(given: Given) -> int:
+    raise AssertionError("`up` has a parser of its own")
+
+
+# --- looking ---
+
+
+def _status(given: Given) -> int:
+    from ottla.client.sight import look
+
+    with connected(given) as admin:
+        seen = look(admin)
+    rows = [_broker_row(seen, broker) for broker in sorted(seen.shares)]
+    if wants_json(given):
+        print_json(
+            {
+                "cluster_id": seen.cluster_id,
+                "controller": seen.controller,
+                "brokers": rows,
+                "topics": seen.topics,
+                "partitions": seen.partitions,
+                "under_replicated": seen.under_replicated,
+                "leaderless": seen.leaderless,
+            }
+        )
+        return 0
+    titles = ["BROKER", "STATE", "ADDRESS", "RACK", "LEADS", "IN SYNC", "REPLICAS"]
+    keys = ("id", "state", "address", "rack", "leads", "in_sync", "replicas")
+    print_table(titles, [[row[key] for key in keys] for row in rows])
+    healthy = not seen.leaderless and not seen.under_replicated
+    sys.stdout.write(seen.summary + "\n" if healthy else bad(seen.summary) + "\n")
+    return 0
+
+
+def _broker_row(seen: Sight, broker: int) -> dict[str, object]:
+    share, found = seen.shares[broker], seen.brokers.get(broker)
+    return {
+        "id": broker,
+        "state": "gone" if found is None else "controller" if broker == seen.controller else "up",
+        "address": None if found is None else f"{found.host}:{found.port}",
+        "host": None if found is None else found.host,
+        "port": None if found is None else found.port,
+        "rack": None if found is None else found.rack,
+        "leads": share.leads,
+        "in_sync": share.in_sync,
+        "replicas": share.replicas,
+    }
+
+
+def _describe(given: Given) -> int:
+    with connected(given) as admin:
+        names = given.words or sorted(admin.list_topics())
+        found = admin.describe_topics(names)
+    described = [_described(name, found[name]) for name in names]
+    if "troubled" in given:
+        described = [
+            _Described(each.topic, [part for part in each.partitions if _out_of_sync(part)]) for each in described
+        ]
+        described = [each for each in described if each.partitions]
+    if wants_json(given):
+        print_json([each._asdict() for each in described])
+        return 0
+    rows = [[each.topic, *(_shown(part[key]) for key in _PLACES)] for each in described for part in each.partitions]
+    print_table(["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "ELIGIBLE"], rows)
+    return 0
+
+
+def _shown(value: int | list[int]) -> int | str | None:
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or None
+    return value if value >= 0 else None
+
+
+class _Described(NamedTuple):
+    topic: str
+    partitions: list[dict[str, int | list[int]]]
+
+
+def _described(name: str, topic: DescribeTopicPartitionsResponseTopic | ApiError) -> _Described:
+    if isinstance(topic, Exception):
+        raise topic
+    return _Described(
+        name,
+        [
+            {
+                "partition": part.partition_index,
+                "leader": part.leader_id,
+                "leader_epoch": part.leader_epoch,
+                "replicas": list(part.replica_nodes),
+                "in_sync": list(part.isr_nodes),
+                "eligible": list(part.eligible_leader_replicas or []),
+            }
+            for part in topic.partitions
+            if part.replica_nodes
+        ],
+    )
+
+
+def _out_of_sync(part: dict[str, int | list[int]]) -> bool:
+    replicas, in_sync = part["replicas"], part["in_sync"]
+    return isinstance(replicas, list) and isinstance(in_sync, list) and len(in_sync) < len(replicas)
+
+
+VERBS = {
+    "up": Command("ottla cluster up [--brokers N] [--data DIR]", "Run a cluster of brokers on this machine.", _run_up),
+    "status": Command("ottla cluster status", "Show brokers, and what each of them leads and holds.", _status),
+    "describe": Command(
+        "ottla cluster describe [TOPIC...]",
+        "Show leader, replicas and in-sync set of each partition.",
+        _describe,
+        [Option("troubled", "Only partitions with replicas out of sync.")],
+        words=(0, 1000),
+    ),
+}

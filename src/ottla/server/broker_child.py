@@ -1,0 +1,161 @@
+"""One broker of a local cluster as a child process: started, watched, brought back, stopped.
+
+cluster_up.py has one for each broker. A child gets a session of its own, so that Ctrl-C reaches the supervisor alone;
+and it is told to stop by the kernel where the supervisor dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+READY = " ready: "
+START_WITHIN_S = 120.0
+STOP_WITHIN_S = 30.0
+FIRST_BACK_OFF_S = 0.5
+LONGEST_BACK_OFF_S = 30.0
+_STEADY_S = 10.0
+"""Whoever served that long is brought back without delay, as after a first death."""
+_PR_SET_PDEATHSIG = 1
+
+
+class BrokerChild:
+    """`address` and `pid` while it serves; `tell` hears a sentence when that changes, then `on_change` is called."""
+
+    def __init__(
+        self,
+        number: int,
+        directory: str,
+        arguments: Sequence[str],
+        *,
+        restarts: bool,
+        tell: Callable[[str], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self.number = number
+        self.directory = os.path.join(directory, f"broker-{number}")
+        self.log_path = os.path.join(directory, f"broker-{number}.log")
+        self.address: tuple[str, int] | None = None
+        self.pid: int | None = None
+        self.state = "starting"
+        self._arguments = ["--id", str(number), "--data", self.directory, "--port", "0", *arguments]
+        self._restarts = restarts
+        self._tell = tell
+        self._on_change = on_change
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = asyncio.Event()
+
+    def prefer_port(self, port: int) -> None:
+        """At its very first start a broker gets this port if it is free; the directory keeps what it got."""
+        kept = os.path.join(self.directory, "port")
+        if os.path.exists(kept) or not _is_free(port):
+            return
+        os.makedirs(self.directory, exist_ok=True)
+        with open(kept, "w", encoding="utf-8") as file:
+            file.write(f"PLAINTEXT {port}\n")
+
+    async def keep(self) -> None:
+        """Run it until `stop`, or, where it is not brought back, until it is gone."""
+        back_off_s = 0.0
+        served_before = False
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            code = await self._run()
+            if self._stopping.is_set():
+                break
+            served, served_before = self.state == "serving", served_before or self.state == "serving"
+            self._set("gone", None)
+            self._tell(f"broker {self.number} {_how(code)}" + ("" if served else f": {self._last_line()}"))
+            if not self._restarts or not served_before:
+                return
+            steady = served and time.monotonic() - began > _STEADY_S
+            back_off_s = FIRST_BACK_OFF_S if steady else min(max(FIRST_BACK_OFF_S, 2 * back_off_s), LONGEST_BACK_OFF_S)
+            self._set("to be restarted", None)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), back_off_s)
+
+    async def _run(self) -> int:
+        """One life: its exit status."""
+        self._set("starting", None)
+        os.makedirs(os.path.dirname(self.log_path), exist_ok=True)
+        with open(self.log_path, "ab") as log:
+            process = self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "ottla", "start", *self._arguments,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
+                start_new_session=True, preexec_fn=_die_with_parent,
+            )  # fmt: skip
+        assert process.stdout is not None
+        try:
+            line = (await asyncio.wait_for(process.stdout.readline(), START_WITHIN_S)).decode("utf-8", "replace")
+        except TimeoutError:
+            process.kill()
+            line = ""
+        _, ready, address = line.strip().partition(READY)
+        if ready:
+            host, _, port = address.rpartition(":")
+            self._tell(f"broker {self.number} serves on {address} (process {process.pid})")
+            self._set("serving", (host, int(port)))
+        return await process.wait()
+
+    def _set(self, state: str, address: tuple[str, int] | None) -> None:
+        self.state, self.address = state, address
+        self.pid = self._process.pid if address is not None and self._process is not None else None
+        self._on_change()
+
+    async def stop(self) -> None:
+        """SIGTERM, and SIGKILL where it takes too long."""
+        self._stopping.set()
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), STOP_WITHIN_S)
+        except TimeoutError:
+            self._tell(f"broker {self.number} does not stop: killed")
+            process.kill()
+            await process.wait()
+        self.state, self.address, self.pid = "stopped", None, None
+
+    def _last_line(self) -> str:
+        """What its log says at the end: why it did not come up."""
+        try:
+            with open(self.log_path, "rb") as log:
+                log.seek(max(0, os.path.getsize(self.log_path) - 4096))
+                lines = log.read().decode("utf-8", "replace").splitlines()
+        except OSError:
+            lines = []
+        return lines[-1] if lines else "it said nothing"
+
+
+def _how(code: int) -> str:
+    if code < 0:
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"
+    return f"ended with exit code {code}"
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _die_with_parent() -> None:
+    """Runs in the child, before it is the broker; on systems that know of no such thing it lives on."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

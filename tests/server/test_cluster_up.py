@@ -1,0 +1,195 @@
+"""`ottla cluster up` as a user runs it: brokers come up, come back, keep their ports, and stop together."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cluster_processes import until
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from ottla.cli.main import main
+from ottla.client.model import Broker, PartitionView
+from ottla.client.sight import sight
+from ottla.server.broker_child import BrokerChild
+from ottla.server.cluster_table import Row, plain, table
+from ottla.server.cluster_up import defaults_for
+
+
+class Up:
+    """A running `ottla cluster up`."""
+
+    def __init__(self, directory: Path, *options: str, out: int = subprocess.PIPE) -> None:
+        self.directory = directory
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ottla", "cluster", "up", "--data", str(directory), *options],
+            stdout=out,
+            stderr=subprocess.STDOUT if out == subprocess.PIPE else subprocess.DEVNULL,
+            text=True,
+        )
+
+    def brokers(self) -> dict[int, dict]:
+        """As cluster.json says now."""
+        path = self.directory / "cluster.json"
+        return {each["id"]: each for each in json.loads(path.read_text())["brokers"]} if path.exists() else {}
+
+    def wait_for_all(self, brokers: int = 3) -> str:
+        until(lambda: self.process.poll() is not None or len(self.brokers()) == brokers, 60)
+        return ",".join(f"{each['host']}:{each['port']}" for each in self.brokers().values())
+
+    def end(self, number: signal.Signals = signal.SIGINT) -> tuple[int, str]:
+        self.process.send_signal(number)
+        output, _ = self.process.communicate(timeout=60)
+        return self.process.returncode, output
+
+    def __enter__(self) -> Up:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()  # the brokers go with it
+            self.process.wait()
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_three_brokers_come_up_come_back_and_stop_together(tmp_path, capsys):
+    with Up(tmp_path / "c") as up:
+        servers = up.wait_for_all()
+        first = up.brokers()
+        assert sorted(first) == [1, 2, 3]
+        producer = Producer({"bootstrap.servers": servers})
+        producer.produce("t", b"x")
+        assert producer.flush(30) == 0
+        admin = AdminClient({"bootstrap.servers": servers})
+        partition = admin.list_topics("t", timeout=10).topics["t"].partitions[0]
+        assert sorted(partition.replicas) == [1, 2, 3]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, "t")
+        assert admin.describe_configs([resource])[resource].result(10)["min.insync.replicas"].value == "2"
+
+        os.kill(first[2]["pid"], signal.SIGKILL)
+        until(lambda: up.brokers().get(2, first[2])["pid"] != first[2]["pid"])
+        assert up.brokers()[2]["port"] == first[2]["port"]
+        until(lambda: sorted(admin.list_topics("t", timeout=10).topics["t"].partitions[0].isrs) == [1, 2, 3])
+
+        assert main(["cluster", "status", "-b", servers, "--format", "json"]) == 0
+        status = json.loads(capsys.readouterr().out)
+        assert [row["replicas"] for row in status["brokers"]] == [1, 1, 1]
+        assert sum(row["leads"] for row in status["brokers"]) == 1
+        assert (status["under_replicated"], status["leaderless"]) == (0, 0)
+        assert main(["cluster", "describe", "-b", servers, "--format", "json"]) == 0
+        (topic,) = json.loads(capsys.readouterr().out)
+        assert sorted(topic["partitions"][0]["in_sync"]) == [1, 2, 3]
+
+        last = up.brokers()
+        code, output = up.end()
+        assert code == 0, output
+        assert "cluster ready: " + servers in output
+        assert "broker 2 was killed by SIGKILL" in output
+        assert "min.insync.replicas=2" in output
+        assert up.brokers() == {}
+        assert not any(alive(broker["pid"]) for broker in last.values())
+    with Up(tmp_path / "c") as again:
+        assert again.wait_for_all() == servers, "ports are kept"
+        assert again.end(signal.SIGTERM)[0] == 0
+
+
+def test_a_broker_that_is_not_to_be_brought_back_stays_away(tmp_path):
+    with Up(tmp_path, "--no-restart", "--brokers", "2") as up:
+        up.wait_for_all(2)
+        for number in (2, 1):
+            os.kill(up.brokers()[number]["pid"], signal.SIGKILL)
+            until(lambda number=number: number not in up.brokers())
+        output, _ = up.process.communicate(timeout=30)
+        assert up.process.returncode == 1, output
+        assert output.count(" serves on ") == 2
+
+
+def test_brokers_do_not_outlive_their_supervisor(tmp_path):
+    with Up(tmp_path, "--brokers", "2") as up:
+        up.wait_for_all(2)
+        pids = [broker["pid"] for broker in up.brokers().values()]
+        with Up(tmp_path, "--brokers", "2") as second:
+            output, _ = second.process.communicate(timeout=30)
+            assert second.process.returncode == 1
+            assert "is up" in output
+        up.process.kill()
+        until(lambda: not any(map(alive, pids)))
+
+
+def test_a_broker_that_never_comes_up_ends_it_with_the_reason(tmp_path):
+    with Up(tmp_path, "--brokers", "2", "--set", "no.such.option=1") as up:
+        output, _ = up.process.communicate(timeout=60)
+        assert up.process.returncode == 1
+        assert "no.such.option" in output
+
+
+def test_a_terminal_shows_a_table_that_stays_in_its_place(tmp_path):
+    ours, theirs = pty.openpty()
+    with Up(tmp_path, "--brokers", "1", out=theirs) as up:
+        os.close(theirs)
+        shown = ""
+        while not re.search(r"\x1b\[\dA", shown):  # the second table goes over the first
+            shown += os.read(ours, 4096).decode()
+        assert "BROKER  STATE" in shown
+        assert "1 *     serving  127.0.0.1:" in shown
+        up.end()
+    os.close(ours)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "replicas", "least"), [(1, "1", None), (2, "2", None), (3, "3", "2"), (5, "3", "2")]
+)
+def test_a_cluster_has_as_many_replicas_as_it_has_brokers_for(brokers, replicas, least):
+    said = defaults_for(brokers)
+    assert said["default.replication.factor"] == replicas
+    assert said.get("min.insync.replicas") == least
+
+
+def test_what_is_seen_counts_brokers_that_are_gone():
+    partitions = [
+        PartitionView(0, 1, 3, (1, 2), (1,), (2,)),
+        PartitionView(1, -1, 4, (2, 1), (2,), (2,)),
+    ]
+    seen = sight("c", 1, {1: Broker(1, "h", 1)}, [partitions])
+    assert {number: tuple(share) for number, share in seen.shares.items()} == {1: (1, 2, 1), 2: (0, 2, 1)}
+    assert seen.summary == "1 topic, 2 partitions, 1 without a leader, 2 under-replicated"
+    row = Row(1, "serving", "h:1", 77, seen.shares[1], controller=True)
+    assert plain(row) == "broker 1 serving h:1, leads 1, in sync 1 of 2, controller"
+    assert table([row, Row(2, "starting", None, None, None, controller=False)], "s") == [
+        "BROKER  STATE     ADDRESS  PID  LEADS  IN SYNC  REPLICAS",
+        "1 *     serving   h:1      77   1      1        2",
+        "2       starting  -        -    -      -        -",
+        "s",
+    ]
+
+
+def test_a_port_that_is_taken_is_not_preferred(tmp_path):
+    def child(number):
+        return BrokerChild(number, str(tmp_path), [], restarts=True, tell=print, on_change=lambda: None)
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        child(1).prefer_port(taken.getsockname()[1])
+        assert not (tmp_path / "broker-1").exists()
+        free = taken.getsockname()[1]
+    child(1).prefer_port(free)
+    assert (tmp_path / "broker-1" / "port").read_text() == f"PLAINTEXT {free}\n"
+    child(1).prefer_port(free + 1)
+    assert (tmp_path / "broker-1" / "port").read_text() == f"PLAINTEXT {free}\n"
