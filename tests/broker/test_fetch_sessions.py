@@ -40,6 +40,7 @@ class Cache:
         forgotten: dict[bytes, list[int]] | None = None,
         principal: str = ME,
         by_id: bool = True,
+        replica: bool = False,
     ) -> tuple[Session, bool] | ErrorCode:
         topics = [
             ("", topic_id, [(index, -1, offset, -1, -1, 1000) for index, offset in places.items()])
@@ -47,7 +48,7 @@ class Cache:
         ]
         gone = [("", topic_id, indexes) for topic_id, indexes in (forgotten or {}).items()]
         request = Fetch(-1, -1, 0, 1, 1 << 20, 0, session_id, epoch, topics, gone, "")
-        return self.sessions.open(request, principal, by_id=by_id)
+        return self.sessions.open(request, principal, by_id=by_id, replica=replica)
 
     def opened(self, *args: object, **how: object) -> Session:
         found = self.fetch(*args, **how)  # type: ignore[arg-type]
@@ -188,3 +189,17 @@ def test_closing_a_session_ends_its_wait():
     wait = session.wait()
     cache.opened(session.id, FINAL)
     assert wait.full
+
+
+def test_a_follower_has_a_session_however_full_the_cache_is_and_its_newest_alone():
+    cache = Cache(slots=0)
+    assert cache.opened(0, FULL, {T1: {0: 1}}).id == 0
+    first = cache.opened(0, FULL, {T1: {0: 1}}, principal="Broker:2", replica=True)
+    assert first.id != 0
+    assert cache.opened(first.id, 1, principal="Broker:2", replica=True) is first
+    newest = cache.opened(0, FULL, {T1: {0: 1}}, principal="Broker:2", replica=True)
+    gone = cache.fetch(first.id, 2, principal="Broker:2", replica=True)
+    assert gone is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert not first.watches
+    assert cache.opened(newest.id, 1, principal="Broker:2", replica=True) is newest
+    assert len(cache.sessions) == 0

@@ -160,7 +160,11 @@ class Wakeups:
 
 
 class FetchSessions:
-    """The cache of incremental sessions; full and with none old enough to drop, new readers go without one."""
+    """The cache of incremental sessions; full and with none old enough to drop, new readers go without one.
+
+    A follower always has one, its newest, beside the cache: without, each of its fetches would be answered at once,
+    as the leader would not know what it told it last.
+    """
 
     def __init__(self, clock: Clock, entropy: Entropy, *, slots: int, eviction_ms: int) -> None:
         self._clock = clock
@@ -168,6 +172,8 @@ class FetchSessions:
         self._slots = slots
         self._eviction_ms = eviction_ms
         self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self._followers: dict[str, Session] = {}
+        """By principal."""
         self.wakeups = Wakeups(clock)
         self.evictions = 0
 
@@ -186,16 +192,16 @@ class FetchSessions:
                 self._close(fetch.session_id, principal)
             session_id = NO_SESSION
             if fetch.session_epoch == INITIAL_EPOCH and fetch.topics:
-                session_id = self._new_id()
+                session_id = self._draw_id() if replica else self._new_id()
             session = Session(session_id, principal, self.wakeups, by_id=by_id)
             session.replica = replica
             if session_id != NO_SESSION:
-                self._sessions[session_id] = session
+                self._keep(session)
             self._take_in(session, fetch)
             session.used_ms = self._clock.mono_ms()
             return session, True
-        found = self._sessions.get(fetch.session_id)
-        if found is None or found.principal != principal:
+        found = self._followers.get(principal) if replica else self._sessions.get(fetch.session_id)
+        if found is None or found.principal != principal or found.id != fetch.session_id:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if found.epoch != fetch.session_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -207,7 +213,8 @@ class FetchSessions:
                 found.forget(name, topic_id, index)
         self._take_in(found, fetch)
         found.used_ms = self._clock.mono_ms()
-        self._sessions.move_to_end(found.id)
+        if not replica:
+            self._sessions.move_to_end(found.id)
         return found, False
 
     @staticmethod
@@ -217,10 +224,24 @@ class FetchSessions:
             for asked in partitions:
                 add(name, topic_id, asked)
 
+    def _keep(self, session: Session) -> None:
+        if session.replica:
+            before = self._followers.get(session.principal)
+            self._followers[session.principal] = session
+            if before is not None:
+                before.close()
+        else:
+            self._sessions[session.id] = session
+
     def _close(self, session_id: int, principal: str) -> None:
         session = self._sessions.get(session_id)
         if session is not None and session.principal == principal:
             del self._sessions[session_id]
+            session.close()
+            return
+        session = self._followers.get(principal)
+        if session is not None and session.id == session_id:
+            del self._followers[principal]
             session.close()
 
     def _new_id(self) -> int:
@@ -230,6 +251,9 @@ class FetchSessions:
                 return NO_SESSION
             self._close(oldest.id, oldest.principal)
             self.evictions += 1
+        return self._draw_id()
+
+    def _draw_id(self) -> int:
         while True:
             session_id = int.from_bytes(self._entropy.bytes(4), "big") & _INT32_MAX
             if session_id != NO_SESSION and session_id not in self._sessions:
