@@ -52,6 +52,7 @@ class World:
         self.loop = SimLoop(plan.seed)
         self.loop.on_note = on_note
         self.history = History()
+        self.history.replicated = plan.replication > 1
         self.network = Network(self.loop, plan.seed, plan.network_us)
         self.store = MemoryStore()
         self.machines = {BrokerId(number): self._machine(BrokerId(number)) for number in range(1, plan.brokers + 1)}

@@ -216,6 +216,8 @@ class History:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.traits: dict[LogKey, Traits] = {}
+        self.replicated = False
+        """Whether the logs have replicas."""
 
     def add(self, event: Event) -> None:
         self.events.append(event)
