@@ -12,7 +12,7 @@ from ottla.sim.world import Note, Result
 
 def a_result(seed: int, anomalies: list[Anomaly], **changes: object) -> Result:
     faults = dict.fromkeys(FAULTS, 1)
-    return Result(seed, anomalies, "ab", 1000, faults, 1, 2, 100, 5000)._replace(**changes)
+    return Result(seed, anomalies, "ab", 1000, faults, 5, 1, 2, 100, 5000)._replace(**changes)
 
 
 def run(arguments: list[str]) -> int:

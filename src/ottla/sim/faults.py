@@ -35,7 +35,6 @@ class Faults:
         self.recoveries_cut = 0
         """Power cuts while a broker was not serving yet."""
         self.healed = False
-        self._wall_start_ms = world.loop.wall_start_ms
         self._makers: dict[str, Callable[[], bool]] = {
             "power cut": self._power_cut,
             "power cut in the middle": self._power_cut_in_the_middle,
@@ -79,8 +78,8 @@ class Faults:
         world = self.world
         world.network.delay_us = world.plan.network_us
         world.network.unblock_all()
-        world.loop.wall_start_ms = self._wall_start_ms
         for machine in world.machines.values():
+            machine.wall_off_ms = 0
             machine.disk.capacity_bytes = 1 << 62
             machine.disk.forget_faults()
             machine.set_sync_us(world.plan.sync_us)
@@ -117,6 +116,7 @@ class Faults:
             machine.disk.lose_unsynced()
         else:
             machine.disk.crash(self.random)
+        self.world.power_lost(machine)
         self.broker_ended(machine)
 
     def _power_cut(self) -> bool:
@@ -157,14 +157,22 @@ class Faults:
     def _clean_restart(self) -> bool:
         machine = self._pick()
         current = machine.serving
-        if current is None or machine.paused:
+        if current is None or machine.paused or current.leaving:
             return False
-        try:
-            current.stop(clean=True).result()
-        except OSError:  # the process ends with what its disk said, and the machine is rebooted
-            self.lose_power(machine)
-            return True
-        self._end(machine)
+        current.leaving = True
+        left = current.leave()
+
+        def ended() -> None:
+            if machine.current is not current:
+                return  # something else has struck it meanwhile
+            try:
+                left.result()
+            except OSError:  # the process ends with what its disk said, and the machine is rebooted
+                self.lose_power(machine)
+                return
+            self._end(machine)
+
+        left.when_full(ended)
         return True
 
     # its disk
@@ -204,7 +212,7 @@ class Faults:
         return True
 
     def _clock_jump(self) -> bool:
-        self.world.loop.wall_start_ms = self._wall_start_ms + self.random.randint(-_CLOCK_MS, _CLOCK_MS)
+        self._pick().wall_off_ms = self.random.randint(-_CLOCK_MS, _CLOCK_MS)
         return True
 
     def _cut_connections(self) -> bool:

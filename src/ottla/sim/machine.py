@@ -14,7 +14,7 @@ from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Timer
-from ottla.kernel.story import Slot
+from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import Listener
 from ottla.sim.coordination import CALM, CoordinationFaults, SimCoordination
 from ottla.sim.dialling import Dialler, Find, Guard
@@ -40,17 +40,18 @@ class SimEntropy:
 
 
 class _Clock:
-    """The world's clock as one incarnation sees it."""
+    """The world's clock as one incarnation sees it, through its machine's wall clock."""
 
-    def __init__(self, loop: SimLoop, guard: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
-        self._loop = loop
+    def __init__(self, machine: Machine, guard: Guard) -> None:
+        self._machine = machine
+        self._loop = machine.loop
         self._guard = guard
 
     def mono_ms(self) -> int:
         return self._loop.mono_ms()
 
     def wall_ms(self) -> int:
-        return self._loop.wall_ms()
+        return self._loop.wall_ms() + self._machine.wall_off_ms
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_ms, self._guard(callback))
@@ -66,6 +67,7 @@ class Incarnation:
         self.machine = machine
         self.alive = True
         self.serving = False
+        self.leaving = False
         self.fatal: str | None = None
         self.disk_failed = False
         """It stopped, or could not start, because its disk failed."""
@@ -75,7 +77,7 @@ class Incarnation:
         self.ends: dict[ServerEnd, None] = {}
         self._missed: list[Callable[[], None]] = []
         loop, seed = machine.loop, machine.seed
-        self.clock = _Clock(loop, self.guard)
+        self.clock = _Clock(machine, self.guard)
         where = f"{seed}-{machine.broker_id}-{number}"
         self.syncer = SimSyncer(loop, self.clock, machine.disk, Random(f"syncer-{where}"), self.guard)
         self.syncer.delay_us = machine.sync_us
@@ -138,6 +140,7 @@ class Incarnation:
                 if self.machine.paused:
                     self._missed.append(callback)
                 else:
+                    self.machine.touched = True
                     callback()
 
         return guarded
@@ -167,11 +170,19 @@ class Incarnation:
         self.ends.clear()
 
     def stop(self, *, clean: bool) -> Slot[None]:
-        """As server/broker_server.py stops: listeners first."""
+        """As server/broker_server.py stops once it has handed over: listeners first."""
         self.serving = False
         for end in list(self.ends):
             end.connection.close()
         return self.node.stop(clean=clean)
+
+    def leave(self) -> Slot[None]:
+        """As server/broker_server.py stops on a signal: others lead first what they can lead."""
+        return run_story(self._leave())
+
+    async def _leave(self) -> None:
+        await self.node.hand_over()
+        await self.stop(clean=True)
 
 
 class Machine:
@@ -185,13 +196,17 @@ class Machine:
         self.store = store
         self.seed = seed
         self.texts = texts
-        self.disk = SimDisk(wall_ms=loop.wall_ms)
+        self.disk = SimDisk(wall_ms=lambda: loop.wall_ms() + self.wall_off_ms)
+        self.wall_off_ms = 0
+        """How far this machine's wall clock is from the truth."""
         self.sync_us = (100, 1000)
         self.coordination_faults: CoordinationFaults = CALM
         self.coordination_cut = False
         self.session_us = 0
         """What passes between its broker's end and the others' seeing it."""
         self.paused = False
+        self.touched = False
+        """Its broker has done something that no judge has looked at yet."""
         self._dialler_of: Callable[[Guard], Dialler] | None = None
         self.current: Incarnation | None = None
         self.past: list[Incarnation] = []

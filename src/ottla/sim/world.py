@@ -7,14 +7,14 @@ the network between them, and the clients', is one.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
-from ottla.sim.checkers import invariants
 from ottla.sim.checkers.history import Acknowledged, Anomaly, Disturbed, Event, Failed, Healed, History, Sent
+from ottla.sim.checkers.invariants import Invariants
 from ottla.sim.checkers.verdict import check
 from ottla.sim.disk import PowerCut
 from ottla.sim.faults import Faults
@@ -24,7 +24,6 @@ from ottla.sim.network import Network
 from ottla.sim.plan import Plan, draw_plan
 from ottla.sim.workload import Workload
 
-_LOOK_EVERY_TURNS = 8
 _MOST_TURNS = 2_000_000
 Note = Callable[[int, str], None]
 
@@ -38,6 +37,8 @@ class Result(NamedTuple):
     acknowledged: int
     """Records."""
     faults: dict[str, int]
+    elections: int
+    """Of a leader after the first."""
     recoveries_cut: int
     starts: int
     turns: int
@@ -59,7 +60,8 @@ class World:
         self.faults = Faults(self)
         self.workload = Workload(self)
         self._over = False
-        self._invariants = {broker: invariants.Invariants() for broker in self.machines}
+        required = int(dict(plan.broker_texts).get("min.insync.replicas", "1"))
+        self.invariants = Invariants(self.store, self.machines, required)
 
     def _machine(self, broker: BrokerId) -> Machine:
         plan = self.plan
@@ -113,6 +115,7 @@ class World:
             trace_hash=self.loop.trace_hash,
             acknowledged=self._acknowledged(),
             faults=self.faults.counts,
+            elections=self.invariants.elections,
             recoveries_cut=self.faults.recoveries_cut,
             starts=sum(len(one.past) + (one.current is not None) for one in self.machines.values()),
             turns=self.loop.turns,
@@ -136,14 +139,25 @@ class World:
     def _turn(self) -> None:
         with self._judged():
             self.loop.turn()
+        self._hold(self.invariants.after_append())
         for machine in self.machines.values():
             if machine.power_gone:
                 self.faults.lose_power(machine)
-            self._look_after(machine)
+            if machine.touched:
+                self._look_after(machine)
         if self.loop.turns > _MOST_TURNS:
             self._break(f"no end after {self.loop.turns} turns")
 
+    def power_lost(self, machine: Machine) -> None:
+        """Its disk stands as the loss of power has left it."""
+        self._hold(self.invariants.after_power_cut(machine))
+
+    def _hold(self, broken: Iterable[str]) -> None:
+        for what in broken:
+            self._break(what, "invariant")
+
     def _look_after(self, machine: Machine) -> None:
+        machine.touched = False
         current = machine.current
         if current is None:
             return
@@ -152,9 +166,8 @@ class World:
         elif current.fatal is not None:
             self.note(f"stopped: {current.fatal}")
             self._end_process(current)
-        elif self.loop.turns % _LOOK_EVERY_TURNS == 0:
-            for what in self._invariants[machine.broker_id].broken(current.node):
-                self._break(what, "invariant")
+        else:
+            self._hold(self.invariants.after_turn(machine))
 
     def _end_process(self, current: Incarnation) -> None:
         """A process that said that it must stop does so, and its supervisor starts another.

@@ -1,40 +1,211 @@
-"""What must hold of a broker at every moment, seen from inside: looked at between the turns of the loop."""
+"""What must hold at every moment, seen from inside: looked at after each turn of the loop in which a broker did
+something, after each change of the metadata, and after each loss of power.
+
+One broker's lines are in order and do not go back. One incarnation leads in an epoch. What any replica calls committed
+is the same bytes on every replica that does, and stands on the disk, so that no loss of power takes it, of each that
+the metadata counts as in sync, and of as many as `min.insync.replicas` says.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.node import Node
 from ottla.broker.partition import Partition
+from ottla.kernel.ids import BrokerId, TopicId
+from ottla.metadata.entries import decode_entry
+from ottla.metadata.state import Metadata, PartitionState
+from ottla.sim.peek import batches
+
+if TYPE_CHECKING:
+    from ottla.coordination.memory import MemoryStore
+    from ottla.sim.machine import Incarnation, Machine
+
+Key = tuple[bytes, int]
+
+
+class _Lines(NamedTuple):
+    """A replica as it was last seen."""
+
+    start: int
+    watermark: int
+    synced: int
+    end: int
+    leads: bool
+    epoch: int
+
+
+class _Committed:
+    """What some replica has called committed."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, tuple[int, bytes]] = {}
+        """By base offset: next offset and bytes."""
+        self.start = 0
+        """The latest at which a replica's log was seen to start: below, each deletes when it comes to it."""
+        self.end = 0
 
 
 class Invariants:
-    """Remembers the watermarks and starts of the incarnation it looked at last."""
+    """All machines of one world, and the metadata as the store has it."""
 
-    def __init__(self) -> None:
-        self._node: Node | None = None
-        self._watermarks: dict[tuple[bytes, int], int] = {}
-        self._starts: dict[tuple[bytes, int], int] = {}
+    def __init__(self, store: MemoryStore, machines: dict[BrokerId, Machine], required: int) -> None:
+        """`required`: min.insync.replicas."""
+        self._store = store
+        self._machines = machines
+        self._required = required
+        self._metadata = Metadata()
+        self._before: dict[tuple[bytes, int], PartitionState] = {}
+        self._nodes: dict[BrokerId, Node] = {}
+        self._seen: dict[BrokerId, dict[Key, _Lines]] = {}
+        self._leaders: dict[tuple[bytes, int, int], Incarnation] = {}
+        self._committed: dict[Key, _Committed] = {}
+        self.elections = 0
 
-    def broken(self, node: Node) -> Iterator[str]:
-        """A sentence for each invariant that does not hold."""
-        if node is not self._node:
-            self._node, self._watermarks, self._starts = node, {}, {}
-        for key, partition in node.replicas.by_id.items():
-            yield from self._broken_in(key, partition)
+    # --- one broker ---
 
-    def _broken_in(self, key: tuple[bytes, int], partition: Partition) -> Iterator[str]:
-        log = partition.log
-        start, watermark, synced, end = log.log_start_offset, log.high_watermark, log.synced_offset, log.end_offset
-        where = f"{partition.topic}-{partition.index}: start {start}, watermark {watermark}, synced {synced}, end {end}"
-        if not start <= watermark <= end:
+    def after_turn(self, machine: Machine) -> Iterator[str]:
+        """A sentence for each invariant that does not hold on a machine that did something."""
+        current = machine.current
+        if current is None:
+            return
+        if self._nodes.get(machine.broker_id) is not current.node:
+            self._nodes[machine.broker_id] = current.node
+            self._seen[machine.broker_id] = {}
+        seen = self._seen[machine.broker_id]
+        for key, partition in current.node.replicas.by_id.items():
+            log = partition.log
+            now = _Lines(
+                log.log_start_offset,
+                log.high_watermark,
+                log.synced_offset,
+                log.end_offset,
+                partition.leader is not None,
+                partition.leader_epoch,
+            )
+            before = seen.get(key)
+            if before != now:
+                seen[key] = now
+                yield from self._broken_in(current, key, partition, before, now)
+
+    def _broken_in(
+        self, current: Incarnation, key: Key, partition: Partition, before: _Lines | None, now: _Lines
+    ) -> Iterator[str]:
+        caching = partition.log.write_caching
+        where = f"{partition.topic}-{partition.index} on broker {current.machine.broker_id}: {now}"
+        if not now.start <= now.watermark <= now.end:
             yield f"{where}: out of order"
-        if not synced <= end:
+        if not now.synced <= now.end:
             yield f"{where}: synced beyond the end"
-        if watermark > synced and not log.write_caching:
+        if now.watermark > max(now.synced, now.start) and not caching:
             yield f"{where}: readers see what is not on disk"
-        if watermark < self._watermarks.get(key, 0) and partition.leader is not None:
-            yield f"{where}: the watermark was at {self._watermarks[key]}"
-        if start < self._starts.get(key, 0):
-            yield f"{where}: the start was at {self._starts[key]}"
-        self._watermarks[key], self._starts[key] = watermark, start
+        if before is not None and now.watermark < before.watermark and (now.leads or not caching):
+            yield f"{where}: the watermark was at {before.watermark}"
+        if before is not None and now.start < before.start:
+            yield f"{where}: the start was at {before.start}"
+        if now.leads and self._leaders.setdefault((*key, now.epoch), current) is not current:
+            yield f"{where}: another has led in this epoch"
+        if not caching:
+            committed = self._committed.setdefault(key, _Committed())
+            committed.start = max(committed.start, now.start)
+            if before is not None and now.end < before.end and now.end < committed.end:
+                state = self._metadata.partition(TopicId(key[0]), key[1])
+                if state is not None and current.machine.broker_id in state.in_sync:
+                    yield f"{where}: in sync, and cut below {committed.end}, which was committed"
+            known = max(now.start, before.watermark if before is not None else 0)
+            if now.watermark > known:
+                yield from self._committed_here(current.machine, key, partition, known, now.watermark, where)
+
+    # --- what is committed ---
+
+    def _committed_here(
+        self, machine: Machine, key: Key, partition: Partition, known: int, watermark: int, where: str
+    ) -> Iterator[str]:
+        committed = self._committed[key]
+        end = known
+        for base, following, body in batches(machine.disk, partition.log.directory, known, durable=False):
+            if base >= watermark:
+                break
+            if following > watermark:
+                yield f"{where}: the watermark lies inside the batch at {base}"
+            told = committed.batches.setdefault(base, (following, body))
+            if told != (following, body):
+                yield f"{where}: other bytes are committed at {base}"
+            end = following
+        if end < watermark:
+            yield f"{where}: nothing is to be read at {end}"
+        if watermark > committed.end:
+            before, committed.end = committed.end, watermark
+            yield from self._on_disks(key, partition.topic, max(before, committed.start), where)
+
+    def _on_disks(self, key: Key, topic: str, known: int, where: str) -> Iterator[str]:
+        """What has just been committed from `known` on is on the disks that are to hold it."""
+        state = self._metadata.partition(TopicId(key[0]), key[1])
+        if state is None:
+            return  # deleted meanwhile
+        holds = 0
+        for broker in state.replicas:
+            missing = self._missing(broker, key, topic, known)
+            holds += missing is None
+            if missing is not None and broker in state.in_sync:
+                yield f"{where}: committed, and {missing}, which is in sync"
+        if holds < min(self._required, len(state.replicas)):
+            yield f"{where}: committed, and on {holds} disks only"
+
+    def _missing(self, broker: BrokerId, key: Key, topic: str, known: int) -> str | None:
+        """What a broker's disk lacks of what was committed at or above `known`; None where it has it all."""
+        committed = self._committed[key]
+        expected = max(known, committed.start)
+        directory = f"/data/{topic}-{key[1]}"
+        for base, following, body in batches(self._machines[broker].disk, directory, expected, durable=True):
+            if base > expected or expected >= committed.end:
+                break
+            if base in committed.batches and committed.batches[base] != (following, body):
+                return f"other bytes stand at {base} on the disk of broker {broker}"
+            expected = following
+        if expected < committed.end:
+            return f"{expected} to {committed.end} is not on the disk of broker {broker}"
+        return None
+
+    # --- the metadata ---
+
+    def after_append(self) -> Iterator[str]:
+        """Who is in sync has changed, perhaps."""
+        metadata = self._metadata
+        if self._store.head == metadata.version:
+            return
+        try:
+            entries = self._store.read(metadata.version, 1 << 30)
+        except LookupError:
+            return  # it was cut before it was seen: worlds are too short for that
+        for entry in entries:
+            metadata.apply(entry.version, decode_entry(entry.body).body)
+        for topic_id in sorted(metadata.take_changes().topics):
+            topic = metadata.topics.get(topic_id)
+            for state in topic.partitions if topic is not None else ():
+                yield from self._changed(topic.name if topic is not None else "", (topic_id, state.partition), state)
+
+    def _changed(self, topic: str, key: Key, state: PartitionState) -> Iterator[str]:
+        before = self._before.get(key)
+        self._before[key] = state
+        if before is None:
+            return
+        self.elections += state.has_leader and state.leader_epoch > before.leader_epoch
+        if key in self._committed:
+            for broker in state.in_sync:
+                if broker not in before.in_sync and (missing := self._missing(broker, key, topic, 0)) is not None:
+                    yield f"{topic}-{key[1]}: broker {broker} joins those in sync, and {missing}"
+
+    # --- power ---
+
+    def after_power_cut(self, machine: Machine) -> Iterator[str]:
+        """What was committed is there still, where it was to be."""
+        for topic_id in sorted(self._metadata.topics):
+            topic = self._metadata.topics[topic_id]
+            for state in topic.partitions:
+                key = (topic_id, state.partition)
+                if machine.broker_id in state.in_sync and key in self._committed:
+                    missing = self._missing(machine.broker_id, key, topic.name, 0)
+                    if missing is not None:
+                        yield f"{topic.name}-{key[1]}: after the loss of power {missing}"

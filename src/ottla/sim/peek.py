@@ -1,0 +1,58 @@
+"""What stands in a log's files on a simulated disk, seen without any operation of it: for judges alone.
+
+`durable` is what a power cut at this moment is sure to leave; otherwise it is what processes see.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from struct import Struct
+
+from ottla.sim.disk import SimDisk, _Directory, _File
+
+_PLACE = Struct(">qi")
+_LAST_DELTA = Struct(">i")
+_DELTA_AT, _HEADER_BYTES, _LENGTH_BYTES = 23, 61, 12
+_SUFFIX = ".log"
+
+
+def batches(disk: SimDisk, directory: str, from_offset: int, *, durable: bool) -> Iterator[tuple[int, int, bytes]]:
+    """(base offset, next offset, bytes) of each whole batch that ends above `from_offset`, in order of the files."""
+    files = _segments(disk, directory, durable=durable)
+    bases = sorted(files)
+    first = max((at for at, base in enumerate(bases) if base <= from_offset), default=0)
+    for base in bases[first:]:
+        yield from _batches_in(files[base], from_offset)
+
+
+def _batches_in(body: bytearray, from_offset: int) -> Iterator[tuple[int, int, bytes]]:
+    at, size = 0, len(body)
+    while at + _HEADER_BYTES <= size:
+        base, length = _PLACE.unpack_from(body, at)
+        if length < _HEADER_BYTES - _LENGTH_BYTES:
+            return
+        stop = at + _LENGTH_BYTES + length
+        if stop > size:
+            return
+        following = base + 1 + _LAST_DELTA.unpack_from(body, at + _DELTA_AT)[0]
+        if following > from_offset:
+            yield base, following, bytes(body[at:stop])
+        at = stop
+
+
+def _segments(disk: SimDisk, directory: str, *, durable: bool) -> dict[int, bytearray]:
+    node: _Directory | _File | None = disk.root
+    for name in [part for part in directory.split(posixpath.sep) if part]:
+        node = _names(node, durable=durable).get(name) if isinstance(node, _Directory) else None
+    if not isinstance(node, _Directory):
+        return {}
+    return {
+        int(name.removesuffix(_SUFFIX)): file.disk_body if durable else file.body
+        for name, file in _names(node, durable=durable).items()
+        if name.endswith(_SUFFIX) and isinstance(file, _File)
+    }
+
+
+def _names(directory: _Directory, *, durable: bool) -> dict[str, _File | _Directory]:
+    return directory.disk_names if durable else directory.names
