@@ -20,6 +20,7 @@ class Mutant(NamedTuple):
 
 
 _LOST = (
+    "not-on-disk",
     "nonmonotonic-send",
     "lost-write",
     "lost-read",
@@ -39,7 +40,7 @@ MUTANTS = (
         "if True:",
         _POWER,
         0,
-        ("invariant",),
+        ("not-on-disk",),
     ),
     Mutant(
         "a sync covers what was there when it began",

@@ -16,6 +16,7 @@ from ottla.broker.partition import Partition
 from ottla.kernel.ids import BrokerId, TopicId
 from ottla.metadata.entries import decode_entry
 from ottla.metadata.state import Metadata, PartitionState
+from ottla.sim.checkers.history import Anomaly
 from ottla.sim.peek import batches
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ class Invariants:
 
     # --- one broker ---
 
-    def after_turn(self, machine: Machine) -> Iterator[str]:
-        """A sentence for each invariant that does not hold on a machine that did something."""
+    def after_turn(self, machine: Machine) -> Iterator[Anomaly]:
+        """What does not hold on a machine that did something."""
         current = machine.current
         if current is None:
             return
@@ -91,28 +92,30 @@ class Invariants:
 
     def _broken_in(
         self, current: Incarnation, key: Key, partition: Partition, before: _Lines | None, now: _Lines
-    ) -> Iterator[str]:
+    ) -> Iterator[Anomaly]:
         caching = partition.log.write_caching
         where = f"{partition.topic}-{partition.index} on broker {current.machine.broker_id}: {now}"
         if not now.start <= now.watermark <= now.end:
-            yield f"{where}: out of order"
+            yield Anomaly("lines", f"{where}: out of order")
         if not now.synced <= now.end:
-            yield f"{where}: synced beyond the end"
+            yield Anomaly("lines", f"{where}: synced beyond the end")
         if now.watermark > max(now.synced, now.start) and not caching:
-            yield f"{where}: readers see what is not on disk"
+            yield Anomaly("not-on-disk", f"{where}: readers see what is not on disk")
         if before is not None and now.watermark < before.watermark and (now.leads or not caching):
-            yield f"{where}: the watermark was at {before.watermark}"
+            yield Anomaly("lines", f"{where}: the watermark was at {before.watermark}")
         if before is not None and now.start < before.start:
-            yield f"{where}: the start was at {before.start}"
+            yield Anomaly("lines", f"{where}: the start was at {before.start}")
         if now.leads and self._leaders.setdefault((*key, now.epoch), current) is not current:
-            yield f"{where}: another has led in this epoch"
+            yield Anomaly("two-leaders", f"{where}: another has led in this epoch")
         if not caching:
             committed = self._committed.setdefault(key, _Committed())
             committed.start = max(committed.start, now.start)
             if before is not None and now.end < before.end and now.end < committed.end:
                 state = self._metadata.partition(TopicId(key[0]), key[1])
                 if state is not None and current.machine.broker_id in state.in_sync:
-                    yield f"{where}: in sync, and cut below {committed.end}, which was committed"
+                    yield Anomaly(
+                        "cut-committed", f"{where}: in sync, and cut below {committed.end}, which was committed"
+                    )
             known = max(now.start, before.watermark if before is not None else 0)
             if now.watermark > known:
                 yield from self._committed_here(current.machine, key, partition, known, now.watermark, where)
@@ -121,25 +124,25 @@ class Invariants:
 
     def _committed_here(
         self, machine: Machine, key: Key, partition: Partition, known: int, watermark: int, where: str
-    ) -> Iterator[str]:
+    ) -> Iterator[Anomaly]:
         committed = self._committed[key]
         end = known
         for base, following, body in batches(machine.disk, partition.log.directory, known, durable=False):
             if base >= watermark:
                 break
             if following > watermark:
-                yield f"{where}: the watermark lies inside the batch at {base}"
+                yield Anomaly("lines", f"{where}: the watermark lies inside the batch at {base}")
             told = committed.batches.setdefault(base, (following, body))
             if told != (following, body):
-                yield f"{where}: other bytes are committed at {base}"
+                yield Anomaly("other-bytes", f"{where}: other bytes are committed at {base}")
             end = following
         if end < watermark:
-            yield f"{where}: nothing is to be read at {end}"
+            yield Anomaly("other-bytes", f"{where}: nothing is to be read at {end}")
         if watermark > committed.end:
             before, committed.end = committed.end, watermark
             yield from self._on_disks(key, partition.topic, max(before, committed.start), where)
 
-    def _on_disks(self, key: Key, topic: str, known: int, where: str) -> Iterator[str]:
+    def _on_disks(self, key: Key, topic: str, known: int, where: str) -> Iterator[Anomaly]:
         """What has just been committed from `known` on is on the disks that are to hold it."""
         state = self._metadata.partition(TopicId(key[0]), key[1])
         if state is None:
@@ -149,9 +152,9 @@ class Invariants:
             missing = self._missing(broker, key, topic, known)
             holds += missing is None
             if missing is not None and broker in state.in_sync:
-                yield f"{where}: committed, and {missing}, which is in sync"
+                yield Anomaly("not-on-disk", f"{where}: committed, and {missing}, which is in sync")
         if holds < min(self._required, len(state.replicas)):
-            yield f"{where}: committed, and on {holds} disks only"
+            yield Anomaly("not-on-disk", f"{where}: committed, and on {holds} disks only")
 
     def _missing(self, broker: BrokerId, key: Key, topic: str, known: int) -> str | None:
         """What a broker's disk lacks of what was committed at or above `known`; None where it has it all."""
@@ -170,7 +173,7 @@ class Invariants:
 
     # --- the metadata ---
 
-    def after_append(self) -> Iterator[str]:
+    def after_append(self) -> Iterator[Anomaly]:
         """Who is in sync has changed, perhaps."""
         metadata = self._metadata
         if self._store.head == metadata.version:
@@ -186,7 +189,7 @@ class Invariants:
             for state in topic.partitions if topic is not None else ():
                 yield from self._changed(topic.name if topic is not None else "", (topic_id, state.partition), state)
 
-    def _changed(self, topic: str, key: Key, state: PartitionState) -> Iterator[str]:
+    def _changed(self, topic: str, key: Key, state: PartitionState) -> Iterator[Anomaly]:
         before = self._before.get(key)
         self._before[key] = state
         if before is None:
@@ -195,11 +198,13 @@ class Invariants:
         if key in self._committed:
             for broker in state.in_sync:
                 if broker not in before.in_sync and (missing := self._missing(broker, key, topic, 0)) is not None:
-                    yield f"{topic}-{key[1]}: broker {broker} joins those in sync, and {missing}"
+                    yield Anomaly(
+                        "not-on-disk", f"{topic}-{key[1]}: broker {broker} joins those in sync, and {missing}"
+                    )
 
     # --- power ---
 
-    def after_power_cut(self, machine: Machine) -> Iterator[str]:
+    def after_power_cut(self, machine: Machine) -> Iterator[Anomaly]:
         """What was committed is there still, where it was to be."""
         for topic_id in sorted(self._metadata.topics):
             topic = self._metadata.topics[topic_id]
@@ -208,4 +213,4 @@ class Invariants:
                 if machine.broker_id in state.in_sync and key in self._committed:
                     missing = self._missing(machine.broker_id, key, topic.name, 0)
                     if missing is not None:
-                        yield f"{topic.name}-{key[1]}: after the loss of power {missing}"
+                        yield Anomaly("not-on-disk", f"{topic.name}-{key[1]}: after the loss of power {missing}")
