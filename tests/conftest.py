@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from zookeeper_ensemble import ZookeeperEnsemble
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -72,3 +77,16 @@ def kafka_libs() -> Path:
     if libs is None:
         pytest.skip(NO_KAFKA)
     return libs
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZookeeperEnsemble]:
+    """Three ZooKeeper servers, each a process."""
+    from zookeeper_ensemble import ZookeeperEnsemble, zookeeper_jars
+
+    libs = zookeeper_jars()
+    if libs is None:
+        pytest.skip("not on this system: Apache ZooKeeper's jars (tools/jars.py zookeeper)")
+    ensemble = ZookeeperEnsemble(libs, tmp_path_factory.mktemp("zookeeper"))
+    yield ensemble
+    ensemble.stop()

@@ -33,6 +33,8 @@ PRODUCE, FETCH, JOIN_GROUP, SYNC_GROUP, API_VERSIONS = 0, 1, 11, 14, 18
 _PROVING = frozenset({SASL_HANDSHAKE_KEY, SASL_AUTHENTICATE_KEY})
 _BLOCKING = frozenset({FETCH, JOIN_GROUP, SYNC_GROUP, SASL_AUTHENTICATE_KEY})
 """Behind these no other request of the same connection begins (rule E7)."""
+_DIRECTORIES = frozenset({3, 10, 60, 75})
+"""Metadata, FindCoordinator, DescribeCluster, DescribeTopicPartitions: they tell clients whom to ask."""
 _HEAD = Struct(">hhih")
 _SIZE_AND_CORRELATION = Struct(">ii")
 _INT32 = Struct(">i")
@@ -184,6 +186,10 @@ class Dispatch:
             return
         if api.peers_only and key not in _PROVING and call.peer is None:
             self._answer(call, self._refuse(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            return
+        if key in _DIRECTORIES and self._node.follow.is_stale():
+            # A client whose leader was cut off asks it, and nobody else, who leads: without an answer it asks others.
+            connection.close()
             return
         self._start(call, request)
 

@@ -81,6 +81,8 @@ class MetadataFollow:
         """Called when all entries read are applied; looks at the state and makes the broker fit it."""
         self.on_fatal: Callable[[str], None] = _raise
         """Called with a sentence when this broker must stop: the log says what it does not understand."""
+        self.on_lapse: Callable[[], None] = _nothing
+        """Called when the lease has run out and was not renewed."""
         self.upkeep: Upkeep | None = None
         """What the caretaker does for a cluster in which nothing is wrong; none does it before it is set."""
         self.conflicts = 0
@@ -92,6 +94,7 @@ class MetadataFollow:
         self._sequence = int.from_bytes(entropy.bytes(7), "big")
         self._lease_ms = session_timeout_ms * 2 // 3
         self._lease_end_ms = -1
+        self._lease_watched = False
         self._acting = False
         self._tick_ms = max(10, session_timeout_ms // 6)
         self._reading = False
@@ -148,6 +151,10 @@ class MetadataFollow:
     def lease_valid(self) -> bool:
         """Whether this broker may still answer as leader or coordinator (rule A12)."""
         return self._acting and self._clock.mono_ms() < self._lease_end_ms
+
+    def is_stale(self) -> bool:
+        """Whether other brokers may have changed the cluster for a while, unheard of here."""
+        return len(self.metadata.brokers) > 1 and self._clock.mono_ms() >= self._lease_end_ms
 
     def writer(self) -> Writer:
         return Writer(self.broker, self.broker_epoch)
@@ -410,6 +417,18 @@ class MetadataFollow:
     def _renew(self, sent_ms: int) -> None:
         """A round trip that began at `sent_ms` has shown that all it could show is applied."""
         self._lease_end_ms = max(self._lease_end_ms, sent_ms + self._lease_ms)
+        if not self._lease_watched:
+            self._lease_watched = True
+            self._deadlines.at(self._lease_end_ms, self._watch_lease)
+
+    def _watch_lease(self) -> None:
+        if self._closed:
+            return
+        self._lease_watched = self._clock.mono_ms() < self._lease_end_ms
+        if self._lease_watched:
+            self._deadlines.at(self._lease_end_ms, self._watch_lease)
+        else:
+            self.on_lapse()
 
     def _look_after_brokers(self) -> None:
         if self.broker_epoch == UNREGISTERED:

@@ -92,6 +92,7 @@ class Node:
             session_timeout_ms=self.config.broker_session_timeout_ms,
         )
         self.follow.on_fatal = self._stop_for
+        self.follow.on_lapse = self._lapsed
         self.follow.upkeep = Upkeep(
             balances=self.config.auto_leader_rebalance_enable,
             interval_ms=self.config.leader_imbalance_check_interval_seconds * 1000,
@@ -290,6 +291,11 @@ class Node:
         """Whether we may answer as a leader or coordinator now (rule A12)."""
         return self.follow.lease_valid()
 
+    def _lapsed(self) -> None:
+        """Whoever waits for a commit would wait in vain: followers get nothing from us any more."""
+        for partition in self.replicas.all():
+            partition.lapsed()
+
     def endpoints(self, connection: ServerConnection) -> list[Endpoint]:
         """The live brokers as a client of this connection can reach them.
 
@@ -313,7 +319,12 @@ class Node:
     def leader_hint(
         self, name: str, topic_id: bytes, index: int, connection: ServerConnection
     ) -> tuple[int, int, Endpoint | None] | None:
-        """Who leads a partition, for the answers that say so (KIP-951): (leader, epoch, where it is)."""
+        """Who leads a partition, for the answers that say so (KIP-951): (leader, epoch, where it is).
+
+        None where we do not know either: a client that is told that we lead what we refuse would ask us for ever.
+        """
+        if not self.may_lead():
+            return None
         topic = self.metadata.topic(name) if name else self.metadata.topic_by_id(topic_id)
         if topic is None or not 0 <= index < len(topic.partitions):
             return None

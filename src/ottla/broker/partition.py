@@ -164,6 +164,12 @@ class Partition:
         self.start_waits.fail(error)
         self.mark()
 
+    def lapsed(self) -> None:
+        """The lease has run out: who waits may ask the next leader, which may be us again."""
+        self.waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.start_waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.mark()
+
     def follow(self, leader: BrokerId, epoch: LeaderEpoch) -> None:
         """Follow a leader: whoever waits for an epoch of ours is told first (rule A9).
 

@@ -18,6 +18,12 @@ def _listener_addresses(value: Value) -> str | None:
     return None
 
 
+def _user_and_password(value: Value) -> str | None:
+    if isinstance(value, str) and not all(value.partition(":")):
+        return "it is not USER:PASSWORD"
+    return None
+
+
 class BrokerConfig(OptionSet):
     """What one broker goes by; defaults for topics are in its `TopicConfig`s already."""
 
@@ -189,6 +195,10 @@ class BrokerConfig(OptionSet):
         "broker.session.timeout.ms", 6000, Kind.INT, check=at_least(100),
         doc="A broker that reached the coordination store for the last time this long ago is fenced. "
         "Kafka's default is 9000.",
+    )
+    zookeeper_digest: str | None = option(
+        "zookeeper.digest", None, Kind.PASSWORD, check=_user_and_password,
+        doc="ottla's own: USER:PASSWORD by which the brokers keep their nodes in ZooKeeper to themselves.",
     )
     broker_heartbeat_interval_ms: int = option(
         "broker.heartbeat.interval.ms", 2000, Kind.INT, check=at_least(10), status=Status.NO_EFFECT,

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.security import OPEN_ACL_UNSAFE
 
 from ottla.kernel.seams import Conflict, LogEntry, StoredSnapshot, Unknown, Written
 
@@ -87,10 +88,15 @@ class ZookeeperLog:
             raise
 
     def make_nodes(self, *names: str) -> None:
-        """The empty log, and other folders, where they are not there."""
+        """The empty log, and other folders, where they are not there. What leads to the root stays everybody's."""
+        above = self._root.split("/")[1:-1]
+        for depth in range(1, len(above) + 1):
+            with contextlib.suppress(NodeExistsError):
+                path = "/" + "/".join(above[:depth])
+                self.answer(self._client.create_async(path, acl=OPEN_ACL_UNSAFE))
         for name in ("", "/log", "/staged", "/snapshots", *names):
             with contextlib.suppress(NodeExistsError):
-                self.answer(self._client.create_async(self._root + name, makepath=True))
+                self.answer(self._client.create_async(self._root + name))
         with contextlib.suppress(NodeExistsError):
             self.answer(self._client.create_async(f"{self._root}/head", Head(0, 1, ()).encoded()))
 

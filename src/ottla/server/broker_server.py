@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ottla.broker.node import Lock, Node
 from ottla.broker.replicas import METADATA_DIRECTORY, OURS_TOO
 from ottla.config.resolve import Layers
+from ottla.coordination.zookeeper_address import SCHEME
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Coordination, Disk
@@ -173,12 +174,18 @@ class BrokerServer:
             from ottla.coordination.memory import MemoryCoordination, MemoryStore
 
             return MemoryCoordination(MemoryStore(), broker)
+        if (self._join or "").startswith(SCHEME) and self._config.zookeeper_digest is None:
+            self.warnings.append(
+                "whoever reaches ZooKeeper may read what the brokers keep there, their secret too, and change it: "
+                "set zookeeper.digest"
+            )
         return open_store(
             self._join,
             os.path.join(self.directory, METADATA_DIRECTORY),
             broker,
             self._loop.call_soon_threadsafe,
             session_timeout_ms=self._config.broker_session_timeout_ms,
+            digest=self._config.zookeeper_digest,
         )
 
     def _open_listeners(self, pool: FramePool) -> None:

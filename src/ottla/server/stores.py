@@ -26,20 +26,33 @@ def check_join(join: str) -> None:
 
 
 def open_store(
-    join: str | None, own: str, broker: BrokerId, call_soon_threadsafe: Soon, *, session_timeout_ms: int
+    join: str | None,
+    own: str,
+    broker: BrokerId,
+    call_soon_threadsafe: Soon,
+    *,
+    session_timeout_ms: int,
+    digest: str | None = None,
 ) -> Coordination:
-    """The store to use; `own` is where a broker that joins nobody has it. OSError where it cannot be had."""
-    if join is not None and join.startswith(SCHEME):
-        from ottla.coordination.zookeeper import ZookeeperCoordination
+    """The store to use; `own` is where a broker that joins nobody has it. OSError where it cannot be had.
 
+    `digest` is USER:PASSWORD for ZooKeeper.
+    """
+    if join is not None and join.startswith(SCHEME):
         address = parse_zookeeper_address(join)
         _refuse_two(own, join)
+        try:
+            from ottla.coordination.zookeeper import ZookeeperCoordination
+        except ImportError:
+            raise OSError("joining through ZooKeeper needs kazoo: pip install 'ottla[zookeeper]'") from None
+        user, _, password = (digest or "").partition(":")
         return ZookeeperCoordination(
             ",".join(address.hosts),
             broker,
             call_soon_threadsafe,
             session_timeout_ms=session_timeout_ms,
             chroot=address.chroot,
+            digest=(user, password) if digest else None,
         )
     from ottla.coordination.sqlite import SqliteCoordination
 
