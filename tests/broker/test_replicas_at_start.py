@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from sim_cluster import SimCluster
 
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import BatchBuilder
 from ottla.sim.coordination import CALM
 
 
-def create(cluster: SimCluster) -> None:
-    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=3)
+def create(cluster: SimCluster, **configs: str) -> None:
+    options = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()]
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=3, configs=options)
     cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
 
 
@@ -25,6 +26,22 @@ def produce(cluster: SimCluster) -> None:
     request = ProduceRequest(acks=-1, timeout_ms=3000, topic_data=[topic])
     response = cluster.ask(state.partitions[0].leader, request, most=9)
     assert response.responses[0].partition_responses[0].error_code == 0
+
+
+def test_a6_a_replica_written_without_syncs_does_not_lead_after_a_crash_while_another_is_in_sync():
+    cluster = SimCluster()
+    create(cluster, write_caching="true")
+    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
+    produce(cluster)
+    for number in (1, 2, 3):
+        cluster.kill(number)
+        cluster.machines[number].disk.lose_unsynced()
+    first = cluster.machines[1]
+    first.start()
+    cluster.until(lambda: first.serving is not None)
+    state = cluster.node(1).metadata.topic("t").partitions[0]
+    assert 1 not in state.in_sync
+    assert state.leader != 1
 
 
 def test_a_log_of_a_topic_that_was_made_anew_meanwhile_is_not_taken_for_the_new_ones():

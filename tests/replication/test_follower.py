@@ -20,8 +20,8 @@ from ottla.replication.follower import (
 ASKED = Asked(1, 5, 10)
 
 
-def a_follower(*, high_watermark=0, epoch_ends=lambda asked: (asked, 10)):
-    return FollowerReplica(leader=1, epoch=5, high_watermark=high_watermark, epoch_ends=epoch_ends)
+def a_follower(*, high_watermark=0, epoch_ends=lambda asked: (asked, 10), lasting=True):
+    return FollowerReplica(leader=1, epoch=5, high_watermark=high_watermark, epoch_ends=epoch_ends, lasting=lasting)
 
 
 def answered(*, error=0, high_watermark=8, log_start_offset=0, diverging=None, has_records=True):
@@ -68,6 +68,12 @@ def test_a11_told_to_cut_below_its_high_watermark_a_follower_fails_itself():
     assert isinstance(follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10), Failed)
     assert follower.ask(synced_through=10, end_offset=10) is None
     assert follower.on_answer(ASKED, answered(), end_offset=10) == Stale()
+
+
+def test_where_what_is_committed_may_be_lost_a_follower_cuts_it_off_too():
+    follower = a_follower(high_watermark=8, lasting=False)
+    assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10) == Truncate(7)
+    assert follower.high_watermark == 7
 
 
 @pytest.mark.parametrize("diverging", [(-1, -1), (4, -1), (-1, 3), (4, 10), (4, 99)])

@@ -137,6 +137,7 @@ class Node:
             rack=self.config.broker_rack,
             listeners=listeners,
             damaged=self.replicas.damaged(),
+            short=self.replicas.short(),
             options=tuple((name, self.layers.static[name]) for name in DECIDING if name in self.layers.static),
         )
 

@@ -180,7 +180,11 @@ class Partition:
         log.epochs.cut_end(log.end_offset)
         self.leader_id, self.leader_epoch = leader, epoch
         self.follower = FollowerReplica(
-            leader=leader, epoch=epoch, high_watermark=EndOffset(log.high_watermark), epoch_ends=log.epoch_end
+            leader=leader,
+            epoch=epoch,
+            high_watermark=EndOffset(log.high_watermark),
+            epoch_ends=log.epoch_end,
+            lasting=not (self.config.write_caching or self.config.unclean_leader_election_enable),
         )
         self._take_synced()
 

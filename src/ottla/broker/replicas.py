@@ -128,6 +128,14 @@ class Replicas:
                 found.setdefault(TopicId(topic_id), []).append(index)
         return tuple((topic_id, tuple(indexes)) for topic_id, indexes in found.items())
 
+    def short(self) -> tuple[tuple[TopicId, tuple[int, ...]], ...]:
+        """Replicas that may lack the end of what was acknowledged: written without syncs, and then no clean stop."""
+        found: dict[TopicId, list[int]] = {}
+        for (topic_id, index), opened in sorted(self._recovered.items()):
+            if opened.write_caching and self.directory is not None and not self.directory.clean:
+                found.setdefault(TopicId(topic_id), []).append(index)
+        return tuple((topic_id, tuple(indexes)) for topic_id, indexes in found.items())
+
     # --- reconciling ---
 
     def reconcile(self, topics: Iterable[Topic], gone: Iterable[bytes]) -> None:

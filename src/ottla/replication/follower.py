@@ -72,16 +72,25 @@ Todo = Append | Truncate | StartOver | Failed | BackOff | Stale
 class FollowerReplica:
     """Follows one leader in one epoch."""
 
-    __slots__ = ("epoch", "epoch_ends", "failed", "heard", "high_watermark", "leader", "leader_high_watermark")
+    __slots__ = ("epoch", "epoch_ends", "failed", "heard", "high_watermark", "lasting", "leader",
+                 "leader_high_watermark")  # fmt: skip
 
     def __init__(
-        self, *, leader: BrokerId, epoch: LeaderEpoch, high_watermark: EndOffset, epoch_ends: EpochEnds
+        self,
+        *,
+        leader: BrokerId,
+        epoch: LeaderEpoch,
+        high_watermark: EndOffset,
+        epoch_ends: EpochEnds,
+        lasting: bool = True,
     ) -> None:
+        """`lasting`: what is committed stays so. It need not, where it is not synced, or any replica may lead."""
         self.leader = leader
         self.epoch = epoch
         self.high_watermark = high_watermark
         self.leader_high_watermark = EndOffset(0)
         self.epoch_ends = epoch_ends
+        self.lasting = lasting
         self.failed: str | None = None
         self.heard = False
         """Whether the leader has answered as the leader that it is."""
@@ -115,6 +124,8 @@ class FollowerReplica:
         target = min(leader_end, end_offset) if found < 0 else min(leader_end, own_end, end_offset)
         if target >= end_offset:  # there would be nothing to cut, and so no end of asking
             return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if target < self.high_watermark and not self.lasting:
+            self.high_watermark = EndOffset(target)
         if target < self.high_watermark:
             self.failed = (
                 f"leader {self.leader} in epoch {self.epoch} would have us cut back to {target}, below what was "
