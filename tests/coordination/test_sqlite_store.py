@@ -260,3 +260,23 @@ def test_a_closed_store_answers_with_an_error(store):
     slot = broker.save_snapshot(StoredSnapshot(1, b""))
     with pytest.raises(OSError, match="closed"):
         slot.result()
+
+
+def test_who_suspects_a_death_finds_it_at_once_and_tells_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr("ottla.coordination.sqlite.POLL_MS", 600_000)  # nobody looks by itself
+    callbacks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    first, second, third = (SqliteCoordination(str(tmp_path), BrokerId(number), callbacks.put) for number in (1, 2, 3))
+    first.look_now()
+    second.look_now()
+    heard: list[str] = []
+    while not (first.live() == second.live() == {1, 2, 3}):
+        time.sleep(0.001)
+    first.on_change(lambda: heard.append("first"))
+    second.on_change(lambda: heard.append("second"))
+    third.close()
+    first.look_now()
+    while not {"first", "second"} <= set(heard):
+        callbacks.get(timeout=5)()
+    assert first.live() == second.live() == {1, 2}
+    first.close()
+    second.close()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.compactor import CompactionWork, Compactor, InTurns
 from ottla.broker.departure import hand_over, say_farewell
 from ottla.broker.dispatch import Dispatch
+from ottla.broker.doubts import Doubts
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.handlers.metadata import Fragments
@@ -98,6 +99,7 @@ class Node:
             interval_ms=self.config.leader_imbalance_check_interval_seconds * 1000,
             factors={OFFSETS_TOPIC: self.config.offsets_topic_replication_factor},
         )
+        self.doubts = Doubts(self)
         self.peers = Peers(self, network)
         self.producer_ids = ProducerIds(self.follow)
         self.groups = GroupCoordinator(self, entropy, self.config, self._offsets_partitions)
@@ -193,6 +195,7 @@ class Node:
         metadata = self.metadata
         self._take_configs(changes)
         if changes.everything or changes.brokers:
+            self.doubts.reconcile()
             self.peers.reconcile()
             touched = list(metadata.topics.values())
         else:

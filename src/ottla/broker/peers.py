@@ -167,7 +167,9 @@ class _Way:
         if self._link is not link:
             return
         self._link = None
-        if not link.open:
+        if link.open:
+            self.peers.node.doubts.cut_off(self.broker, link.target.epoch)
+        else:
             self._back_off_ms = min(max(_FIRST_BACK_OFF_MS, 2 * self._back_off_ms), _LONGEST_BACK_OFF_MS)
             self._again = self.peers.node.deadlines.after(self._back_off_ms, self._dial_again)
         self._fail_waiting(error)

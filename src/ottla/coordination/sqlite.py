@@ -56,6 +56,7 @@ class SqliteCoordination:
         self._work: deque[Callable[[Database], None]] = deque()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._closing = False
+        self._suspicious = False
         self._asked_ms = _now_ms()
         path = os.path.join(directory, FILE_NAME)
         self._thread = threading.Thread(target=self._run, args=(path, journal), name="ottla-metadata", daemon=True)
@@ -91,6 +92,12 @@ class SqliteCoordination:
 
     def live(self) -> frozenset[BrokerId]:
         return self._live
+
+    def look_now(self) -> None:
+        """Somebody seems to be gone: look at the locks at once, and have the others look if it is so."""
+        if not self._closing:
+            self._suspicious = True
+            self._wake()
 
     def close(self) -> None:
         """Ends what is queued, then frees the lock; others see this broker gone."""
@@ -142,6 +149,9 @@ class SqliteCoordination:
                 if self._asked_ms != beaten_ms:  # the loop turned: it asked for something
                     beaten_ms = self._asked_ms
                     self._presence.beat(beaten_ms)
+                if self._suspicious:
+                    self._suspicious = False
+                    self._look_around(database, tell_others=True)
                 if self._work:
                     self._work.popleft()(database)
                     continue
@@ -164,10 +174,12 @@ class SqliteCoordination:
                 rung = True
         return rung
 
-    def _look_around(self, database: Database) -> None:
+    def _look_around(self, database: Database, *, tell_others: bool = False) -> None:
         live = self._presence.look()
         changed = live != self._live
         self._live = live
+        if changed and tell_others:
+            self._doorbell.ring()
         with contextlib.suppress(DatabaseFailure):
             changed = database.changed_by_others() or changed
             database.tend()

@@ -128,19 +128,21 @@ class BrokerServer:
         self._open_listeners(pool)
         syncer = self._sync_loop = SyncLoop(self._loop, self.directory if not self._memory else os.sep)
         clock = LoopClock(self._loop)
+        coordination = self._open_coordination()
         node = Node(
             layers=self._layers,
             clock=clock,
             entropy=SystemEntropy(),
             disk=disk,
             syncer=syncer,
-            coordination=self._open_coordination(),
+            coordination=coordination,
             data_directory=self.directory,
             on_fatal=self._fail,
             compaction=None if self._memory else CompactionChild(self._loop),
             network=self._dialer,
         )
         self.node = node
+        node.doubts.look_closer = getattr(coordination, "look_now", None)  # not every store can
         node.syncs = lambda: syncer.syncs
         node.connections = lambda: sum(len(listener.channels) for listener in self._listeners)
         node.accepted = lambda: sum(listener.accepted for listener in self._listeners)

@@ -59,6 +59,8 @@ class Fragments:
 
 async def handle(call: Call, request: MetadataRequest) -> list[Part]:
     node = call.node
+    if (settled := node.doubts.settled()) is not None:  # a leader may have died this moment
+        await settled
     metadata = node.metadata
     version = call.api_version
     fragments: list[bytes] = []

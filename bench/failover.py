@@ -1,0 +1,287 @@
+"""How long a producer goes without acknowledgements when the leader of its partition is killed, or stops.
+
+    python -m bench.failover                      ottla, 30 kills
+    python -m bench.failover --signal TERM        graceful stops instead
+    python -m bench.failover --kafka              Apache Kafka (three KRaft nodes with its defaults) after it
+
+Three brokers on this machine, one partition with three replicas, min.insync.replicas=2; an idempotent confluent-kafka
+producer with its defaults sends a record every two milliseconds. After each death the broker comes back and is in sync
+before the next. At the end all records are read back: what was acknowledged must be there, once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.brokers import KAFKA_JAVA, KAFKA_PROPERTIES, answers_metadata, cluster_id, free_port, kafka_libs
+
+TOPIC = "failover"
+WITHIN_S = 120.0
+_EVERY_S = 0.002
+_ENOUGH = 200
+
+
+class Cluster(ABC):
+    """Three brokers, of which one at a time dies and comes back."""
+
+    name: str
+    servers: str
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def end(self, broker: int, how: signal.Signals) -> None:
+        """Send the signal to one broker's process; returns at once."""
+
+    @abstractmethod
+    def bring_back(self, broker: int) -> None:
+        """See that it runs again."""
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+
+class OttlaCluster(Cluster):
+    """`ottla cluster up`, which brings brokers back by itself."""
+
+    name = "ottla"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def brokers(self) -> dict[int, dict[str, object]]:
+        path = self.folder / "cluster.json"
+        found = json.loads(path.read_text())["brokers"] if path.exists() else []
+        return {each["id"]: each for each in found}
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "ottla", "cluster", "up", "--data", str(self.folder)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(lambda: len(self.brokers()) == 3)
+        self.servers = ",".join(f"{each['host']}:{each['port']}" for each in self.brokers().values())
+
+    def end(self, broker: int, how: signal.Signals) -> None:
+        pid = self.brokers()[broker]["pid"]
+        assert isinstance(pid, int)
+        os.kill(pid, how)
+
+    def bring_back(self, broker: int) -> None:
+        until(lambda: broker in self.brokers())
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(60)
+
+
+class KafkaCluster(Cluster):
+    """Three nodes, each broker and controller, with the configuration that Apache Kafka ships."""
+
+    name = "kafka"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ports = {number: free_port() for number in (1, 2, 3)}
+        self.controllers = {number: free_port() for number in (1, 2, 3)}
+        self.servers = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        cluster = cluster_id()
+        voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in self.controllers.items())
+        for number, port in self.ports.items():
+            folder = self.folder / str(number)
+            folder.mkdir(parents=True)
+            text = KAFKA_PROPERTIES.format(port=port, controller_port=self.controllers[number], data=folder / "data")
+            text = text.replace("node.id=1", f"node.id={number}")
+            text = "".join(line + "\n" for line in text.splitlines() if not line.startswith("controller.quorum"))
+            text = text.replace("offsets.topic.replication.factor=1", "offsets.topic.replication.factor=3")
+            (folder / "server.properties").write_text(f"{text}controller.quorum.voters={voters}\n")
+            command = ["java", "-cp", f"{kafka_libs()}/*", "kafka.tools.StorageTool", "format", "-t", cluster]
+            subprocess.run([*command, "-c", str(folder / "server.properties")], check=True, capture_output=True)
+        for number in self.ports:
+            self._run(number)
+        until(lambda: all(map(answers_metadata, self.ports.values())))
+
+    def _run(self, number: int) -> None:
+        folder = self.folder / str(number)
+        java = [text.replace("1G", "512M") for text in KAFKA_JAVA]
+        command = ["java", *java, "-cp", f"{kafka_libs()}/*", "kafka.Kafka", str(folder / "server.properties")]
+        with (folder / "out.log").open("ab") as log:
+            self.processes[number] = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+
+    def end(self, broker: int, how: signal.Signals) -> None:
+        self.processes[broker].send_signal(how)
+
+    def bring_back(self, broker: int) -> None:
+        self.processes[broker].wait(60)
+        self._run(broker)
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
+
+class Writing:
+    """A producer in a thread of its own; knows when each record was acknowledged."""
+
+    def __init__(self, servers: str) -> None:
+        self.acknowledged: list[int] = []
+        self.times: list[float] = []
+        self.failed = 0
+        self.sent = 0
+        self._going = True
+        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while self._going:
+            number = self.sent
+            self._producer.produce(TOPIC, str(number), on_delivery=lambda error, _, at=number: self._told(error, at))
+            self.sent += 1
+            self._producer.poll(_EVERY_S)
+        self._producer.flush(60)
+
+    def _told(self, error: KafkaError | None, number: int) -> None:
+        if error is not None:
+            self.failed += 1
+            return
+        self.acknowledged.append(number)
+        self.times.append(time.monotonic())
+
+    def goes_on(self) -> None:
+        """Wait until so many more are acknowledged that it runs smoothly."""
+        enough = len(self.times) + _ENOUGH
+        until(lambda: len(self.times) >= enough)
+
+    def longest_gap_s(self, since: float) -> float:
+        times = [at for at in list(self.times) if at >= since]
+        return max(later - earlier for earlier, later in pairwise(times))
+
+    def stop(self) -> None:
+        self._going = False
+        self._thread.join()
+
+
+def until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + WITHIN_S
+    while not holds():
+        if time.monotonic() > end:
+            raise RuntimeError("it did not come to be in time")
+        time.sleep(0.02)
+
+
+def run(cluster: Cluster, deaths: int, how: signal.Signals) -> dict[str, object]:
+    """The gaps of so many deaths, and what became of the records."""
+    cluster.start()
+    try:
+        admin = AdminClient({"bootstrap.servers": cluster.servers, "log_level": 0})
+        topic = NewTopic(TOPIC, num_partitions=1, replication_factor=3, config={"min.insync.replicas": "2"})
+        until(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
+        admin.create_topics([topic])[TOPIC].result(30)
+        writing = Writing(cluster.servers)
+        gaps = []
+        try:
+            for number in range(1, deaths + 1):
+                writing.goes_on()
+                leader = admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions[0].leader
+                began = time.monotonic()
+                cluster.end(leader, how)
+                until(lambda began=began: any(at > began + 0.5 for at in writing.times[-1:]))
+                writing.goes_on()
+                gaps.append(writing.longest_gap_s(began - 0.2))
+                print(f"{cluster.name}  {number:3}  broker {leader}  {gaps[-1]:.3f} s", flush=True)
+                cluster.bring_back(leader)
+                until(lambda: len(admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions[0].isrs) == 3)
+        finally:
+            writing.stop()
+        lost, repeated = judge(cluster.servers, writing)
+    finally:
+        cluster.stop()
+    return {
+        "cluster": cluster.name,
+        "signal": how.name,
+        "deaths": deaths,
+        "median_s": round(statistics.median(gaps), 3),
+        "max_s": round(max(gaps), 3),
+        "acknowledged": len(writing.acknowledged),
+        "failed": writing.failed,
+        "lost": lost,
+        "repeated": repeated,
+        "gaps_s": [round(gap, 3) for gap in gaps],
+    }
+
+
+def judge(servers: str, writing: Writing) -> tuple[int, int]:
+    """Read all back: (acknowledged and not there, there more than once)."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "judge", "enable.partition.eof": True})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    found: list[int] = []
+    while True:
+        message: Message | None = consumer.poll(30)
+        if message is None:
+            raise RuntimeError("the records cannot be read back")
+        if message.error() is not None:
+            if message.error().code() == KafkaError._PARTITION_EOF:
+                break
+            continue
+        found.append(int(message.value()))
+    consumer.close()
+    return len(set(writing.acknowledged) - set(found)), len(found) - len(set(found))
+
+
+def sentence(result: dict[str, object]) -> str:
+    gaps = f"longest gap median {result['median_s']} s, max {result['max_s']} s"
+    records = ", ".join(f"{result[name]} {name}" for name in ("acknowledged", "lost", "repeated", "failed"))
+    return f"{result['cluster']}: {result['deaths']} x {result['signal']}: {gaps}; records: {records}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--deaths", type=int, default=30, help="how many (default 30)")
+    parser.add_argument("--signal", choices=("KILL", "TERM"), default="KILL", help="KILL (default) or TERM")
+    parser.add_argument("--kafka", action="store_true", help="Apache Kafka too")
+    parser.add_argument("--only-kafka", action="store_true", help="Apache Kafka alone")
+    parser.add_argument("--out", type=Path, help="write the results there, as JSON")
+    options = parser.parse_args()
+    how = signal.Signals[f"SIG{options.signal}"]
+    kinds: list[type[OttlaCluster] | type[KafkaCluster]] = [] if options.only_kafka else [OttlaCluster]
+    if options.kafka or options.only_kafka:
+        kinds.append(KafkaCluster)
+    results = []
+    for kind in kinds:
+        folder = Path(tempfile.mkdtemp(prefix="ottla-failover-"))
+        try:
+            results.append(run(kind(folder), options.deaths, how))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    for result in results:
+        print(sentence(result))
+    if options.out is not None:
+        options.out.write_text(json.dumps(results, indent=1) + "\n")
+    return 1 if any(result["lost"] or result["repeated"] for result in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
