@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -65,6 +66,21 @@ def test_stdout_carries_one_line_and_the_lines_to_paste_go_to_stderr(tmp_path: P
 def test_in_memory_nothing_is_left_behind(tmp_path: Path):
     run("--memory", "--port", "0", "--http-port", "0", cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_soft_limit_of_open_files_is_raised_to_the_hard_one(tmp_path: Path):
+    """Most systems say 1,024: a hundred partitions have three hundred files open, and then comes a connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        process = start("--memory", "--port", "0", "--http-port", "0", cwd=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert process.stdout is not None
+    assert "ready" in process.stdout.readline()
+    assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
 
 
 def test_an_unknown_option_in_a_file_is_refused_with_the_one_that_was_meant(tmp_path: Path):

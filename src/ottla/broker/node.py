@@ -20,7 +20,7 @@ from ottla.broker.partition import Partition
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
-from ottla.broker.waiting import Deadline, Deadlines
+from ottla.broker.waiting import Deadlines
 from ottla.cluster.commands import CreateTopic
 from ottla.cluster.partitions import DECIDING
 from ottla.config.resolve import Layers
@@ -31,7 +31,6 @@ from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, BrokerState, Changes, Listener, Metadata, Topic
 from ottla.metrics.metric import Traffic
 from ottla.storage.directory import HeldLock
-from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
     from ottla.config.topic import TopicConfig
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.node")
 _SESSION_EVICTION_MS = 120_000
-_RECONCILE_AGAIN_MS = 1000
 EVERYTHING = Changes(frozenset(), brokers=True, configs=frozenset(), everything=True)
 Lock = Callable[[str], HeldLock | None]
 
@@ -95,7 +93,6 @@ class Node:
         self._on_fatal = on_fatal
         self._failed: str | None = None
         self._topics_here: dict[bytes, str] = {}
-        self._again: Deadline | None = None
         self.syncs: Callable[[], int] = _zero
         self.connections: Callable[[], int] = _zero
         self.accepted: Callable[[], int] = _zero
@@ -136,8 +133,6 @@ class Node:
 
     async def _stop(self, *, clean: bool) -> None:
         self._rounds.stop()
-        if self._again is not None:
-            self._again.cancel()
         self.compactor.stop()
         self.groups.close()
         epoch = self.metadata.brokers[self.broker].epoch if self.broker in self.metadata.brokers else -1
@@ -176,11 +171,7 @@ class Node:
         else:
             touched = [metadata.topics[topic_id] for topic_id in sorted(changes.topics) if topic_id in metadata.topics]
         gone = {topic_id: name for topic_id, name in self._topics_here.items() if topic_id not in metadata.topics}
-        try:
-            self.replicas.reconcile([topic for topic in touched if topic.ready], gone)
-        except OSError as error:
-            self._cannot_reconcile(error)
-            return
+        self.replicas.reconcile([topic for topic in touched if topic.ready], gone)
         for topic in touched:
             self._topics_here[topic.topic_id] = topic.name
         for topic_id in gone:
@@ -189,19 +180,6 @@ class Node:
                 self.traffic.pop(name, None)
         if gone:
             self.groups.topics_deleted({name: topic_id for topic_id, name in gone.items()})
-
-    def _cannot_reconcile(self, error: OSError) -> None:
-        """A full disk has no room for new logs: what is here goes on, and it is tried again; the rest is fatal."""
-        if error.errno not in FULL_DISK:
-            self.disk_failed(error)
-            return
-        log.warning("no room for a new partition, trying again: %s", error)
-        if self._again is None:
-            self._again = self.deadlines.after(_RECONCILE_AGAIN_MS, self._reconcile_again)
-
-    def _reconcile_again(self) -> None:
-        self._again = None
-        self._reconcile(EVERYTHING)
 
     def _take_configs(self, changes: Changes) -> None:
         """Options of brokers that were set while it runs; topics inherit from them."""

@@ -108,7 +108,7 @@ class Channel:
             self.close()
         else:
             connection = self.connection
-            if connection.paused and not connection.held and not connection.closed:
+            if connection.paused and not self._resuming and not connection.held and not connection.closed:
                 self._starve()
 
     def _starve(self) -> None:

@@ -8,10 +8,12 @@ import gc
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla import __version__
@@ -31,6 +33,7 @@ def command(arguments: Sequence[str]) -> int:
         print("ottla: refuses to run under python -O: its own checks would be gone", file=sys.stderr)
         return 2
     _start_logging(options.log_level, options.log_format)
+    _allow_many_files()
     try:
         static = _static_config(options)
     except (OSError, ValueError) as fault:
@@ -39,6 +42,13 @@ def command(arguments: Sequence[str]) -> int:
     for warning in static.warnings:
         print(f"ottla: warning: {warning}", file=sys.stderr)
     return _run(options, static)
+
+
+def _allow_many_files() -> None:
+    """A log has three files open; the soft limit of most systems, 1024, is meant for programs that use select()."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS has another limit below the hard one
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _parser() -> argparse.ArgumentParser:
