@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.wire import connection as connection_module
-from ottla.wire.connection import FRAMES_A_TURN, ServerConnection
+from ottla.wire.connection import BYTES_A_TURN, FRAMES_A_TURN, ServerConnection
 from ottla.wire.frame import FramePool, FrameReader
 
 
@@ -156,3 +156,26 @@ def test_one_that_sends_without_end_lets_others_have_their_turn():
         room.resume()
     assert not room.connection.paused
     assert room.wire.sent == requests
+
+
+def test_long_answers_end_a_turn_too():
+    room = Room()
+    resumed: list[None] = []
+    room.connection.resume = lambda: resumed.append(None)
+    room.wire.weight = BYTES_A_TURN // 16
+    requests = [b"%08d" % number for number in range(5)]
+    room.receive(b"".join(map(framed, requests)))
+    assert (len(room.served), len(resumed)) == (2, 1)
+    room.resume()
+    room.resume()
+    assert room.served == requests
+
+
+def test_answers_that_a_slow_client_has_not_taken_yet_do_not_end_a_turn_before_it_began():
+    room = Room()
+    resumed: list[None] = []
+    room.connection.resume = lambda: resumed.append(None)
+    room.wire.unsent_bytes = 2 * BYTES_A_TURN
+    room.receive(framed(b"one") + framed(b"two"))
+    assert room.served == [b"one", b"two"]
+    assert not resumed

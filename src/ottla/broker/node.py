@@ -115,6 +115,8 @@ class Node:
         self._reconcile(EVERYTHING)
         self.follow.on_reconcile = self._reconcile
         self._rounds.start()
+        cluster_id, here = self.metadata.cluster_id, len(self.replicas)
+        log.info("broker %d serves cluster %s with %d replicas here", self.broker, cluster_id, here)
 
     async def _register(self, host: str, listeners: tuple[Listener, ...]) -> None:
         await self.follow.register(
@@ -137,6 +139,7 @@ class Node:
         self.groups.close()
         epoch = self.metadata.brokers[self.broker].epoch if self.broker in self.metadata.brokers else -1
         self.replicas.close(clean=clean, broker_epoch=epoch)
+        log.info("broker %d has stopped", self.broker)
         self.follow.close()
         self._coordination.close()
 

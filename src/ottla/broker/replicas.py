@@ -102,13 +102,19 @@ class Replicas:
 
     def _recover(self, directory: LogDirectory, topic: Topic, found: FoundPartition) -> None:
         node = self._node
-        self._recovered[(topic.topic_id, found.partition)] = directory.open_log(
+        opened = self._recovered[(topic.topic_id, found.partition)] = directory.open_log(
             found,
             config=node.topic_config(topic),
             wall_ms=node.clock.wall_ms(),
             producer_expiration_ms=node.config.producer_id_expiration_ms,
             on_synced=_nobody,
         )
+        cost = opened.recovered
+        if cost.scanned_bytes or cost.truncated_bytes:
+            log.info(
+                "recovered %s-%d: %d bytes checked, %d bytes of a torn tail cut off",
+                topic.name, found.partition, cost.scanned_bytes, cost.truncated_bytes,
+            )  # fmt: skip
 
     def refuse_data_without_metadata(self) -> None:
         """A data directory whose metadata store is gone: to begin anew would make every record in it a stray."""
@@ -208,12 +214,14 @@ class Replicas:
                 registered=node.registered_epochs(),
             )
             node.started_leading(partition)
+            log.info("leads %s-%d from leader epoch %d on", partition.topic, partition.index, state.leader_epoch)
         elif partition.partition_epoch != state.partition_epoch:
             partition.in_sync_changed(frozenset(state.in_sync))
         partition.partition_epoch = state.partition_epoch
 
     def _drop(self, partition: Partition) -> None:
         """The topic is deleted, or the replica is placed elsewhere."""
+        log.info("%s-%d is no longer here", partition.topic, partition.index)
         leading = partition.leader is not None
         del self.by_id[(partition.topic_id, partition.index)]
         if self.by_name.get((partition.topic, partition.index)) is partition:
@@ -286,6 +294,7 @@ class Replicas:
                 on_synced=_nobody,
             )
             self._add(topic, index, created)
+            log.info("%s-%d is new here", topic.name, index)
         self._reconcile_partition(topic, topic.partitions[index])
 
     def _together(self, count: int) -> AbstractContextManager[None]:

@@ -121,6 +121,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     server.on_fatal = stopping.set
+    loop.set_exception_handler(server.callback_failed)
     try:
         await server.start()
         for line in server.warnings:

@@ -19,6 +19,8 @@ MAX_IN_FLIGHT = 1000
 """Requests of one connection that may wait for their answers (docs/decisions/0011-backpressure.md)."""
 FRAMES_A_TURN = 256
 """Requests of one connection that are served before others get their turn of the loop."""
+BYTES_A_TURN = 128 << 10
+"""Of answers to them, after which the turn ends, too."""
 
 
 class Corkable(Transport, Protocol):
@@ -80,13 +82,13 @@ class ServerConnection:
     def run(self) -> None:
         """Serve the whole frames received so far; stops where a request must be answered before the next begins.
 
-        Who sends faster than we serve gets so many answers, or a megabyte of them, before others have their turn.
+        Who sends faster than we serve gets so many answers, or so long ones, before others have their turn.
         """
         transport, reader, serve = self.transport, self.reader, self._serve
-        left = FRAMES_A_TURN
+        left, most = FRAMES_A_TURN, transport.unsent_bytes + BYTES_A_TURN
         transport.cork()
         try:
-            while left and not self.closed and not self.held:
+            while left and not self.closed and not self.held and transport.unsent_bytes < most:
                 frame = reader.next()
                 if frame is None:
                     break
