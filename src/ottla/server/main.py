@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ottla.server.broker_server import BrokerServer
 
 DEFAULT_HTTP_PORT = 9308
+_GC_AFTER_OBJECTS = 20_000
+"""A request of many elements would be gone through a hundred times while it is decoded. Cycles are rare here."""
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -131,6 +133,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer) -> None:
         _print_greeting(server)
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_GC_AFTER_OBJECTS)
         await stopping.wait()
     finally:
         await server.stop()
