@@ -188,7 +188,9 @@ static void produce(void) {
 
 static void consume(void) {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    set(conf, "queued.min.messages", "1000000");
+    /* A consumer whose queue is full asks for nothing for a second: the race would time that pause. */
+    set(conf, "queued.min.messages", "10000000");
+    set(conf, "queued.max.messages.kbytes", "2097151");
     set(conf, "enable.auto.commit", "false");
     set(conf, "group.id", "ottla-bench");
     rd_kafka_t *client = client_of(RD_KAFKA_CONSUMER, conf);

@@ -105,6 +105,17 @@ def test_a_handlers_bug_costs_one_request(broker: SimBroker):
     assert dispatch.bugs == 1
 
 
+def served_by(broker: SimBroker, handler: Any) -> tuple[RawClient, list[str]]:
+    """A client whose one request was served by this handler, and what the broker said if it stopped for it."""
+    node = broker.here.node
+    stopped: list[str] = []
+    node._on_fatal = stopped.append
+    node.dispatch._handlers[INIT_PRODUCER_ID] = handler
+    client = RawClient(broker)
+    client.send(head(INIT_PRODUCER_ID, 0, 1) + pack(">hi", -1, 1000))
+    return client, stopped
+
+
 def test_an_assert_of_storage_found_untrue_stops_the_broker(broker: SimBroker):
     scope: dict[str, Any] = {"__name__": "ottla.storage.log"}
     exec("def append():\n    assert False, 'two segments overlap'", scope)
@@ -112,26 +123,15 @@ def test_an_assert_of_storage_found_untrue_stops_the_broker(broker: SimBroker):
     async def handler(call: Any, request: Any) -> Any:
         scope["append"]()
 
-    node = broker.here.node
-    stopped: list[str] = []
-    node._on_fatal = stopped.append
-    node.dispatch._handlers[INIT_PRODUCER_ID] = handler
-    client = RawClient(broker)
-    client.send(head(INIT_PRODUCER_ID, 0, 1) + pack(">hi", -1, 1000))
-    assert len(stopped) == 1
-    assert "two segments overlap" in stopped[0]
+    _, (stopped,) = served_by(broker, handler)
+    assert "two segments overlap" in stopped
 
 
 def test_an_assert_of_a_handler_costs_one_request(broker: SimBroker):
     async def handler(call: Any, request: Any) -> Any:
         raise AssertionError
 
-    node = broker.here.node
-    stopped: list[str] = []
-    node._on_fatal = stopped.append
-    node.dispatch._handlers[INIT_PRODUCER_ID] = handler
-    client = RawClient(broker)
-    client.send(head(INIT_PRODUCER_ID, 0, 1) + pack(">hi", -1, 1000))
+    client, stopped = served_by(broker, handler)
     assert client.answers()[0][8:10] == pack(">h", ErrorCode.UNKNOWN_SERVER_ERROR)
     assert stopped == []
 

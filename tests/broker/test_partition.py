@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from hand_syncer import HandSyncer
+
 from ottla.broker.handlers import produce as produce_handler
 from ottla.broker.partition import ALL_IN_SYNC, Partition
 from ottla.broker.waiting import Deadlines
@@ -28,7 +30,7 @@ TOPIC_ID = bytes(range(16))
 TIMEOUT_MS = 1000
 
 
-class Place:
+class Place(HandSyncer):
     """A broker with partitions of one topic; `sync` puts on disk what was submitted."""
 
     def __init__(self, partitions: int = 1) -> None:
@@ -36,8 +38,8 @@ class Place:
         self.lease_stands = True
         self.clock = SimLoop(1)
         self.deadlines = Deadlines(self.clock)
+        super().__init__()
         self.syncer = self
-        self.submitted: dict[int, Log] = {}
         self.disk = MemoryDisk()
         self.partitions = [self._partition(index) for index in range(partitions)]
         for partition in self.partitions:
@@ -64,21 +66,11 @@ class Place:
             LeaderEpoch(epoch), replicas=(ME,), in_sync=frozenset({ME}), registered={ME: BrokerEpoch(1)}
         )  # fmt: skip
 
-    def submit(self, log: Log) -> None:
-        self.submitted[id(log)] = log
-
     def disk_failed(self, error: OSError) -> None:
         raise AssertionError(error)
 
     def may_lead(self) -> bool:
         return self.lease_stands
-
-    def sync(self) -> None:
-        submitted, self.submitted = self.submitted, {}
-        for log in submitted.values():
-            work = log.begin_sync()
-            if work is not None:
-                log.end_sync(work, None)
 
     def batch(self) -> memoryview:
         return memoryview(build_batch([Record(0, self.clock.wall_ms(), b"k", b"v", ())]))

@@ -1,57 +1,160 @@
-"""On a full disk a deleted topic still gives its room back, and one attempt at a time is made to go on."""
+"""Replicas are made and put away a few in a turn, in the right order, and on a full disk when there is room."""
 
 from __future__ import annotations
 
 import errno
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from log_desk import a_directory
 
-from ottla.broker.node import Node
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
 from ottla.broker.waiting import Deadlines
+from ottla.config.topic import TopicConfig
+from ottla.sim.disk import SimDisk
 from ottla.sim.loop import SimLoop
-from ottla.storage.memory_disk import MemoryDisk
 
-FULL = OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_what_was_dropped_on_a_full_disk_is_deleted_all_the_same() -> None:
-    loop = SimLoop(1)
-    removed: list[str] = []
-
-    def delete_log(topic: str, index: int) -> None:
-        raise FULL  # set aside already, but the checkpoints could not be written without it
-
-    node: Any = SimpleNamespace(deadlines=Deadlines(loop), stopped_leading=lambda partition: None)
-    replicas = Replicas(node, MemoryDisk(), "/data")
-    replicas.directory = SimpleNamespace(delete_log=delete_log, remove_one=lambda: removed.append("one"))  # type: ignore[assignment]
-    partition: Any = SimpleNamespace(topic="t", index=0, topic_id=bytes(16), leader=None, resign=lambda error: None)
-    replicas.by_id[(bytes(16), 0)] = replicas.by_name[("t", 0)] = partition
-    with pytest.raises(OSError, match="No space"):
-        replicas.reconcile([], [bytes(16)])
-    loop.run_for(1000)
-    assert removed == ["one"]
+TOPIC = bytes(15) + b"\1"
+PARTITIONS = 100
 
 
-def test_changes_that_find_no_room_are_tried_again_once_a_second_not_each_by_itself() -> None:
-    loop = SimLoop(1)
-    node: Any = Node.__new__(Node)
-    node.deadlines = Deadlines(loop)
-    node._again = None
-    tries: list[int] = []
+class Desk:
+    """Replicas over a directory of their own, and a metadata state that says which topics there are."""
 
-    def reconcile(changes: object) -> None:
-        tries.append(loop.mono_ms())
-        node._cannot_reconcile(FULL)
+    def __init__(self) -> None:
+        self.loop = SimLoop(1)
+        self.disk = SimDisk()
+        self.topics: dict[bytes, Any] = {}
+        self.failed: list[OSError] = []
+        node: Any = SimpleNamespace(
+            broker=1,
+            clock=self.loop,
+            deadlines=Deadlines(self.loop),
+            config=SimpleNamespace(producer_id_expiration_ms=1000),
+            metadata=SimpleNamespace(topics=self.topics),
+            traffic={},
+            topic_config=lambda topic: TopicConfig(),
+            registered_epochs=lambda: {1: 1},
+            started_leading=lambda partition: None,
+            stopped_leading=lambda partition: None,
+            disk_failed=self.failed.append,
+        )
+        self.replicas = Replicas(node, self.disk, "/data")
+        self.replicas.directory = a_directory(self.disk)
 
-    node._reconcile = reconcile
-    for _ in range(10):
-        node._cannot_reconcile(FULL)
-    loop.run_for(5500)
-    assert len(tries) == 5
+    def add(self, topic_id: bytes, partitions: int) -> None:
+        states = [
+            SimpleNamespace(partition=index, replicas=(1,), leader=1, leader_epoch=0, partition_epoch=0, in_sync=(1,))
+            for index in range(partitions)
+        ]
+        self.topics[topic_id] = SimpleNamespace(topic_id=topic_id, name="t", partitions=states)
+        self.replicas.reconcile([self.topics[topic_id]], ())
+
+    def delete(self, topic_id: bytes) -> None:
+        del self.topics[topic_id]
+        self.replicas.reconcile([], (topic_id,))
+
+    def on_disk(self, ending: str) -> list[str]:
+        return [name for name in self.disk.list("/data") if name.startswith("t-") and name.endswith(ending)]
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_many_new_replicas_are_made_a_few_in_a_turn(desk: Desk) -> None:
+    """A turn of eight seconds of CPU: CreateTopics with thousands of partitions made them all at once."""
+    turns: list[int] = []
+
+    def look() -> None:
+        turns.append(len(desk.replicas))
+        if len(desk.replicas) < PARTITIONS:
+            desk.loop.call_soon(look)
+
+    desk.add(TOPIC, PARTITIONS)
+    look()
+    desk.loop.run_for(1000)
+    assert turns[-1] == PARTITIONS
+    assert all(later - earlier <= 32 for earlier, later in pairwise(turns))
+    assert all(partition.leader is not None for partition in desk.replicas.all())
+
+
+def test_a_topic_deleted_while_it_is_made_leaves_nothing_behind(desk: Desk) -> None:
+    desk.add(TOPIC, PARTITIONS)
+    assert 0 < len(desk.replicas) < PARTITIONS
+    desk.delete(TOPIC)
+    assert len(desk.replicas) == 0
+    desk.loop.run_for(60_000)
+    assert len(desk.replicas) == 0
+    assert desk.on_disk("") == []
+
+
+def test_a_topic_made_again_under_its_name_waits_until_the_old_files_are_put_away(desk: Desk) -> None:
+    desk.add(TOPIC, PARTITIONS)
+    desk.loop.run_for(1000)
+    desk.delete(TOPIC)
+    desk.add(bytes(15) + b"\2", PARTITIONS)
+    desk.loop.run_for(1000)
+    assert {partition.topic_id for partition in desk.replicas.all()} == {bytes(15) + b"\2"}
+    assert len(desk.replicas) == PARTITIONS
+    for index in range(PARTITIONS):
+        assert TOPIC.hex() not in str(desk.replicas.by_name["t", index].log.directory)
+
+
+def test_what_was_dropped_on_a_full_disk_is_deleted_all_the_same(desk: Desk) -> None:
+    desk.add(TOPIC, 1)
+    desk.replicas.checkpoint_recovery_points()
+    desk.disk.fail("write", errno.ENOSPC, where="checkpoint")
+    desk.delete(TOPIC)
+    desk.loop.run_for(500)
+    assert desk.on_disk("") == []
+    desk.loop.run_for(1000)  # the checkpoints follow when there is room
+    assert b"t 0" not in desk.disk.read("/data/recovery-point-offset-checkpoint")
+    assert not desk.failed
+
+
+def test_a_full_disk_puts_off_new_replicas_until_there_is_room(desk: Desk) -> None:
+    desk.disk.fail("write", errno.ENOSPC, where="partition.metadata")
+    desk.add(TOPIC, 2)
+    assert len(desk.replicas) == 0
+    desk.loop.run_for(900)
+    assert len(desk.replicas) == 0
+    desk.loop.run_for(200)
+    assert len(desk.replicas) == 2
+    assert not desk.failed
+
+
+def test_the_last_file_descriptors_are_kept_for_the_logs_that_are_here(desk: Desk, monkeypatch: Any) -> None:
+    """A broker whose next segment finds no descriptor takes its directory offline: new replicas wait instead."""
+    monkeypatch.setattr(desk.disk, "free_files", lambda: 260)
+    desk.add(TOPIC, 2)
+    desk.loop.run_for(5000)
+    assert len(desk.replicas) == 0
+    monkeypatch.setattr(desk.disk, "free_files", lambda: 262)
+    desk.loop.run_for(1000)
+    assert len(desk.replicas) == 2
+    assert not desk.failed
+
+
+def test_a_leadership_that_a_full_disk_refused_is_taken_when_there_is_room(desk: Desk) -> None:
+    desk.add(TOPIC, 1)
+    desk.topics[TOPIC].partitions[0].leader_epoch = 1
+    desk.disk.fail("write", errno.ENOSPC, where="leader-epoch-checkpoint")
+    desk.replicas.reconcile([desk.topics[TOPIC]], ())
+    desk.loop.run_for(1100)
+    assert desk.replicas.by_name["t", 0].leader_epoch == 1
+    assert not desk.failed
+
+
+def test_any_other_fault_of_the_disk_takes_the_directory_offline(desk: Desk) -> None:
+    desk.disk.fail("write", errno.EIO, where="partition.metadata")
+    desk.add(TOPIC, 2)
+    assert [fault.errno for fault in desk.failed] == [errno.EIO]
+    assert len(desk.replicas) == 0
 
 
 def test_a_round_that_fails_by_a_fault_of_its_own_comes_again() -> None:

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
+from hand_syncer import HandSyncer
 
 from ottla.broker import group_coordinator
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
@@ -40,15 +41,15 @@ TOPIC_ID = bytes(range(16))
 CALLER = Caller("c", "/h", 3)
 
 
-class Place:
+class Place(HandSyncer):
     """A broker around one partition of the offsets topic; `sync` puts on disk what was submitted."""
 
     def __init__(self, **options: Any) -> None:
         self.broker = ME
         self.clock = SimLoop(1)
         self.deadlines = Deadlines(self.clock)
+        super().__init__()
         self.syncer = self
-        self.submitted: dict[int, Log] = {}
         self.failed: list[OSError] = []
         self.lease = True
         self._random = itertools.count(1)
@@ -79,21 +80,11 @@ class Place:
     def bytes(self, count: int) -> bytes:
         return next(self._random).to_bytes(count, "big")
 
-    def submit(self, log: Log) -> None:
-        self.submitted[id(log)] = log
-
     def disk_failed(self, error: OSError) -> None:
         self.failed.append(error)
 
     def may_lead(self) -> bool:
         return self.lease
-
-    def sync(self) -> None:
-        submitted, self.submitted = self.submitted, {}
-        for log in submitted.values():
-            work = log.begin_sync()
-            if work is not None:
-                log.end_sync(work, None)
 
     def lead(self, *, in_sync: frozenset[int] = frozenset({1})) -> None:
         """Lead in a new epoch, as reconciling with the metadata does."""

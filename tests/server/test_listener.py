@@ -77,8 +77,9 @@ def quick_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener_module, "_SWEEP_S", 0.05)
 
 
-@pytest.mark.usefixtures("quick_sweeps")
-def test_a_frame_that_had_to_wait_for_memory_is_served_once_there_is_some() -> None:
+def test_a_frame_that_had_to_wait_for_memory_is_served_once_there_is_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener_module, "_SWEEP_S", 60.0)
+
     async def run() -> None:
         place = Place(budget=128 << 10)
         lent = place.pool.take(100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -65,6 +66,55 @@ def test_stdout_carries_one_line_and_the_lines_to_paste_go_to_stderr(tmp_path: P
 def test_in_memory_nothing_is_left_behind(tmp_path: Path):
     run("--memory", "--port", "0", "--http-port", "0", cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_soft_limit_of_open_files_is_raised_to_the_hard_one(tmp_path: Path):
+    """Most systems say 1,024: a hundred partitions have three hundred files open, and then comes a connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        process = start("--memory", "--port", "0", "--http-port", "0", cwd=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert process.stdout is not None
+    assert "ready" in process.stdout.readline()
+    assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+
+
+BROKEN_TIMER = """
+import sys
+from ottla.server import broker_server, main
+
+scope = {"__name__": "ottla.storage.log"}
+exec("def purge():\\n    assert False, 'two segments overlap'", scope)
+start = broker_server.BrokerServer.start
+
+async def start_and_break(server):
+    await start(server)
+    server._loop.call_later(0.05, scope["purge"])
+
+broker_server.BrokerServer.start = start_and_break
+sys.exit(main.command(["--memory", "--port", "0", "--http-port", "0"]))
+"""
+
+
+def test_an_assert_of_storage_found_untrue_in_a_timer_stops_the_broker(tmp_path: Path):
+    """Rule F also where no request was under way."""
+    done = subprocess.run(
+        [sys.executable, "-c", BROKEN_TIMER], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 1
+    assert "two segments overlap" in done.stderr
+
+
+def test_at_the_level_info_the_broker_tells_what_it_does(tmp_path: Path):
+    _, err = run("--data", "d", "--port", "0", "--http-port", "0", "--log-level", "info", cwd=tmp_path)
+    assert "serves cluster" in err
+    assert "has stopped" in err
+    _, err = run("--data", "d", "--port", "0", "--http-port", "0", cwd=tmp_path)
+    assert "serves cluster" not in err
 
 
 def test_an_unknown_option_in_a_file_is_refused_with_the_one_that_was_meant(tmp_path: Path):

@@ -163,7 +163,7 @@ def test_a_deleted_partition_is_renamed_first_and_its_name_may_be_used_again_at_
     put(log, a_batch(b"old"))
     log.sync_now()
     directory.checkpoint_recovery_points()
-    directory.delete_log("t", 0)
+    directory.delete_logs([TopicPartition("t", 0)])
     assert [name for name in os.listdir(directory.path) if name.endswith("-delete")] == [f"t-0.{TOPIC_ID.hex()}-delete"]
     new = create(directory, topic_id=bytes(16))
     put(new, a_batch(b"new"))
@@ -186,7 +186,7 @@ def test_a_recreated_topic_is_not_measured_by_the_checkpoint_of_the_old_one_even
     log.set_high_watermark(5)
     directory.checkpoint_recovery_points()
     directory.checkpoint_high_watermarks()
-    directory.delete_log("t", 0)
+    directory.delete_logs([TopicPartition("t", 0)])
     disk.lose_unsynced()
     again = a_directory(disk)
     assert again.found == [] and again.high_watermarks == {}
@@ -204,8 +204,7 @@ def test_stray_and_deleted_directories_go_one_step_at_a_time(tmp_path: Path) -> 
     directory.close(clean=True)
     (tmp_path / "data" / f"x-0.{'0' * 32}-delete").mkdir()
     again = local(tmp_path / "data")
-    for found in again.found[:2]:
-        again.discard(found)
+    again.discard(again.found[:2])
     steps = 1
     while again.remove_one():
         steps += 1
@@ -217,7 +216,7 @@ def test_stray_and_deleted_directories_go_one_step_at_a_time(tmp_path: Path) -> 
 def test_a_very_long_topic_name_can_be_deleted(tmp_path: Path) -> None:
     directory = local(tmp_path / "data")
     create(directory, "n" * 249)
-    directory.delete_log("n" * 249, 0)
+    directory.delete_logs([TopicPartition("n" * 249, 0)])
     (name,) = [name for name in os.listdir(directory.path) if name.endswith("-delete")]
     assert len(name) == 255
     directory.close(clean=True)

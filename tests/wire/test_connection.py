@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.wire import connection as connection_module
-from ottla.wire.connection import ServerConnection
+from ottla.wire.connection import BYTES_A_TURN, FRAMES_A_TURN, ServerConnection
 from ottla.wire.frame import FramePool, FrameReader
 
 
@@ -132,7 +132,50 @@ def test_a_closed_connection_drops_late_answers():
 
 def test_answers_too_large_to_be_held_back_do_not_keep_later_requests_waiting():
     room = Room()
+    resumed: list[None] = []
+    room.connection.resume = lambda: resumed.append(None)
     room.wire.weight = 1 << 20
     room.receive(framed(b"one") + framed(b"two") + framed(b"three"))
+    for turn in range(1, 3):
+        assert len(room.served) == len(resumed) == turn  # others have their turn in between
+        room.resume()
+    room.resume()
     assert room.served == [b"one", b"two", b"three"]
     assert not room.connection.paused
+
+
+def test_one_that_sends_without_end_lets_others_have_their_turn():
+    room = Room()
+    resumed: list[None] = []
+    room.connection.resume = lambda: resumed.append(None)
+    requests = [str(number).encode() for number in range(3 * FRAMES_A_TURN)]
+    room.receive(b"".join(map(framed, requests)))
+    for turn in range(1, 4):
+        assert room.served == requests[: turn * FRAMES_A_TURN]
+        assert len(resumed) == turn
+        room.resume()
+    assert not room.connection.paused
+    assert room.wire.sent == requests
+
+
+def test_long_answers_end_a_turn_too():
+    room = Room()
+    resumed: list[None] = []
+    room.connection.resume = lambda: resumed.append(None)
+    room.wire.weight = BYTES_A_TURN // 16
+    requests = [b"%08d" % number for number in range(5)]
+    room.receive(b"".join(map(framed, requests)))
+    assert (len(room.served), len(resumed)) == (2, 1)
+    room.resume()
+    room.resume()
+    assert room.served == requests
+
+
+def test_answers_that_a_slow_client_has_not_taken_yet_do_not_end_a_turn_before_it_began():
+    room = Room()
+    resumed: list[None] = []
+    room.connection.resume = lambda: resumed.append(None)
+    room.wire.unsent_bytes = 2 * BYTES_A_TURN
+    room.receive(framed(b"one") + framed(b"two"))
+    assert room.served == [b"one", b"two"]
+    assert not resumed

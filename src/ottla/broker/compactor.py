@@ -142,6 +142,7 @@ class Compactor:
             return
         if install(partition.log, plan, result):
             assert replicas.directory is not None
+            log.info("compacted %s-%d up to offset %d", partition.topic, partition.index, result.cleaned_to)
             try:
                 replicas.directory.set_cleaned_to(partition.topic, partition.index, result.cleaned_to)
             except OSError as error:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.produce_again import produce_again
 from ottla.broker.refusals import refusal
+from ottla.broker.waiting import next_turn
 from ottla.kernel.errors import ApiError, ErrorCode, broke_an_invariant
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import Slot
@@ -35,6 +36,8 @@ _BLOCKING = frozenset({FETCH, JOIN_GROUP, SYNC_GROUP, SASL_AUTHENTICATE_KEY})
 """Behind these no other request of the same connection begins (rule E7)."""
 _DIRECTORIES = frozenset({3, 10, 60, 75})
 """Metadata, FindCoordinator, DescribeCluster, DescribeTopicPartitions: they tell clients whom to ask."""
+_LONG_BYTES = 32 << 10
+"""Of a request other than Produce and Fetch: to decode it, to serve it and to encode its answer take a turn each."""
 _HEAD = Struct(">hhih")
 _SIZE_AND_CORRELATION = Struct(">ii")
 _INT32 = Struct(">i")
@@ -191,11 +194,11 @@ class Dispatch:
             # A client whose leader was cut off asks it, and nobody else, who leads: without an answer it asks others.
             connection.close()
             return
-        self._start(call, request)
+        self._start(call, request, is_long=key > FETCH and len(frame) > _LONG_BYTES)
 
-    def _start(self, call: Call, request: Any) -> None:
+    def _start(self, call: Call, request: Any, *, is_long: bool) -> None:
         handler = self._handlers.get(call.api_key) or self._load(call.api_key)
-        story = handler(call, request)
+        story = handler(call, request) if not is_long else self._in_turns(handler, call, request)
         try:
             slot = story.send(None)
         except StopIteration as end:
@@ -203,10 +206,16 @@ class Dispatch:
         except Exception as error:
             parts = self.failed(call, request, error)
         else:
-            exchange = call.connection.expect(blocks=call.api_key in _BLOCKING)
+            exchange = call.connection.expect(blocks=is_long or call.api_key in _BLOCKING)
             slot.when_full(_Suspended(self, call, story, request, exchange).step)
             return
         self._answer(call, parts)
+
+    async def _in_turns(self, handler: Handler, call: Call, request: Any) -> Any:
+        await next_turn(self._node.clock)
+        response = await handler(call, request)
+        await next_turn(self._node.clock)
+        return response
 
     @staticmethod
     def _answer(call: Call, parts: list[Part]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ottla.broker.waiting import Deadlines
@@ -50,14 +51,18 @@ Outcome = Applied | ApiError
 class _Pending:
     """A command on its way into the log."""
 
-    __slots__ = ("bodies", "command", "data", "deadline_ms", "slot")
+    __slots__ = ("bodies", "command", "data", "deadline", "slot")
 
-    def __init__(self, command: Command, deadline_ms: int) -> None:
+    def __init__(self, command: Command, deadlines: Deadlines, timeout_ms: int) -> None:
         self.command = command
-        self.deadline_ms = deadline_ms
         self.slot: Slot[Outcome] = Slot()
         self.bodies: list[Body] = []
         self.data: list[bytes] = []
+        self.deadline = deadlines.after(timeout_ms, self._time_out)
+
+    def _time_out(self) -> None:
+        """What is on its way into the log may still happen."""
+        self.slot.fill(ApiError(ErrorCode.REQUEST_TIMED_OUT))
 
 
 class MetadataFollow:
@@ -106,6 +111,7 @@ class MetadataFollow:
         self._caretaker = Caretaker(broker)
         self._handled: set[Command] = set()
         self._snapshot_version = 0
+        self._snapshot_after = SNAPSHOT_EVERY
         self._closed = False
 
     # Coming up and going down
@@ -144,7 +150,9 @@ class MetadataFollow:
         """Submit nothing more; what waits is refused."""
         self._closed = True
         while self._queue:
-            self._queue.popleft().slot.fill(ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is stopping."))
+            pending = self._queue.popleft()
+            pending.deadline.cancel()
+            pending.slot.fill(ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is stopping."))
 
     # Questions
 
@@ -170,10 +178,11 @@ class MetadataFollow:
 
         REQUEST_TIMED_OUT leaves open whether it happened.
         """
-        pending = _Pending(command, self._clock.mono_ms() + timeout_ms)
         if self._closed:
-            pending.slot.fill(ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is stopping."))
-            return pending.slot
+            refused: Slot[Outcome] = Slot()
+            refused.fill(ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is stopping."))
+            return refused
+        pending = _Pending(command, self._deadlines, timeout_ms)
         self._queue.append(pending)
         if not self._writing:
             self._writing = True
@@ -184,7 +193,6 @@ class MetadataFollow:
         """One append in flight at a time, for as many commands as may share it (rule A4)."""
         conflicts = 0
         while self._queue:
-            self._time_out()
             if self._queue[0].slot.full:
                 self._queue.popleft()
                 continue
@@ -199,19 +207,12 @@ class MetadataFollow:
                 await self._sleep(_BACK_OFF_MS * (1 + self.rank()))
         self._writing = False
 
-    def _time_out(self) -> None:
-        """Tell those whose time is over. What is on its way into the log may still happen."""
-        now_ms = self._clock.mono_ms()
-        for pending in list(self._queue):  # a story that is told may submit its next command at once
-            if pending.deadline_ms <= now_ms:
-                pending.slot.fill(ApiError(ErrorCode.REQUEST_TIMED_OUT))
-
     async def _write_some(self) -> bool:
         """Decide the first commands and append what they need; True where somebody else was first."""
         version = self.metadata.version
         batch = self._decide_some()
         if not batch:
-            await self._end_without_entries(self._queue[0], version)
+            await self._end_without_entries(version)
             return False
         data = [entry for pending in batch for entry in pending.data]
         sent_ms = self._clock.mono_ms()
@@ -230,6 +231,7 @@ class MetadataFollow:
     def _done(self, pending: _Pending) -> None:
         if not self._closed:  # then the queue is empty already
             self._queue.remove(pending)
+            pending.deadline.cancel()
 
     def _decide_some(self) -> list[_Pending]:
         """The first commands with their entries, encoded; none where the first of all needs no entry."""
@@ -260,14 +262,21 @@ class MetadataFollow:
         self._sequence += 1
         return encode_entry(body, broker_epoch=self.broker_epoch, sequence=self._sequence)
 
-    async def _end_without_entries(self, pending: _Pending, version: int) -> None:
-        """An error, or nothing to do: true if the log had nothing more to say, else it is decided again."""
+    async def _end_without_entries(self, version: int) -> None:
+        """An error, or nothing to do: true if the log had nothing more to say, else it is decided again.
+
+        One look at the log is enough for all that waited when it began.
+        """
+        asked = list(islice(self._queue, _APPEND_COMMANDS))
         await self._read_to_end()
-        if self.metadata.version != version:
-            return
-        decided = decide(pending.command, self.metadata, self.writer())
-        self._done(pending)
-        pending.slot.fill(decided if isinstance(decided, ApiError) else Applied(version + 1, ()))
+        for pending in asked:
+            if self.metadata.version != version or self._closed:
+                return
+            decided = decide(pending.command, self.metadata, self.writer())
+            if decided and not isinstance(decided, ApiError):
+                return
+            self._done(pending)
+            pending.slot.fill(decided if isinstance(decided, ApiError) else Applied(version + 1, ()))
 
     async def _append(self, data: list[bytes], expected: int) -> int:
         """The version of the first entry; 0 where another append was first. Repeats while the outcome is unknown."""
@@ -287,13 +296,11 @@ class MetadataFollow:
                     await self._read_to_end()
                     break
                 except OSError:
-                    self._time_out()
                     await self._sleep(_RETRY_MS)
             if self._found_version:  # an answer was lost, the entries are there (rule C1)
                 return self._found_version
             if isinstance(outcome, Conflict) or self.metadata.version > expected or self._closed:
                 return 0
-            self._time_out()
             await self._sleep(_RETRY_MS)
 
     def _apply_own(self, first_version: int, bodies: list[Body]) -> None:
@@ -385,8 +392,9 @@ class MetadataFollow:
         if changes.topics or changes.brokers or changes.configs:
             self.on_reconcile(changes)
         grown = self.metadata.version - self._snapshot_version
-        if grown >= SNAPSHOT_EVERY and not self._closed and self.rank() == 0:
+        if grown >= self._snapshot_after and not self._closed and self.rank() == 0:
             partitions = sum(len(topic.partitions) for topic in self.metadata.topics.values())
+            self._snapshot_after = max(SNAPSHOT_EVERY, partitions)
             if grown >= partitions:
                 self._snapshot_version = self.metadata.version
                 self._coordination.save_snapshot(take_snapshot(self.metadata)).when_full(_nothing)

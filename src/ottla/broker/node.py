@@ -24,7 +24,7 @@ from ottla.broker.peers import Peers
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
-from ottla.broker.waiting import Deadline, Deadlines
+from ottla.broker.waiting import Deadlines
 from ottla.cluster.commands import CreateTopic
 from ottla.cluster.partitions import DECIDING
 from ottla.cluster.upkeep import Upkeep
@@ -36,7 +36,6 @@ from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, BrokerState, Changes, Listener, Metadata, Topic
 from ottla.metrics.metric import Traffic
 from ottla.storage.directory import HeldLock
-from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
     from ottla.config.topic import TopicConfig
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.node")
 _SESSION_EVICTION_MS = 120_000
-_RECONCILE_AGAIN_MS = 1000
 EVERYTHING = Changes(frozenset(), brokers=True, configs=frozenset(), everything=True)
 Lock = Callable[[str], HeldLock | None]
 
@@ -109,7 +107,6 @@ class Node:
         self._on_fatal = on_fatal
         self._failed: str | None = None
         self._topics_here: dict[bytes, str] = {}
-        self._again: Deadline | None = None
         self.syncs: Callable[[], int] = _zero
         self.connections: Callable[[], int] = _zero
         self.accepted: Callable[[], int] = _zero
@@ -132,6 +129,8 @@ class Node:
         self._reconcile(EVERYTHING)
         self.follow.on_reconcile = self._reconcile
         self._rounds.start()
+        cluster_id, here = self.metadata.cluster_id, len(self.replicas)
+        log.info("broker %d serves cluster %s with %d replicas here", self.broker, cluster_id, here)
 
     async def _register(self, host: str, listeners: tuple[Listener, ...]) -> None:
         await self.follow.register(
@@ -155,8 +154,6 @@ class Node:
 
     async def _stop(self, *, clean: bool) -> None:
         self._rounds.stop()
-        if self._again is not None:
-            self._again.cancel()
         self.compactor.stop()
         self.peers.close()
         self.groups.close()
@@ -165,6 +162,7 @@ class Node:
         self.replicas.close(clean=clean, broker_epoch=epoch)
         if clean and self._failed is None:
             await say_farewell(self)
+        log.info("broker %d has stopped", self.broker)
         self.follow.close()
         self._coordination.close()
 
@@ -201,11 +199,7 @@ class Node:
         else:
             touched = [metadata.topics[topic_id] for topic_id in sorted(changes.topics) if topic_id in metadata.topics]
         gone = {topic_id: name for topic_id, name in self._topics_here.items() if topic_id not in metadata.topics}
-        try:
-            self.replicas.reconcile([topic for topic in touched if topic.ready], gone)
-        except OSError as error:
-            self._cannot_reconcile(error)
-            return
+        self.replicas.reconcile([topic for topic in touched if topic.ready], gone)
         for topic in touched:
             self._topics_here[topic.topic_id] = topic.name
         for topic_id in gone:
@@ -214,19 +208,6 @@ class Node:
                 self.traffic.pop(name, None)
         if gone:
             self.groups.topics_deleted({name: topic_id for topic_id, name in gone.items()})
-
-    def _cannot_reconcile(self, error: OSError) -> None:
-        """A full disk has no room for new logs: what is here goes on, and it is tried again; the rest is fatal."""
-        if error.errno not in FULL_DISK:
-            self.disk_failed(error)
-            return
-        log.warning("no room for a new partition, trying again: %s", error)
-        if self._again is None:
-            self._again = self.deadlines.after(_RECONCILE_AGAIN_MS, self._reconcile_again)
-
-    def _reconcile_again(self) -> None:
-        self._again = None
-        self._reconcile(EVERYTHING)
 
     def _take_configs(self, changes: Changes) -> None:
         """Options of brokers that were set while it runs; topics inherit from them."""

@@ -6,17 +6,19 @@ storage/directory.py. The housekeeping of logs (checkpoints, retention, deletion
 
 from __future__ import annotations
 
+import errno
 import logging
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ottla.broker.in_sync_sets import InSyncSets
 from ottla.broker.partition import Partition
 from ottla.broker.replica_fetch import ReplicaFetches
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId
+from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId, TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
 from ottla.metrics.metric import Traffic
@@ -32,7 +34,14 @@ log = logging.getLogger("ottla.replicas")
 METADATA_DIRECTORY = "metadata"
 OURS_TOO: Collection[str] = (METADATA_DIRECTORY, "port")
 _REMOVE_EVERY_MS = 50
+_WORK_AGAIN_MS = 1000
 _FEW = 2
+_FILES_OF_A_LOG = 3
+_FILES_KEPT_FREE = 256
+"""For connections, and for the next segments of the logs that are here: without one, the directory is offline."""
+_NO_ROOM = (*FULL_DISK, errno.EMFILE, errno.ENFILE)
+_IN_A_TURN = 32
+"""Directories made or put away before others get their turn of the loop."""
 
 
 class Replicas:
@@ -46,6 +55,9 @@ class Replicas:
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self._recovered: dict[tuple[bytes, int], Log] = {}
+        self._to_put_away: list[TopicPartition] = []
+        self._unsettled: dict[tuple[bytes, int], None] = {}
+        self._working = False
         self._removing = False
         self.fetches = ReplicaFetches(node)
         self.in_sync = InSyncSets(node)
@@ -89,18 +101,26 @@ class Replicas:
                 else:
                     self._recover(directory, topic, found)
         for found in strays:
-            self._discard(found)
+            log.warning("%s belongs to no topic of this cluster: set aside for deletion", found.path)
+        if strays:
+            directory.discard(strays)
         self._remove_later()
 
     def _recover(self, directory: LogDirectory, topic: Topic, found: FoundPartition) -> None:
         node = self._node
-        self._recovered[(topic.topic_id, found.partition)] = directory.open_log(
+        opened = self._recovered[(topic.topic_id, found.partition)] = directory.open_log(
             found,
             config=node.topic_config(topic),
             wall_ms=node.clock.wall_ms(),
             producer_expiration_ms=node.config.producer_id_expiration_ms,
             on_synced=_nobody,
         )
+        cost = opened.recovered
+        if cost.scanned_bytes or cost.truncated_bytes:
+            log.info(
+                "recovered %s-%d: %d bytes checked, %d bytes of a torn tail cut off",
+                topic.name, found.partition, cost.scanned_bytes, cost.truncated_bytes,
+            )  # fmt: skip
 
     def refuse_data_without_metadata(self) -> None:
         """A data directory whose metadata store is gone: to begin anew would make every record in it a stray."""
@@ -111,11 +131,6 @@ class Replicas:
                 f"{posixpath.join(self.path, METADATA_DIRECTORY)} from a backup, say with --join which store this "
                 "broker shares with others, or give it another directory."
             )
-
-    def _discard(self, found: FoundPartition) -> None:
-        assert self.directory is not None
-        log.warning("%s belongs to no topic of this cluster: set aside for deletion", found.path)
-        self.directory.discard(found)
 
     def _placed_here(self, topic: Topic, index: int) -> bool:
         return index < len(topic.partitions) and self._node.broker in topic.partitions[index].replicas
@@ -138,20 +153,29 @@ class Replicas:
 
     # --- reconciling ---
 
-    def reconcile(self, topics: Iterable[Topic], gone: Iterable[bytes]) -> None:
-        """Make the replicas of these topics what the metadata says; drop those of topics that are gone."""
-        for topic_id in gone:
-            for key in [key for key in self.by_id if key[0] == topic_id]:
-                self._drop(self.by_id[key])
+    def reconcile(self, topics: Iterable[Topic], gone: Collection[bytes]) -> None:
+        """Make the replicas of these topics what the metadata says; drop those of topics that are gone.
+
+        Who leads here is settled when this returns. Directories are made and put away a few at a time, with turns
+        of the loop between them: until then a new partition is answered NOT_LEADER_OR_FOLLOWER.
+        """
+        if gone:
+            for dropped in [each for each in self.by_id.values() if each.topic_id in gone]:
+                self._drop(dropped)
         self._drop_recovered()
         topics = list(topics)
-        with self._disk.gathered(self.path) if self._many_are_new(topics) else nullcontext():
-            for topic in topics:
-                for state in topic.partitions:
-                    if self._node.broker in state.replicas:
+        try:
+            with self._together(self._new_leaderships(topics)):
+                for topic in topics:
+                    for state in topic.partitions:
                         self._reconcile_partition(topic, state)
-                    elif (partition := self.by_id.get((topic.topic_id, state.partition))) is not None:
-                        self._drop(partition)
+        except OSError as error:
+            self._unsettled |= {
+                (topic.topic_id, state.partition): None for topic in topics for state in topic.partitions
+            }
+            self._trouble(error)
+        if not self._working:
+            self._work()
 
     def _drop_recovered(self) -> None:
         """What was to be here when the logs were opened, and is not any more now that the broker is registered."""
@@ -159,32 +183,48 @@ class Replicas:
             topic = self._node.metadata.topics.get(TopicId(topic_id))
             if topic is None or not self._placed_here(topic, index):
                 opened = self._recovered.pop((topic_id, index))
-                assert self.directory is not None
-                self._remove_later()
-                self.directory.delete_log(opened.topic, index)
-
-    def _many_are_new(self, topics: list[Topic]) -> bool:
-        """A new log asks for ten syncs; those of many logs go together."""
-        here = self._node.broker
-        new = 0
-        for topic in topics:
-            for state in topic.partitions:
-                new += here in state.replicas and (topic.topic_id, state.partition) not in self.by_id
-        return new > _FEW
+                self._to_put_away.append(TopicPartition(opened.topic, index))
 
     def _reconcile_partition(self, topic: Topic, state: PartitionState) -> None:
         key = (topic.topic_id, state.partition)
         partition = self.by_id.get(key)
-        config = self._node.topic_config(topic)
-        if partition is None:
-            opened = self._recovered.pop(key, None) or self._create(topic, state.partition)
-            traffic = self._node.traffic.setdefault(topic.name, Traffic())
-            partition = Partition(topic.name, state.partition, topic.topic_id, opened, config, traffic, self._node)
-            opened.on_synced = partition.on_synced
-            opened.on_failed = self._node.disk_failed
-            self.by_id[key] = self.by_name[(topic.name, state.partition)] = partition
-        elif partition.config != config:
-            partition.set_config(config)
+        if self._node.broker not in state.replicas:
+            if partition is not None:
+                self._drop(partition)
+        elif partition is not None:
+            config = self._node.topic_config(topic)
+            if partition.config != config:
+                partition.set_config(config)
+            self._take_part(partition, state)
+        elif key in self._recovered:
+            self._take_part(self._add(topic, state.partition, self._recovered.pop(key)), state)
+        else:
+            self._unsettled[key] = None
+
+    def _new_leaderships(self, topics: list[Topic]) -> int:
+        """Of replicas that are here: those to be made sync in their own turn."""
+        here, new = self._node.broker, 0
+        for topic in topics:
+            for state in topic.partitions:
+                if state.leader == here:
+                    key = (topic.topic_id, state.partition)
+                    partition = self.by_id.get(key)
+                    epoch = partition.leader_epoch if partition is not None and partition.leader is not None else -1
+                    new += state.leader_epoch != epoch and (partition is not None or key in self._recovered)
+        return new
+
+    def _add(self, topic: Topic, index: int, opened: Log) -> Partition:
+        node = self._node
+        config = node.topic_config(topic)
+        traffic = node.traffic.setdefault(topic.name, Traffic())
+        partition = Partition(topic.name, index, topic.topic_id, opened, config, traffic, node)
+        opened.on_synced = partition.on_synced
+        opened.on_failed = node.disk_failed
+        self.by_id[(topic.topic_id, index)] = self.by_name[(topic.name, index)] = partition
+        return partition
+
+    def _take_part(self, partition: Partition, state: PartitionState) -> None:
+        """Lead, or stop leading."""
         node = self._node
         if state.leader != node.broker:
             if partition.leader is not None:
@@ -207,6 +247,7 @@ class Replicas:
                 registered=node.registered_epochs(),
             )
             node.started_leading(partition)
+            log.info("leads %s-%d from leader epoch %d on", partition.topic, partition.index, state.leader_epoch)
             partition.partition_epoch = state.partition_epoch
             return
         partition.registered_changed(node.registered_epochs())
@@ -216,22 +257,9 @@ class Replicas:
         if partition.leader is not None and len(state.replicas) > 1:
             self.in_sync.look(partition)
 
-    def _create(self, topic: Topic, index: int) -> Log:
-        assert self.directory is not None
-        node = self._node
-        return self.directory.create_log(
-            topic.name,
-            index,
-            topic.topic_id,
-            config=node.topic_config(topic),
-            wall_ms=node.clock.wall_ms(),
-            producer_expiration_ms=node.config.producer_id_expiration_ms,
-            on_synced=_nobody,
-        )
-
     def _drop(self, partition: Partition) -> None:
         """The topic is deleted, or the replica is placed elsewhere."""
-        assert self.directory is not None
+        log.info("%s-%d is no longer here", partition.topic, partition.index)
         leading = partition.leader is not None
         self.fetches.leave(partition)
         del self.by_id[(partition.topic_id, partition.index)]
@@ -240,8 +268,77 @@ class Replicas:
         partition.resign(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if leading:
             self._node.stopped_leading(partition)
+        self._to_put_away.append(TopicPartition(partition.topic, partition.index))
+
+    # --- directories, a few in a turn ---
+
+    def _work(self) -> None:
+        """Put away first: a name is free for its next owner then, and a full disk has room again."""
+        self._working = False
+        if self.directory is None:
+            return  # closed meanwhile; the next start goes on
+        try:
+            if self._to_put_away:
+                self._put_some_away(self.directory)
+            if not self._to_put_away:
+                self._settle_some(self.directory)
+        except OSError as error:
+            self._trouble(error)
+        else:
+            if self._to_put_away or self._unsettled:
+                self._working = True
+                self._node.clock.call_soon(self._work)
+
+    def _trouble(self, error: OSError) -> None:
+        """A full disk has no room for what is new: what is here goes on, and it is tried again; the rest is fatal."""
+        if error.errno not in _NO_ROOM:
+            self._node.disk_failed(error)
+            return
+        log.warning("no room for a new partition, trying again: %s", error)
+        if not self._working:
+            self._working = True
+            self._node.deadlines.after(_WORK_AGAIN_MS, self._work)
+
+    def _put_some_away(self, directory: LogDirectory) -> None:
+        some = self._to_put_away[:_IN_A_TURN]
         self._remove_later()  # also where the disk is too full to note it down: deleting is what makes room
-        self.directory.delete_log(partition.topic, partition.index)
+        directory.delete_logs(some)
+        del self._to_put_away[: len(some)]
+
+    def _settle_some(self, directory: LogDirectory) -> None:
+        some = list(islice(self._unsettled, _IN_A_TURN))
+        if some and self._disk.free_files() < _FILES_OF_A_LOG * len(some) + _FILES_KEPT_FREE:
+            raise OSError(errno.EMFILE, "too few file descriptors are left: raise the limit (ulimit -n, LimitNOFILE=)")
+        with self._together(len(some)):
+            for key in some:
+                self._settle(directory, key)
+        for key in some:
+            del self._unsettled[key]
+
+    def _settle(self, directory: LogDirectory, key: tuple[bytes, int]) -> None:
+        """By what the metadata says now; may be repeated."""
+        node = self._node
+        topic = node.metadata.topics.get(TopicId(key[0]))
+        if topic is None:
+            return  # gone again before it was made
+        index = key[1]
+        if key not in self.by_id and key not in self._recovered and self._placed_here(topic, index):
+            created = directory.create_log(
+                topic.name,
+                index,
+                topic.topic_id,
+                config=node.topic_config(topic),
+                wall_ms=node.clock.wall_ms(),
+                producer_expiration_ms=node.config.producer_id_expiration_ms,
+                on_synced=_nobody,
+            )
+            self._add(topic, index, created)
+            log.info("%s-%d is new here", topic.name, index)
+        self._reconcile_partition(topic, topic.partitions[index])
+
+    def _together(self, count: int) -> AbstractContextManager[None]:
+        """A new log asks for ten syncs, a new leader for two; those of many go together."""
+        return self._disk.gathered(self.path) if count > _FEW else nullcontext()
 
     def _remove_later(self) -> None:
         """Delete `*-delete` directories one by one, with turns of the loop between them."""

@@ -83,6 +83,9 @@ class Disk(Protocol):
 
     def free_bytes(self, path: str) -> int: ...
 
+    def free_files(self) -> int:
+        """How many more files may be open at once."""
+
 
 class FileSlice:
     """`length` bytes of an open file from `position`, held open until `release`: what a read hands out."""

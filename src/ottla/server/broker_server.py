@@ -10,13 +10,13 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.node import Lock, Node
 from ottla.broker.replicas import METADATA_DIRECTORY, OURS_TOO
 from ottla.config.resolve import Layers
 from ottla.coordination.zookeeper_address import SCHEME
-from ottla.kernel.errors import ApiError
+from ottla.kernel.errors import ApiError, broke_an_invariant
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Coordination, Disk
 from ottla.kernel.story import Slot
@@ -97,6 +97,14 @@ class BrokerServer:
         if len(directories) != 1:
             raise CannotStart(f"one log directory is served, not {len(directories)}: {', '.join(directories)}")
         self.directory = os.path.abspath(directories[0])
+
+    def callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback of the loop, a timer or a sync's end, has raised: where an invariant is broken, all stops."""
+        error = context.get("exception")
+        if self.node is not None and isinstance(error, Exception) and broke_an_invariant(error):
+            self.node.broken(error)
+        else:
+            log.error("a fault of the broker's own: %s", context.get("message"), exc_info=error)
 
     @property
     def data_description(self) -> str:

@@ -108,7 +108,7 @@ class Channel:
             self.close()
         else:
             connection = self.connection
-            if connection.paused and not connection.held and not connection.closed:
+            if connection.paused and not self._resuming and not connection.held and not connection.closed:
                 self._starve()
 
     def _starve(self) -> None:
@@ -118,6 +118,7 @@ class Channel:
         if self.starved_since is None:
             self.starved_since = time.monotonic()
         self._listener.starved[self] = None
+        self._listener.pool.waiting[self._listener.feed_soon] = None
 
     def _peer_is_gone(self) -> bool:
         """Whether the client has left while it had to wait, with nothing unread behind it."""
@@ -185,6 +186,7 @@ class Listener:
         self.cold = cold
         self.max_frame_bytes = max_frame_bytes
         self.shared = memoryview(bytearray(SHARED_BYTES))
+        self._feeding = False
         self.starved: dict[Channel, None] = {}
         """Channels that wait for room in the frame pool."""
         self.channels: dict[Channel, None] = {}
@@ -291,6 +293,16 @@ class Listener:
             elif now - channel.used > self._max_idle_s and not channel.transport.unsent_bytes:
                 channel.close()
         self._feed_starved(now)
+
+    def feed_soon(self) -> None:
+        """A buffer has come back to the pool. Not at once: whoever gives it is in the middle of something."""
+        if not self._feeding:
+            self._feeding = True
+            self.loop.call_soon(self._feed)
+
+    def _feed(self) -> None:
+        self._feeding = False
+        self._feed_starved(time.monotonic())
 
     def _feed_starved(self, now: float) -> None:
         """One that starves for too long is given up: what it holds may be what the others wait for."""

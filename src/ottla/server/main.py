@@ -8,10 +8,12 @@ import gc
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla import __version__
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 DEFAULT_HTTP_PORT = 9308
 """Of broker 1, and of one that is alone; the next brokers of a cluster take the ports behind it."""
+_GC_AFTER_OBJECTS = 20_000
+"""A request of many elements would be gone through a hundred times while it is decoded. Cycles are rare here."""
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -32,6 +36,7 @@ def command(arguments: Sequence[str]) -> int:
         print("ottla: refuses to run under python -O: its own checks would be gone", file=sys.stderr)
         return 2
     _start_logging(options.log_level, options.log_format)
+    _allow_many_files()
     try:
         static = _static_config(options)
     except (OSError, ValueError) as fault:
@@ -40,6 +45,13 @@ def command(arguments: Sequence[str]) -> int:
     for warning in static.warnings:
         print(f"ottla: warning: {warning}", file=sys.stderr)
     return _run(options, static)
+
+
+def _allow_many_files() -> None:
+    """A log has three files open; the soft limit of most systems, 1024, is meant for programs that use select()."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS has another limit below the hard one
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -134,6 +146,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     server.on_fatal = stopping.set
+    loop.set_exception_handler(server.callback_failed)
     try:
         await server.start()
         for line in server.warnings:
@@ -143,6 +156,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer) -> None:
         _print_greeting(server)
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_GC_AFTER_OBJECTS)
         await stopping.wait()
     finally:
         await server.stop()

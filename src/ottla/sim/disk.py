@@ -80,11 +80,8 @@ class _File:
 
     def states(self) -> list[bytes]:
         """All contents a crash may leave (a good part of them where very much is un-synced)."""
-        found: dict[bytes, None] = {}
-        for kept in _subsets(self.pending):
-            found[self.after_crash(kept, stretched=False)] = None
-            found[self.after_crash(kept, stretched=True)] = None
-        return list(found)
+        ways = itertools.product(_subsets(self.pending), (False, True))
+        return list(dict.fromkeys(self.after_crash(kept, stretched) for kept, stretched in ways))
 
 
 class _Directory:
@@ -391,6 +388,9 @@ class SimDisk:
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         self._file(path).modified_ms = modified_ms
+
+    def free_files(self) -> int:
+        return 1 << 30
 
     def free_bytes(self, path: str) -> int:
         return max(0, self.capacity_bytes - self.used_bytes())

@@ -235,7 +235,7 @@ class LogDirectory:
     ) -> Log:
         """A new log. What lies under its name but belongs to another topic id is to be `discard`ed first."""
         place = TopicPartition(topic, partition)
-        self._forget(place)
+        self._forget([place])
         log = Log.create(
             self.disk,
             posixpath.join(self.path, f"{topic}-{partition}"),
@@ -258,16 +258,27 @@ class LogDirectory:
         self.logs[place] = log
         return log
 
-    def delete_log(self, topic: str, partition: int) -> None:
-        """Close a log and rename its directory to `*-delete` (rule B4); `remove_one` does the rest later."""
-        place = TopicPartition(topic, partition)
-        log = self.logs.pop(place)
-        log.close(clean=False)
-        self._doom(log.directory, place, log.topic_id)
+    def delete_logs(self, places: Collection[TopicPartition]) -> None:
+        """Close logs and rename their directories to `*-delete` (rule B4); `remove_one` does the rest later.
 
-    def discard(self, found: FoundPartition) -> None:
-        """A stray: no topic has this id any more, or it is placed elsewhere."""
-        self._doom(found.path, TopicPartition(found.topic, found.partition), found.topic_id or bytes(16))
+        May be repeated with the same places after an error.
+        """
+        for place in places:
+            log = self.logs.get(place)
+            if log is not None:
+                self._doom(log.directory, place, log.topic_id)
+                del self.logs[place]
+                log.close(clean=False)
+        self.disk.sync_directory(self.path)
+        self._forget(places)
+
+    def discard(self, strays: Collection[FoundPartition]) -> None:
+        """Strays: no topic has their id any more, or they are placed elsewhere."""
+        places = [TopicPartition(found.topic, found.partition) for found in strays]
+        for found, place in zip(strays, places, strict=True):
+            self._doom(found.path, place, found.topic_id or bytes(16))
+        self.disk.sync_directory(self.path)
+        self._forget(places)
 
     def _doom(self, path: str, place: TopicPartition, topic_id: bytes) -> None:
         number = int.from_bytes(topic_id, "big")
@@ -278,15 +289,20 @@ class LogDirectory:
                 break
             number = (number + 1) % (1 << 128)
         self.disk.rename(path, renamed)
-        self.disk.sync_directory(self.path)
         self._doomed.append(renamed)
-        self._forget(place)
 
-    def _forget(self, place: TopicPartition) -> None:
-        """Drop the entries of a partition that is gone from every checkpoint, on disk too."""
+    def _forget(self, places: Collection[TopicPartition]) -> None:
+        """Drop the entries of partitions that are gone from every checkpoint; from memory once they are off the disk.
+
+        So a full disk that kept one is asked again before a new log takes its place.
+        """
+        gone = set(places)
         for name, offsets in self._checkpoints():
-            if offsets.pop(place, None) is not None:
-                checkpoint.write_offsets(self.disk, posixpath.join(self.path, name), offsets)
+            if not gone.isdisjoint(offsets):
+                rest = {place: offset for place, offset in offsets.items() if place not in gone}
+                checkpoint.write_offsets(self.disk, posixpath.join(self.path, name), rest)
+                for place in gone:
+                    offsets.pop(place, None)
 
     def _checkpoints(self) -> list[tuple[str, dict[TopicPartition, int]]]:
         return [

@@ -7,6 +7,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import resource
 import shutil
 from collections.abc import Iterator, Sequence
 from threading import get_ident
@@ -177,6 +178,10 @@ class LocalDisk:
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+    def free_files(self) -> int:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return limit - len(os.listdir("/dev/fd")) if limit != resource.RLIM_INFINITY else 1 << 30
 
     def free_bytes(self, path: str) -> int:
         found = os.statvfs(path)

@@ -132,6 +132,9 @@ class MemoryDisk:
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         self._at(path).modified_ms = modified_ms
 
+    def free_files(self) -> int:
+        return 1 << 30
+
     def free_bytes(self, path: str) -> int:
         return max(0, self._capacity_bytes - sum(len(file.body) for file in self._files.values()))
 

@@ -18,6 +18,10 @@ Part = bytes | FileSlice
 
 MAX_IN_FLIGHT = 1000
 """Requests of one connection that may wait for their answers (docs/decisions/0011-backpressure.md)."""
+FRAMES_A_TURN = 256
+"""Requests of one connection that are served before others get their turn of the loop."""
+BYTES_A_TURN = 128 << 10
+"""Of answers to them, after which the turn ends, too."""
 
 
 class Corkable(Transport, Protocol):
@@ -90,22 +94,29 @@ class ServerConnection:
         self._ending = False
 
     def run(self) -> None:
-        """Serve the whole frames received so far; stops where a request must be answered before the next begins."""
+        """Serve the whole frames received so far; stops where a request must be answered before the next begins.
+
+        Who sends faster than we serve gets so many answers, or so long ones, before others have their turn.
+        """
         transport, reader, serve = self.transport, self.reader, self._serve
-        exhausted = False
-        while not exhausted and not self.closed and not self.held:
-            transport.cork()
-            try:
-                while not self.closed and not self.held:
-                    frame = reader.next()
-                    if frame is None:
-                        exhausted = True
-                        break
-                    serve(self, frame)
-            finally:
-                transport.uncork()  # sends, and so may end what held us: then we go round again
+        left, most = FRAMES_A_TURN, transport.unsent_bytes + BYTES_A_TURN
+        transport.cork()
+        try:
+            while left and not self.closed and not self.held and transport.unsent_bytes < most:
+                frame = reader.next()
+                if frame is None:
+                    break
+                serve(self, frame)
+                left -= 1
+            else:
+                left = 0
+        finally:
+            transport.uncork()  # sends, and so may end what held us
         if not self.closed:
             self.paused = not reader.park() or self.held
+            if not left and not self.held:
+                self.paused = True
+                self.resume()
 
     @property
     def held(self) -> bool:

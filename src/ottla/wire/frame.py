@@ -7,6 +7,7 @@ a buffer of its own grows as the bytes arrive, and only within the pool's budget
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
 
 _LENGTH = Struct(">i")
@@ -27,6 +28,8 @@ class FramePool:
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self.lent_bytes = 0
+        self.waiting: dict[Callable[[], None], None] = {}
+        """Told once when a buffer comes back."""
         self._free: dict[int, list[bytearray]] = {size: [] for size in _CLASSES}
 
     def take(self, size: int) -> bytearray | None:
@@ -43,6 +46,10 @@ class FramePool:
         free = self._free.get(len(buffer))
         if free is not None and len(free) < 4:
             free.append(buffer)
+        if self.waiting:
+            waiting, self.waiting = self.waiting, {}
+            for tell in waiting:
+                tell()
 
 
 class FrameReader:

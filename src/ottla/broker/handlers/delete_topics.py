@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import DeleteTopic
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
@@ -31,7 +32,9 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
     states = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     times = Counter((state.name, state.topic_id) for state in states)
     asked: list[_Asked] = []
-    for state in states:
+    for number, state in enumerate(states, 1):
+        if number % A_TURN == 0:
+            await next_turn(call.node.clock)
         often = times.pop((state.name, state.topic_id), 0)
         if often:
             asked.append(_ask(call, state, request.timeout_ms, repeated=often > 1))
