@@ -105,6 +105,17 @@ def test_a_short_replica_leaves_the_set_unless_it_is_the_last():
     assert (decisions.partition("orders").leader, decisions.partition("orders").in_sync) == (2, (2,))
 
 
+def test_where_all_come_back_short_the_last_of_those_who_may_lead_leads():
+    decisions = replicated(min_insync_replicas="2")
+    for number in (1, 2, 3):
+        fence(decisions, number)
+    assert (decisions.partition("orders").in_sync, decisions.partition("orders").eligible) == ((3,), (2,))
+    decisions.do(register(3, short=[(topic_id("orders"), (0,))]))
+    decisions.do(register(2, short=[(topic_id("orders"), (0,))]))
+    partition = decisions.partition("orders")
+    assert (partition.leader, partition.in_sync) == (2, (2,))
+
+
 def test_a_fence_elects_the_next_in_sync_replica_in_the_order_of_assignment():
     decisions = replicated()
     entries = decisions.do(FenceBroker(1, decisions.epoch(1)), by=2)

@@ -22,7 +22,7 @@ from ottla.wire.apis import APIS
 HERE = Path(__file__).parent
 NOT_SERVED = {69}
 """A key that the tools also asked for: ConsumerGroupDescribe."""
-NEVER_CAPTURED = {"OffsetForLeaderEpoch", "AlterPartitionReassignments", "UnregisterBroker"}
+NEVER_CAPTURED = {"OffsetForLeaderEpoch", "AlterReplicaLogDirs", "AlterPartitionReassignments", "UnregisterBroker"}
 """One broker was captured: nobody asks it for what takes a change of leaders or a second broker."""
 
 

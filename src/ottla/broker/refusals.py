@@ -67,6 +67,8 @@ def refusal(call: Call, request: Any, error: ErrorCode) -> Any:
         return _refuse_fetch(call, request, error)
     if APIS[call.api_key].name == "DescribeLogDirs":
         return _refuse_directories(error)
+    if APIS[call.api_key].name == "AlterReplicaLogDirs":
+        return _refuse_moves(request, error)
     response = APIS[call.api_key].response()
     return response if _mirror(request, response, call.api_version, error) else None
 
@@ -156,6 +158,21 @@ def _refuse_directories(error: ErrorCode) -> Any:
     from ottla.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
 
     return DescribeLogDirsResponse(error_code=int(error), results=[DescribeLogDirsResult(error_code=int(error))])
+
+
+def _refuse_moves(request: Any, error: ErrorCode) -> Any:
+    """Asked for by directory, answered by topic."""
+    from ottla.messages import alter_replica_log_dirs as messages
+
+    results: dict[str, messages.AlterReplicaLogDirTopicResult] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            result = results.setdefault(topic.name, messages.AlterReplicaLogDirTopicResult(topic_name=topic.name))
+            result.partitions += [
+                messages.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=int(error))
+                for index in topic.partitions
+            ]
+    return messages.AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
 def _fields(message: Any) -> tuple[Any, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
-from ottla.client import admin, group_admin, offsets
+from ottla.client import admin, group_admin, offsets, replica_admin
 from ottla.client.admin import ConfigOperation, NewTopic, Resource
 from ottla.client.blocking import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.model import Broker, ClientSettings, CommittedOffset, IsolationLevel, OffsetAtTime, TopicView
+from ottla.client.replica_admin import Election, Reassignment
 from ottla.client.transport import PLAINTEXT, Security
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -83,6 +84,40 @@ class Admin:
 
     def describe_cluster(self) -> DescribeClusterResponse:
         return self.cluster.run(admin.describe_cluster(self.cluster.plan))
+
+    def describe_brokers(self, *, fenced: bool = False) -> DescribeClusterResponse:
+        """As `describe_cluster`, with those that are fenced where the cluster can say so."""
+        return self.cluster.run(replica_admin.describe_brokers(self.cluster.plan, fenced=fenced))
+
+    def unregister_broker(self, broker: int) -> None:
+        """Forget a broker that does not come back."""
+        self.cluster.run(replica_admin.unregister_broker(self.cluster.plan, broker))
+
+    def alter_reassignments(
+        self, wanted: Mapping[TopicPartition, Sequence[int] | None], *, allow_replication_factor_change: bool = True
+    ) -> dict[TopicPartition, ApiError | None]:
+        """Move partitions to these brokers; None cancels a move that is on its way."""
+        story = replica_admin.alter_reassignments(
+            self.cluster.plan, wanted, allow_replication_factor_change=allow_replication_factor_change
+        )
+        return self.cluster.run(story)
+
+    def list_reassignments(
+        self, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        return self.cluster.run(replica_admin.list_reassignments(self.cluster.plan, partitions))
+
+    def alter_replica_log_dirs(
+        self, wanted: Mapping[tuple[int, TopicPartition], str]
+    ) -> dict[tuple[int, TopicPartition], Exception | None]:
+        """Move replicas, each by its broker and partition, into these directories of their brokers."""
+        return self.cluster.run(replica_admin.alter_replica_log_dirs(self.cluster.plan, wanted))
+
+    def elect_leaders(
+        self, election: Election, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, ApiError | None]:
+        """Have leaders elected, for these partitions or all that can have another; None: elected."""
+        return self.cluster.run(replica_admin.elect_leaders(self.cluster.plan, election, partitions))
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | Exception]:
         """Delete all below each offset (-1: everything visible); the new first offsets, or what went wrong."""

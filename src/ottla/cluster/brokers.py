@@ -88,13 +88,13 @@ def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Ite
 
 
 def _without_short(partition: PartitionState, broker_id: BrokerId, required: int) -> PartitionState:
-    """Out of the set while others hold what it may have lost; the last one is the best there is."""
+    """Out of the sets while others hold what it may have lost; the last one is the best there is."""
     eligible = tuple(other for other in partition.eligible if other != broker_id)
-    if broker_id not in partition.in_sync:
-        return partition._replace(eligible=eligible)
     rest = tuple(other for other in partition.in_sync if other != broker_id)
     if not rest and not eligible:
         return partition
+    if broker_id not in partition.in_sync:
+        return partition._replace(eligible=eligible)
     left = with_in_sync(partition._replace(eligible=eligible), rest, required)
     return left._replace(eligible=tuple(other for other in left.eligible if other != broker_id))
 

@@ -222,6 +222,7 @@ _TABLE = (
     _api(23, "OffsetForLeaderEpoch", (2, 4), 4, _DESCRIBE_TOPIC),
     _api(32, "DescribeConfigs", (1, 4), 4, _DESCRIBE_CONFIGS),
     _api(33, "AlterConfigs", (0, 2), 2, _ALTER_CONFIGS),
+    _api(34, "AlterReplicaLogDirs", (1, 2), 2, _ALTER_CLUSTER),
     _api(35, "DescribeLogDirs", (1, 5), 2, _DESCRIBE_CLUSTER),
     _api(SASL_AUTHENTICATE_KEY, "SaslAuthenticate", (0, 2), 2, None, peers_only=True, most_bytes=MOST_BYTES_OF_PROOFS),
     _api(37, "CreatePartitions", (0, 3), 2, _ALTER_TOPIC),

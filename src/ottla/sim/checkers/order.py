@@ -1,4 +1,4 @@
-"""The second judge, after Redpanda's rules: offsets rise in real time, leave no hole, and no line goes back."""
+"""The second judge: offsets rise in real time, leave no hole, and no line goes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first judge, after the rules of Jepsen's `kafka` workload: every value is where it was said to be, once."""
+"""The first judge: every value is where it was said to be, once."""
 
 from __future__ import annotations
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ottla.sim.checkers.commits import check_commits
 from ottla.sim.checkers.history import Anomaly, History
+from ottla.sim.checkers.jepsen import check_jepsen
 from ottla.sim.checkers.order import check_order
 from ottla.sim.checkers.progress import check_progress
 from ottla.sim.checkers.records import check_records
+from ottla.sim.checkers.redpanda import check_redpanda
 
 MOST_OF_A_KIND = 3
 
@@ -15,7 +17,7 @@ def check(history: History) -> list[Anomaly]:
     """The anomalies, a few of each kind."""
     found: list[Anomaly] = []
     counts: dict[str, int] = {}
-    for judge in (check_progress, check_records, check_order, check_commits):
+    for judge in (check_progress, check_records, check_order, check_commits, check_jepsen, check_redpanda):
         for anomaly in judge(history):
             counts[anomaly.kind] = counts.get(anomaly.kind, 0) + 1
             if counts[anomaly.kind] <= MOST_OF_A_KIND:
