@@ -12,7 +12,7 @@ help:
 	@echo 'make check   ruff, mypy, import-linter, the house rules'
 	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka'
 	@echo 'make fuzz    mutated input against a live broker'
-	@echo 'make sim     the broker in virtual time from 50 seeds; make sim ARGS="--seeds 500"'
+	@echo 'make sim     three brokers in virtual time from 200 seeds; make sim ARGS="--seeds 500" for one broker'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
 
 demo:
@@ -37,7 +37,7 @@ fuzz:
 
 sim:
 	@tools/setup.sh test
-	@.venv/bin/ottla sim $(or $(ARGS),--seeds 50)
+	@.venv/bin/ottla sim $(or $(ARGS),--brokers 3 --seeds 200 --jobs $(or $(filter-out 0,$(JOBS)),1))
 
 bench:
 	@tools/setup.sh test demo java kafka spark-jars spark42 cc

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import multiprocessing
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import click
 
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, draw_plan
-from ottla.sim.world import Result, run_seed
+from ottla.sim.world import Note, Result, run_seed
 
 _CAMPAIGN_SEEDS = 40
 _RECORDS_A_SEED = 300
+_ELECTIONS_A_SEED = 3
 
 
 @click.command("sim")
@@ -20,33 +25,51 @@ _RECORDS_A_SEED = 300
 @click.option("--from", "first", type=click.IntRange(min=0), default=0, metavar="S", help="The first seed of --seeds.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Run this seed alone.")
 @click.option("--brokers", type=click.IntRange(min=1, max=9), default=1, metavar="N", help="Brokers of each world.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1, max=64), default=1, metavar="N", help="Processes that share the seeds."
+)
 @click.option("--trace", is_flag=True, help="Print every event of --seed, with its virtual time.")
-def _sim(seeds: int | None, first: int, seed: int | None, brokers: int, trace: bool) -> None:
+def _sim(seeds: int | None, first: int, seed: int | None, brokers: int, jobs: int, trace: bool) -> None:
     """Run the real broker in virtual time, with clients and faults from a seed, and judge what the clients saw."""
     if (seeds is None) == (seed is None):
         raise click.UsageError("give either --seeds N or --seed S")
-    log = logging.getLogger("ottla")
-    level = log.level
-    log.setLevel(logging.CRITICAL + 1)  # what simulated brokers complain of is their worlds' doing
-    try:
-        chosen = [seed] if seed is not None else range(first, first + (seeds or 0))
-        _run(chosen, brokers, trace=trace and seed is not None)
-    finally:
-        log.setLevel(level)
-
-
-def _run(seeds: Sequence[int], brokers: int, *, trace: bool) -> None:
+    chosen = [seed] if seed is not None else range(first, first + (seeds or 0))
+    on_note = _print_line if trace and seed is not None else None
     results = []
-    for number in seeds:
-        result = run_seed(number, _print_line if trace else None, brokers=brokers)
+    for result in _results(chosen, partial(_one, brokers=brokers, on_note=on_note), jobs):
         results.append(result)
         if result.anomalies:
             _say_anomalies(result, brokers)
             sys.exit(1)
     _say_floors(results)
-    if missing := _too_little(results, CLUSTER_FAULTS if brokers > 1 else FAULTS):
+    if missing := _too_little(results, brokers):
         click.echo(f"too little happened: {missing}", err=True)
         sys.exit(1)
+
+
+def _results(seeds: Sequence[int], run: Callable[[int], Result], jobs: int) -> Iterator[Result]:
+    """In the order of the seeds."""
+    if jobs == 1:
+        yield from map(run, seeds)
+        return
+    workers = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        yield from workers.map(run, seeds)
+    finally:
+        workers.shutdown(cancel_futures=True)
+
+
+def _one(seed: int, brokers: int, on_note: Note | None) -> Result:
+    """What simulated brokers complain of is their worlds' doing; and a world is gone before the next begins."""
+    log = logging.getLogger("ottla")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        result = run_seed(seed, on_note, brokers=brokers)
+        gc.collect()
+        return result
+    finally:
+        log.setLevel(level)
 
 
 def _print_line(now_us: int, what: str) -> None:
@@ -70,6 +93,7 @@ def _say_floors(results: list[Result]) -> None:
             total[kind] = total.get(kind, 0) + count
     click.echo(f"{len(results)} seeds, no anomalies")
     click.echo(f"{sum(result.acknowledged for result in results)} records acknowledged")
+    click.echo(f"{sum(result.elections for result in results)} elections of a leader")
     click.echo(f"{sum(result.starts for result in results)} starts of a broker")
     click.echo(f"{sum(result.virtual_ms for result in results) // 1000} s of virtual time")
     click.echo(f"{sum(result.recoveries_cut for result in results)} power cuts before a start was done")
@@ -79,13 +103,16 @@ def _say_floors(results: list[Result]) -> None:
         click.echo(f"trace {results[0].trace_hash}")
 
 
-def _too_little(results: list[Result], kinds: Sequence[str]) -> str:
+def _too_little(results: list[Result], brokers: int) -> str:
     """What a campaign must have done to say anything; a few seeds alone may miss it."""
     if len(results) < _CAMPAIGN_SEEDS:
         return ""
+    kinds = CLUSTER_FAULTS if brokers > 1 else FAULTS
     missing = [kind for kind in kinds if not any(result.faults[kind] for result in results)]
     if sum(result.acknowledged for result in results) < len(results) * _RECORDS_A_SEED:
         missing.append("acknowledged records")
+    if sum(result.elections for result in results) < len(results) * _ELECTIONS_A_SEED:
+        missing.append("elections of a leader")
     if not any(result.recoveries_cut for result in results):
         missing.append("power cuts before a start was done")
     return ", ".join(missing)
