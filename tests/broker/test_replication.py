@@ -5,6 +5,11 @@ from __future__ import annotations
 from sim_cluster import SimCluster
 
 from ottla.kernel.errors import ErrorCode
+from ottla.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -174,3 +179,16 @@ def test_records_are_not_said_to_be_deleted_while_a_replica_in_sync_is_silent():
     asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=3)])
     answer = place.cluster.ask(leader, DeleteRecordsRequest(topics=[asked], timeout_ms=500))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_replica_that_is_taken_away_and_given_back_joins_again_though_nothing_is_written():
+    place = Place()
+    leader = place.state(1).leader
+    other = next(number for number in (1, 2, 3) if number != leader)
+    place.cluster.loop.run_for(1100)
+    for replicas in ([number for number in (1, 2, 3) if number != other], [1, 2, 3]):
+        asked = ReassignablePartition(partition_index=0, replicas=replicas)
+        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=[asked])])
+        answer = place.cluster.ask(leader, request)
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+        place.cluster.until(lambda replicas=replicas: sorted(place.state(leader).in_sync) == replicas, 20_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from itertools import pairwise
@@ -11,6 +12,8 @@ from cluster_processes import OttlaCluster, until
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from processes import OttlaProcess
+
+from ottla.cli.main import main
 
 REPLICATED = {"min.insync.replicas": "2"}
 
@@ -259,3 +262,35 @@ def test_a_broker_that_is_told_to_stop_hands_over_before_it_goes(cluster):
     assert not writing.errors
     assert read_all(cluster, "t") == sorted(writing.acknowledged)
     assert sorted(gaps)[1] < 0.5, gaps
+
+
+def test_a_broker_is_drained_and_gets_its_share_back(cluster, capsys):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    topic = NewTopic("t", num_partitions=6, replication_factor=2, config={"min.insync.replicas": "2"})
+    admin.create_topics([topic])["t"].result(20)
+    writing = Writing(cluster, "t")
+    try:
+        until(lambda: len(writing.acknowledged) > 100)
+        assert main(["cluster", "drain", "--broker", "3", "-b", cluster.bootstrap_servers]) == 0
+        assert "broker 3 leads 0 partitions and holds 0 replicas" in capsys.readouterr().out
+        assert shares(admin) == {1: (3, 6), 2: (3, 6)}
+        assert main(["cluster", "rebalance", "-b", cluster.bootstrap_servers, "--format", "json"]) == 0
+        moved = json.loads(capsys.readouterr().out)
+        assert all(3 in set(each["to"]) - set(each["from"]) for each in moved if set(each["to"]) != set(each["from"]))
+        until(lambda: shares(admin) == {1: (2, 4), 2: (2, 4), 3: (2, 4)})
+        assert main(["cluster", "rebalance", "-b", cluster.bootstrap_servers, "--dry-run"]) == 0
+        assert capsys.readouterr().out == "nothing has to move\n"
+    finally:
+        writing.stop()
+    assert not writing.errors
+    assert read_all(cluster, "t") == sorted(writing.acknowledged)
+
+
+def shares(admin):
+    """What each broker (leads, has in sync) of a topic, where nothing is missing."""
+    found = {}
+    for partition in admin.list_topics("t", timeout=10).topics["t"].partitions.values():
+        for number in partition.isrs:
+            leads, held = found.get(number, (0, 0))
+            found[number] = leads + (partition.leader == number), held + 1
+    return found

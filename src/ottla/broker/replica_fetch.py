@@ -61,6 +61,12 @@ class ReplicaFetches:
                 fetch = self._from[partition.leader_id] = LeaderFetch(self, partition.leader_id)
             fetch.add(partition)
 
+    def say_again(self, partition: Partition) -> None:
+        """What we have of it, though nothing has changed here: the leader may have forgotten it."""
+        fetch = self._from.get(partition.leader_id)
+        if fetch is not None and not self.closed:
+            fetch.add(partition)
+
     def leave(self, partition: Partition) -> None:
         for fetch in self._from.values():
             fetch.remove(partition)
@@ -94,7 +100,10 @@ class LeaderFetch:
         """Whether records were deleted here because the leader has deleted them."""
 
     def add(self, partition: Partition) -> None:
-        self._partitions[(partition.topic_id, partition.index)] = partition
+        """Ask for it from now on; also where the leader's session holds it, from before it was left."""
+        key = (partition.topic_id, partition.index)
+        self._partitions[key] = partition
+        self._told.pop(key, None)
         partition.on_disk = self.wake
         if not self._more:  # all that are added in this turn are asked for together
             self._more = True

@@ -253,6 +253,8 @@ class Replicas:
         partition.registered_changed(node.registered_epochs())
         if partition.partition_epoch != state.partition_epoch:
             partition.in_sync_changed(state.partition_epoch, frozenset(state.in_sync), state.replicas)
+            if partition.follower is not None and node.broker not in state.in_sync:
+                self.fetches.say_again(partition)  # a leader forgets what replicas hold that it was told to drop
         partition.partition_epoch = state.partition_epoch
         if partition.leader is not None and len(state.replicas) > 1:
             self.in_sync.look(partition)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.cli.cluster_moves import BROKER, DRY_RUN, LEADERS_ONLY, TIMEOUT, drain, rebalance
 from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, bad, connected, noun, print_json, print_table, wants_json
 
@@ -139,5 +140,17 @@ VERBS = {
         _describe,
         [Option("troubled", "Only partitions with replicas out of sync.")],
         words=(0, 1000),
+    ),
+    "drain": Command(
+        "ottla cluster drain --broker N [--leaders-only] [--dry-run]",
+        "Move what a broker leads and holds to others, as far as they have room; it goes on running.",
+        drain,
+        [BROKER, LEADERS_ONLY, DRY_RUN, TIMEOUT],
+    ),
+    "rebalance": Command(
+        "ottla cluster rebalance [--dry-run]",
+        "Spread replicas and leaders evenly over the living brokers.",
+        rebalance,
+        [DRY_RUN, TIMEOUT],
     ),
 }
