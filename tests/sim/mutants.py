@@ -17,6 +17,9 @@ class Mutant(NamedTuple):
     first_seed: int
     caught_as: tuple[str, ...]
     """Kinds of anomaly, one of which must be among those found: a promise broken, and not merely a crash."""
+    brokers: int = 1
+    more: tuple[tuple[str, str, str], ...] = ()
+    """(file, old, new): where a safeguard stands in two places, the other."""
 
 
 _LOST = (

@@ -21,9 +21,9 @@ _RUNNER = Path(__file__).with_name("run_mutant.py")
 _SOURCE = Path(ottla.__path__[0])
 
 
-def run_worlds(tree: Path, first_seed: int, count: int, faults: tuple[str, ...]) -> list[str]:
+def run_worlds(tree: Path, brokers: int, first_seed: int, count: int, faults: tuple[str, ...]) -> list[str]:
     """The seed that showed an anomaly, and its kinds; empty where all were green."""
-    command = [sys.executable, str(_RUNNER), str(first_seed), str(count), *faults]
+    command = [sys.executable, str(_RUNNER), str(brokers), str(first_seed), str(count), *faults]
     environment = os.environ | {"PYTHONPATH": str(tree)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -39,19 +39,28 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.safeguard.replace(" ", "-"))
 def test_without_it_a_few_seeds_show_what_it_was_for(mutant: Mutant, tree: Path):
-    file = tree / "ottla" / mutant.file
-    sound = file.read_text()
-    assert sound.count(mutant.old) == 1, "the safeguard is written otherwise now: mend the mutant"
+    edits = ((mutant.file, mutant.old, mutant.new), *mutant.more)
+    sound = {file: (tree / "ottla" / file).read_text() for file, _, _ in edits}
     try:
-        file.write_text(sound.replace(mutant.old, mutant.new))
-        shown = run_worlds(tree, mutant.first_seed, SEEDS, mutant.faults)
+        for file, old, new in edits:
+            text = (tree / "ottla" / file).read_text()
+            assert text.count(old) == 1, "the safeguard is written otherwise now: mend the mutant"
+            (tree / "ottla" / file).write_text(text.replace(old, new))
+        shown = run_worlds(tree, mutant.brokers, mutant.first_seed, SEEDS, mutant.faults)
     finally:
-        file.write_text(sound)
+        for file, text in sound.items():
+            (tree / "ottla" / file).write_text(text)
     assert shown, f"{SEEDS} seeds from {mutant.first_seed} on did not miss it"
     assert set(shown[1:]) & set(mutant.caught_as), shown
 
 
 def test_with_all_of_them_the_same_worlds_are_green(tree: Path):
-    assert (
-        run_worlds(tree, 0, 8, ("power cut", "power cut in the middle", "clean restart", "failed sync", "kill")) == []
-    )
+    faults = ("power cut", "power cut in the middle", "clean restart", "failed sync", "kill")
+    assert run_worlds(tree, 1, 0, 8, faults) == []
+
+
+@pytest.mark.parametrize("faults", sorted({mutant.faults for mutant in MUTANTS if mutant.brokers > 1}))
+def test_with_all_of_them_the_same_worlds_of_three_brokers_are_green(faults: tuple[str, ...], tree: Path):
+    first_seeds = {mutant.first_seed for mutant in MUTANTS if mutant.brokers > 1 and mutant.faults == faults}
+    for first_seed in sorted(first_seeds):
+        assert run_worlds(tree, 3, first_seed, 2, faults) == []

@@ -1,0 +1,187 @@
+"""The look from inside finds what it is there for: three replicas in order, and then one thing wrong, per kind."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from clusters import create, register, topic_id
+from log_desk import a_batch, a_log, put
+
+from ottla.cluster.commands import ChangeInSync, Command, ReplicaEpoch, Writer
+from ottla.cluster.decide import decide
+from ottla.coordination.memory import MemoryStore
+from ottla.kernel.errors import ApiError
+from ottla.kernel.ids import BrokerId, PartitionEpoch
+from ottla.metadata.entries import encode_entry
+from ottla.metadata.state import Metadata
+from ottla.sim.checkers.invariants import Invariants
+from ottla.sim.disk import SimDisk
+
+TOPIC = "t"
+KEY = (topic_id(TOPIC), 0)
+
+
+class Replica:
+    """One broker's disk and log, and what its Partition would say."""
+
+    def __init__(self, number: int) -> None:
+        self.disk = SimDisk()
+        self.log = a_log(self.disk, directory=f"/data/{TOPIC}-0")
+        self.partition: Any = SimpleNamespace(
+            topic=TOPIC, index=0, log=self.log, leader=object() if number == 1 else None, leader_epoch=0
+        )
+        self.machine: Any = SimpleNamespace(broker_id=BrokerId(number), disk=self.disk)
+        self.restart()
+
+    def restart(self) -> None:
+        """Another incarnation over the same log."""
+        node = SimpleNamespace(replicas=SimpleNamespace(by_id={KEY: self.partition}))
+        self.machine.current = SimpleNamespace(node=node, machine=self.machine)
+
+    def write(self, value: bytes, *, synced: bool = True) -> None:
+        put(self.log, a_batch(value))
+        if synced:
+            self.log.sync_now()
+
+
+class Place:
+    """Three brokers, all in sync, led by the first; two must have what is committed."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.state = Metadata()
+        self.replicas = {number: Replica(number) for number in (1, 2, 3)}
+        machines = {BrokerId(number): replica.machine for number, replica in self.replicas.items()}
+        self.invariants = Invariants(self.store, machines, 2)
+        for number in (1, 2, 3):
+            self.do(register(number))
+        self.do(create(TOPIC, -1, -1)._replace(assignment=((1, 2, 3),)))
+        assert self.look() == []
+
+    def do(self, command: Command, by: int = 1) -> None:
+        broker = self.state.brokers.get(BrokerId(by))
+        decided = decide(command, self.state, Writer(BrokerId(by), broker.epoch if broker else -1))  # type: ignore[arg-type]
+        assert not isinstance(decided, ApiError)
+        for body in decided:
+            self.store.append([encode_entry(body, broker_epoch=1, sequence=self.state.version)], self.state.version)
+            self.state.apply(self.state.version + 1, body)
+
+    def in_sync(self, *numbers: int) -> None:
+        partition = self.state.topics[topic_id(TOPIC)].partitions[0]
+        members = tuple(ReplicaEpoch(BrokerId(each), self.state.brokers[BrokerId(each)].epoch) for each in numbers)
+        epoch = PartitionEpoch(partition.partition_epoch)
+        self.do(ChangeInSync(topic_id(TOPIC), 0, partition.leader_epoch, epoch, members))
+
+    def look(self) -> list[str]:
+        found = list(self.invariants.after_append())
+        for replica in self.replicas.values():
+            found += self.invariants.after_turn(replica.machine)
+        return [anomaly.kind for anomaly in found]
+
+    def written(self, value: bytes = b"a") -> Place:
+        for replica in self.replicas.values():
+            replica.write(value)
+        return self
+
+    def committed(self, offset: int, *numbers: int) -> Place:
+        for number in numbers or (1, 2, 3):
+            self.replicas[number].log.set_high_watermark(offset)
+        return self
+
+
+def test_replicas_that_agree_and_hold_it_on_disk_are_sound():
+    place = Place().written().committed(1)
+    assert place.look() == []
+    place.written(b"b").committed(2, 1)
+    assert place.look() == []
+    place.replicas[2].disk.lose_unsynced()
+    assert list(place.invariants.after_power_cut(place.replicas[2].machine)) == []
+
+
+def test_a_watermark_that_goes_back_is_out_of_line():
+    place = Place().written().written().committed(2)
+    assert place.look() == []
+    place.committed(1, 1)
+    assert place.look() == ["lines"]
+
+
+def test_a_start_behind_the_watermark_is_out_of_line():
+    place = Place().written().written().committed(1)
+    place.replicas[2].log.log_start_offset = 2
+    assert set(place.look()) == {"lines"}
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["another broker", "the same one, started again"])
+def test_two_leaders_of_one_epoch_are_one_too_many(again: bool):
+    place = Place()
+    if again:
+        place.replicas[1].restart()
+    else:
+        place.replicas[2].partition.leader = object()
+    place.written()
+    assert place.look() == ["two-leaders"]
+
+
+def test_readers_may_not_see_what_is_not_on_disk():
+    place = Place().written()
+    place.replicas[1].write(b"b", synced=False)
+    place.committed(2, 1)
+    assert "not-on-disk" in place.look()
+
+
+def test_what_is_committed_is_on_every_disk_in_sync():
+    place = Place()
+    place.replicas[1].write(b"a")
+    place.replicas[2].write(b"a")
+    place.replicas[3].write(b"a", synced=False)
+    place.committed(1, 1)
+    assert place.look() == ["not-on-disk"]
+
+
+def test_what_is_committed_is_on_as_many_disks_as_it_must():
+    place = Place()
+    place.in_sync(1)
+    place.replicas[1].write(b"a")
+    place.committed(1, 1)
+    assert place.look() == ["not-on-disk"]
+
+
+def test_other_bytes_at_a_committed_offset_are_found():
+    place = Place()
+    place.in_sync(1, 2)
+    for number, value in ((1, b"a"), (2, b"a"), (3, b"b")):
+        place.replicas[number].write(value)
+    place.committed(1, 1)
+    assert place.look() == []
+    place.committed(1, 3)
+    assert place.look() == ["other-bytes"]
+
+
+def test_who_joins_must_have_it_all():
+    place = Place()
+    place.in_sync(1, 2)
+    for number in (1, 2):
+        place.replicas[number].write(b"a")
+    place.committed(1, 1)
+    assert place.look() == []
+    place.in_sync(1, 2, 3)
+    assert place.look() == ["not-on-disk"]
+
+
+def test_who_is_in_sync_must_not_cut_what_was_committed():
+    place = Place().written().committed(1, 1)
+    assert place.look() == []
+    place.replicas[2].log.truncate_to(0)
+    assert "cut-committed" in place.look()
+
+
+def test_who_loses_power_must_have_it_still():
+    place = Place().written().committed(1, 1)
+    assert place.look() == []
+    disk = place.replicas[2].disk
+    disk.remove(f"/data/{TOPIC}-0/00000000000000000000.log")
+    disk.sync_directory(f"/data/{TOPIC}-0")
+    found = list(place.invariants.after_power_cut(place.replicas[2].machine))
+    assert [anomaly.kind for anomaly in found] == ["not-on-disk"]
