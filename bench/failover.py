@@ -124,7 +124,7 @@ class KafkaCluster(Cluster):
 
     def _run(self, number: int) -> None:
         folder = self.folder / str(number)
-        java = [text.replace("1G", "512M") for text in KAFKA_JAVA]
+        java = [text.replace("Xms1G", "Xms512M").replace("Xmx1G", "Xmx512M") for text in KAFKA_JAVA]
         command = ["java", *java, "-cp", f"{kafka_libs()}/*", "kafka.Kafka", str(folder / "server.properties")]
         with (folder / "out.log").open("ab") as log:
             self.processes[number] = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)

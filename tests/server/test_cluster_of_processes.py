@@ -294,3 +294,16 @@ def shares(admin):
             leads, held = found.get(number, (0, 0))
             found[number] = leads + (partition.leader == number), held + 1
     return found
+
+
+def test_others_join_a_broker_that_runs_alone(tmp_path):
+    with OttlaProcess(tmp_path / "first") as first:
+        producer = Producer({"bootstrap.servers": first.address})
+        producer.produce("t", b"x")
+        assert producer.flush(30) == 0
+        with OttlaProcess(tmp_path / "second", "--id", "2", "--join", f"sqlite:{tmp_path / 'first'}") as second:
+            admin = AdminClient({"bootstrap.servers": first.address})
+            brokers = admin.list_topics(timeout=10).brokers.values()
+            assert {f"{each.host}:{each.port}" for each in brokers} == {first.address, second.address}
+            admin.create_topics([NewTopic("u", num_partitions=1, replication_factor=2)])["u"].result(20)
+            assert described(admin, "u")[1] == [1, 2]
