@@ -15,6 +15,7 @@ from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsR
 from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import BatchBuilder
+from ottla.replication.follower import FollowerReplica
 
 
 class Place:
@@ -192,3 +193,25 @@ def test_a_replica_that_is_taken_away_and_given_back_joins_again_though_nothing_
         answer = place.cluster.ask(leader, request)
         assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
         place.cluster.until(lambda replicas=replicas: sorted(place.state(leader).in_sync) == replicas, 20_000)
+
+
+def test_a_fetch_costs_no_look_at_partitions_of_which_nothing_has_moved(monkeypatch):
+    place = Place()
+    topic = CreatableTopic(name="many", num_partitions=30, replication_factor=3)
+    place.cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    place.cluster.loop.run_for(6000)
+    looks = 0
+    ask = FollowerReplica.ask
+
+    def counted(self, **ends):
+        nonlocal looks
+        looks += 1
+        return ask(self, **ends)
+
+    monkeypatch.setattr(FollowerReplica, "ask", counted)
+    place.cluster.loop.run_for(4000)  # each of six fetches has come back eight times
+    followed = 2 * 31
+    assert looks <= followed
+    leader = place.state(1).leader
+    assert place.produce(leader).error_code == ErrorCode.NONE
+    assert looks <= 2 * followed

@@ -29,7 +29,9 @@ async def hand_over(node: Node) -> None:
     Until then clients are answered: who asks here is told who leads now, instead of finding the door closed.
     """
     me = node.metadata.brokers.get(node.broker)
-    if me is None or not node.config.controlled_shutdown_enable or not _others(node):
+    if me is None or me.epoch != node.follow.broker_epoch or not _others(node):
+        return
+    if not node.config.controlled_shutdown_enable:
         return
     led = [partition for partition in node.replicas.all() if partition.leader is not None]
     outcome = await node.follow.submit(DrainBroker(me.broker_id, me.epoch), DRAIN_IN_MS)

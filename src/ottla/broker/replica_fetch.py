@@ -7,10 +7,12 @@ replicas.py comes here when it starts or stops to follow; next doors are peers.p
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ottla.broker.throttle import names
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import BrokerId, EndOffset, SyncedOffset
+from ottla.kernel.ids import BrokerId, EndOffset, LeaderEpoch, SyncedOffset
 from ottla.kernel.story import Slot, run_story
 from ottla.messages.fetch import (
     FetchPartition,
@@ -41,6 +43,9 @@ _ANSWER_IN_MS = 30_000
 Key = tuple[bytes, int]
 Place = tuple[Asked, int, int]
 """What is asked, the epoch of the record before it, and where our log starts."""
+_NOT_ON_DISK: Place = (Asked(BrokerId(-1), LeaderEpoch(-1), SyncedOffset(-1)), -1, -1)
+_LOOK_AT_ALL_MS = 5000
+"""What moves a log's start on disk by itself (retention, a checkpoint) is told this late."""
 Answer = Slot[FetchResponse]
 
 
@@ -90,20 +95,24 @@ class LeaderFetch:
         self._session_id = self._session_epoch = 0
         self._told: dict[Key, Place] = {}
         """What the leader's session holds of us."""
+        self._look: dict[Key, None] = {}
+        """Of whom it may hold something else than what is so: a fetch costs no look at the others (rule E5)."""
+        self._looked_ms = 0
         self._running = False
         self._idle: Slot[None] | None = None
         self._way = 0
         self._waiting: Slot[Answer | None] | None = None
         """For the answer to a fetch that may be overtaken."""
         self._more = False
-        self._started = False
-        """Whether records were deleted here because the leader has deleted them."""
+        self._started: list[Key] = []
+        """Where records were deleted because the leader has deleted them."""
 
     def add(self, partition: Partition) -> None:
         """Ask for it from now on; also where the leader's session holds it, from before it was left."""
         key = (partition.topic_id, partition.index)
         self._partitions[key] = partition
         self._told.pop(key, None)
+        self._look[key] = None
         partition.on_disk = self.wake
         if not self._more:  # all that are added in this turn are asked for together
             self._more = True
@@ -122,9 +131,11 @@ class LeaderFetch:
             waiting.fill(None)
 
     def remove(self, partition: Partition) -> None:
-        if self._partitions.pop((partition.topic_id, partition.index), None) is not None:
+        key = (partition.topic_id, partition.index)
+        if self._partitions.pop(key, None) is not None:
             partition.on_disk = None
-            self._resting.pop((partition.topic_id, partition.index), None)
+            self._resting.pop(key, None)
+            self._look[key] = None
             self.wake()
 
     def wake(self) -> None:
@@ -147,13 +158,12 @@ class LeaderFetch:
 
     async def _run(self) -> None:
         while self._partitions and not self._fetches.closed:
-            asked = self._ask()
-            if asked is None:
+            request = self._ask()
+            if request is None:
                 await self._wait(self._rest_ms())
                 continue
-            request, places = asked
             try:
-                response = await self._fetch(request, places)
+                response = await self._fetch(request)
             except OSError as error:
                 log.info("no answer of leader %d: %s", self._leader, error)
                 self._forget_session()
@@ -170,12 +180,12 @@ class LeaderFetch:
                 continue
             self._session_id = response.session_id
             self._session_epoch = self._session_epoch + 1 if response.session_id else 0
+            self._take(response, self._told)
             if not response.session_id:
-                self._told.clear()
-            self._take(response, places)
+                self._forget_session()
         self._running = False
 
-    async def _fetch(self, request: FetchRequest, places: dict[Key, Asked]) -> FetchResponse | None:
+    async def _fetch(self, request: FetchRequest) -> FetchResponse | None:
         """The leader's answer, or None where more is to be asked for before it came; then it is taken when it comes."""
         call: Answer = self._node.peers.call(self._leader, PURPOSES[self._way], request, VERSION, _ANSWER_IN_MS)
         if not request.session_id:
@@ -188,10 +198,11 @@ class LeaderFetch:
         if answered is not None:
             return answered.result()
         self._way = 1 - self._way
+        places = dict(self._told)
         call.when_full(lambda: self._take_late(call, places))
         return None
 
-    def _take_late(self, call: Answer, places: dict[Key, Asked]) -> None:
+    def _take_late(self, call: Answer, places: dict[Key, Place]) -> None:
         """What was overtaken is answered with an error, or had been answered already."""
         try:
             response = call.result()
@@ -216,33 +227,50 @@ class LeaderFetch:
     def _forget_session(self) -> None:
         self._session_id = self._session_epoch = 0
         self._told.clear()
+        self._look = dict.fromkeys(self._partitions)
 
     # --- asking ---
 
-    def _ask(self) -> tuple[FetchRequest, dict[Key, Asked]] | None:
+    def _ask(self) -> FetchRequest | None:
         """The next fetch; None where something of the last answer is not on disk yet, or nobody is to be asked for."""
         now_ms = self._node.clock.mono_ms()
-        wanted: dict[Key, Place] = {}
-        for key, partition in self._partitions.items():
-            follower, held = partition.follower, partition.log
-            if follower is None or follower.failed is not None or held.refusing:
-                continue
-            if key in self._resting and self._resting[key][0] > now_ms:
-                continue
-            asked = follower.ask(synced_through=SyncedOffset(held.synced_offset), end_offset=EndOffset(held.end_offset))
-            if asked is None:
-                self._node.syncer.submit(held)
+        if now_ms - self._looked_ms >= _LOOK_AT_ALL_MS:
+            self._looked_ms = now_ms
+            self._look = dict.fromkeys(self._partitions) | self._look
+        for key, (until_ms, _) in self._resting.items():
+            if until_ms <= now_ms and key not in self._told:
+                self._look[key] = None
+        changed: dict[Key, Place] = {}
+        gone: list[Key] = []
+        for key in self._look:
+            place = self._place(key, now_ms)
+            if place is _NOT_ON_DISK:
                 return None
-            last_epoch = held.epochs.epoch_at(asked.offset - 1) if asked.offset else -1
-            wanted[key] = asked, last_epoch, self._node.replicas.start_on_disk(partition)
-        if not wanted:
-            return None
-        changed = {key: place for key, place in wanted.items() if self._told.get(key) != place}
-        gone = [key for key in self._told if key not in wanted]
+            if place is None:
+                if key in self._told:
+                    gone.append(key)
+            elif self._told.get(key) != place:
+                changed[key] = place
+        self._look.clear()
         for key in gone:
             del self._told[key]
         self._told.update(changed)
-        return self._request(changed, gone), {key: place[0] for key, place in wanted.items()}
+        return self._request(changed, gone) if self._told else None
+
+    def _place(self, key: Key, now_ms: int) -> Place | None:
+        """What to tell the leader of a partition; None where it is not to be asked for."""
+        partition = self._partitions.get(key)
+        if partition is None or (key in self._resting and self._resting[key][0] > now_ms):
+            return None
+        follower, held = partition.follower, partition.log
+        if follower is None or follower.failed is not None or held.refusing:
+            return None
+        asked = follower.ask(synced_through=SyncedOffset(held.synced_offset), end_offset=EndOffset(held.end_offset))
+        if asked is None:
+            self._node.syncer.submit(held)
+            return _NOT_ON_DISK
+        last_epoch = held.epochs.epoch_at(asked.offset - 1) if asked.offset else -1
+        return asked, last_epoch, self._node.replicas.start_on_disk(partition)
 
     def _request(self, changed: dict[Key, Place], gone: list[Key]) -> FetchRequest:
         topics: dict[bytes, FetchTopic] = {}
@@ -253,7 +281,7 @@ class LeaderFetch:
                 fetch_offset=asked.offset,
                 last_fetched_epoch=last_epoch,
                 log_start_offset=log_start,
-                partition_max_bytes=MAX_BYTES,
+                partition_max_bytes=self._most_bytes(self._partitions[topic_id, index]),
             )
             topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[])).partitions.append(place)
         return FetchRequest(
@@ -271,16 +299,17 @@ class LeaderFetch:
 
     # --- taking the answer ---
 
-    def _take(self, response: FetchResponse, places: dict[Key, Asked]) -> None:
-        self._started = False
+    def _take(self, response: FetchResponse, places: Mapping[Key, Place]) -> None:
+        self._started = []
         for topic in response.responses:
             for part in topic.partitions:
                 key = (bytes(topic.topic_id), part.partition_index)
-                partition, asked = self._partitions.get(key), places.get(key)
-                if partition is not None and asked is not None:
-                    self._take_partition(key, partition, asked, part)
+                partition, place = self._partitions.get(key), places.get(key)
+                if partition is not None and place is not None:
+                    self._take_partition(key, partition, place[0], part)
         if self._started:
             self._node.replicas.note_starts()
+            self._look.update(dict.fromkeys(self._started))
 
     def _take_partition(self, key: Key, partition: Partition, asked: Asked, part: PartitionData) -> None:
         follower, held = partition.follower, partition.log
@@ -295,6 +324,8 @@ class LeaderFetch:
             bool(part.records),
         )
         todo = follower.on_answer(asked, answered, end_offset=EndOffset(held.end_offset))
+        if part.records or not isinstance(todo, Append):
+            self._look[key] = None
         try:
             if isinstance(todo, Append):
                 self._append(key, partition, part)
@@ -326,8 +357,32 @@ class LeaderFetch:
             if held.synced_offset < held.end_offset:
                 self._node.syncer.submit(held)
         self._resting.pop(key, None)
+        if self._is_throttled(partition):
+            self._hold_back(len(part.records or b""))
         partition.leader_said(part.high_watermark)
-        self._started |= partition.leader_starts(part.log_start_offset)
+        if partition.leader_starts(part.log_start_offset):
+            self._started.append(key)
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        """Whether it may come only so fast: never once it is in sync (KIP-73)."""
+        node, throttled = self._node, partition.config.follower_replication_throttled_replicas
+        if not names(throttled, partition.index, node.broker):
+            return False
+        topic = node.metadata.topic_by_id(partition.topic_id)
+        return topic is None or node.broker not in topic.partitions[partition.index].in_sync
+
+    def _most_bytes(self, partition: Partition) -> int:
+        return self._node.follower_throttle.piece_bytes(MAX_BYTES) if self._is_throttled(partition) else MAX_BYTES
+
+    def _hold_back(self, count: int) -> None:
+        """So much has come of throttled partitions: all of them stay out of the session until its time is over."""
+        throttle = self._node.follower_throttle
+        throttle.took(count)
+        if throttle.exceeded():
+            for key, partition in self._partitions.items():
+                if self._is_throttled(partition):
+                    self._resting[key] = throttle.free_at_ms, 0
+                    self._look[key] = None
 
     def _rest(self, key: Key) -> None:
         """For longer each time, while there is nothing else than answers of no use."""
