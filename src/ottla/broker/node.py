@@ -24,6 +24,7 @@ from ottla.broker.peers import Peers
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
+from ottla.broker.throttle import Throttle
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.commands import CreateTopic
 from ottla.cluster.partitions import DECIDING
@@ -97,6 +98,8 @@ class Node:
             interval_ms=self.config.leader_imbalance_check_interval_seconds * 1000,
             factors={OFFSETS_TOPIC: self.config.offsets_topic_replication_factor},
         )
+        self.leader_throttle, self.follower_throttle = Throttle(self.deadlines), Throttle(self.deadlines)
+        self._set_throttles()
         self.doubts = Doubts(self)
         self.peers = Peers(self, network)
         self.producer_ids = ProducerIds(self.follow)
@@ -220,6 +223,7 @@ class Node:
             metadata.config(BROKER_RESOURCE, str(self.broker)),
         )
         self.config = self.layers.broker()
+        self._set_throttles()
         self.groups.reconfigure(self.config)
         for topic in metadata.topics.values():
             config = self.topic_config(topic)
@@ -227,6 +231,10 @@ class Node:
                 replica = self.replicas.by_id.get((topic.topic_id, partition.partition))
                 if replica is not None and replica.config != config:
                     replica.set_config(config)
+
+    def _set_throttles(self) -> None:
+        self.leader_throttle.rate = self.config.leader_replication_throttled_rate
+        self.follower_throttle.rate = self.config.follower_replication_throttled_rate
 
     def topic_config(self, topic: Topic) -> TopicConfig:
         return self.layers.topic(topic.configs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.config.option import Kind, OptionSet, Scope, Status, Value, at_least, option
-from ottla.config.topic import DAY_MS, MiB
+from ottla.config.topic import DAY_MS, LONG_MAX, MiB
 
 INT_MAX = (1 << 31) - 1
 PLAIN_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
@@ -207,6 +207,23 @@ class BrokerConfig(OptionSet):
     replica_lag_time_max_ms: int = option(
         "replica.lag.time.max.ms", 30_000, Kind.LONG, check=at_least(1),
         doc="A follower that has not caught up for this long leaves the in-sync set.",
+    )
+    leader_replication_throttled_rate: int = option(
+        "leader.replication.throttled.rate", LONG_MAX, Kind.LONG, check=at_least(0), scope=Scope.CLUSTER_WIDE,
+        internal=True,
+        doc="Bytes per second at which this broker serves replicas that are throttled "
+        "(leader.replication.throttled.replicas of their topics).",
+    )
+    follower_replication_throttled_rate: int = option(
+        "follower.replication.throttled.rate", LONG_MAX, Kind.LONG, check=at_least(0), scope=Scope.CLUSTER_WIDE,
+        internal=True,
+        doc="Bytes per second at which this broker fetches replicas that are throttled "
+        "(follower.replication.throttled.replicas of their topics).",
+    )
+    replica_alter_log_dirs_io_max_bytes_per_second: int = option(
+        "replica.alter.log.dirs.io.max.bytes.per.second", LONG_MAX, Kind.LONG, check=at_least(0),
+        scope=Scope.CLUSTER_WIDE, internal=True, status=Status.NO_EFFECT,
+        doc="A broker has one log directory: nothing is moved between directories.",
     )
     controlled_shutdown_enable: bool = option(
         "controlled.shutdown.enable", True, Kind.BOOLEAN,

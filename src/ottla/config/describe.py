@@ -47,10 +47,15 @@ def describe_group(overrides: Mapping[str, str], layers: Layers, names: Iterable
 
 
 def describe_broker(layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
-    """Every option of this broker, or those named; those in effect, its dynamic ones among them."""
+    """Every option of this broker, or those named; those in effect, its dynamic ones among them.
+
+    Of those that Kafka calls internal the ones that somebody has set.
+    """
+    options = _broker_options()
+    hidden = () if names is not None else [one for one in options.values() if one.internal and layers.given(one.name)]
     return [
         _described(declared, _broker_synonyms(declared, layers), read_only=declared.scope.value == "read-only")
-        for declared in _wanted(_broker_options().values(), names)
+        for declared in sorted([*_wanted(options.values(), names), *hidden], key=lambda one: one.name)
     ]
 
 

@@ -12,12 +12,19 @@ HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 LONG_MAX = (1 << 63) - 1
 _NO_TIERS = "Tiered storage is not there: every segment stays on the broker's own disk."
-_NO_THROTTLE = "Replication is not throttled per replica."
 
 
 def _gzip_level(value: Value) -> str | None:
     fits = isinstance(value, int) and (value == -1 or 1 <= value <= 9)
     return None if fits else "Value must be between 1 and 9 or equal to -1"
+
+
+def _replicas(value: Value) -> str | None:
+    for one in value if isinstance(value, tuple) else ():
+        partition, colon, broker = one.partition(":")
+        if one != "*" and not (colon and partition.isdigit() and broker.isdigit()):
+            return "must be the literal '*' or a list of replicas in the format [partitionId]:[brokerId]"
+    return None
 
 
 class TopicConfig(OptionSet):
@@ -64,7 +71,9 @@ class TopicConfig(OptionSet):
         doc="Put the log on disk when its oldest unsynced record is this old.",
     )
     follower_replication_throttled_replicas: tuple[str, ...] = option(
-        "follower.replication.throttled.replicas", (), Kind.LIST, status=Status.REFUSED, doc=_NO_THROTTLE,
+        "follower.replication.throttled.replicas", (), Kind.LIST, check=_replicas,
+        doc="Replicas, as PARTITION:BROKER,... or *, that are written no faster than "
+        "follower.replication.throttled.rate while they are not in sync.",
     )
     index_interval_bytes: int = option(
         "index.interval.bytes", 4096, Kind.INT, check=at_least(0), broker_name="log.index.interval.bytes",
@@ -75,7 +84,9 @@ class TopicConfig(OptionSet):
         doc="For tests: stands in for segment.bytes, without its lower bound.",
     )
     leader_replication_throttled_replicas: tuple[str, ...] = option(
-        "leader.replication.throttled.replicas", (), Kind.LIST, status=Status.REFUSED, doc=_NO_THROTTLE,
+        "leader.replication.throttled.replicas", (), Kind.LIST, check=_replicas,
+        doc="Replicas, as PARTITION:BROKER,... or *, from which others that are not in sync are served no faster than "
+        "leader.replication.throttled.rate.",
     )
     local_retention_bytes: int = option(
         "local.retention.bytes", -2, Kind.LONG, check=at_least(-2), broker_name="log.local.retention.bytes",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.fetch_sessions import Session, Watch
 from ottla.broker.partition import Partition
+from ottla.broker.throttle import Throttle, names
 from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId
@@ -178,16 +179,21 @@ def _read(
                 index, 0, high_watermark, stable, log.log_start_offset, None, -1, [], 0, diverging, None
             )
     limit = log.end_offset if watch.session.replica else stable if committed else high_watermark
-    offset = watch.fetch_offset
+    offset, most = watch.fetch_offset, max(0, min(watch.max_bytes, budget))
+    exceeded, throttle = False, _throttle(call, watch, partition) if watch.session.replica else None
+    if throttle is not None:
+        most, exceeded = throttle.piece_bytes(most), throttle.exceeded()
+        if exceeded:
+            throttle.when_free(watch.session.wake)
     if offset == limit or (
-        log.log_start_offset <= offset <= log.end_offset and (offset > limit or (budget <= 0 and not first))
+        log.log_start_offset <= offset <= log.end_offset and (offset > limit or exceeded or (budget <= 0 and not first))
     ):
         aborted: list[tuple[int, int]] | None = [] if committed else None
         return FetchedPartition(index, 0, high_watermark, stable, log.log_start_offset, aborted, -1, [], 0, None, None)
     try:
         read = log.read(
             offset,
-            max(0, min(watch.max_bytes, budget)),
+            most,
             limit_offset=limit,
             at_least_one=first,
             with_aborted=committed,
@@ -198,6 +204,8 @@ def _read(
     if read.__class__ is not LogRead:
         partition.traffic.failed_fetches += 1
         return _error(index, read)  # type: ignore[arg-type]
+    if throttle is not None:
+        throttle.took(read.bytes)
     return FetchedPartition(
         index,
         0,
@@ -211,6 +219,14 @@ def _read(
         None,
         None,
     )
+
+
+def _throttle(call: Call, watch: Watch, partition: Partition) -> Throttle | None:
+    """What holds a read back: that of a follower which is not in sync, where the replica here is throttled."""
+    throttled, leader = partition.config.leader_replication_throttled_replicas, partition.leader
+    if not throttled or leader is None or call.peer in leader.committed_in_sync:
+        return None
+    return call.node.leader_throttle if names(throttled, partition.index, call.node.broker) else None
 
 
 def _receipt(call: Call, follower: ReplicaKey, watch: Watch, partition: Partition) -> FetchedPartition | None:

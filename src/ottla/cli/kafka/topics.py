@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.cli.connect import admin_from, parse_pairs
@@ -14,10 +14,11 @@ from ottla.cli.kafka.java_errors import told
 from ottla.cli.options import Given, Option, Parser
 from ottla.client.errors import ClientError, UnsupportedVersion
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import parse_topic_id, topic_id_text
+from ottla.kernel.ids import TopicPartition, parse_topic_id, topic_id_text
 
 if TYPE_CHECKING:
     from ottla.client.blocking_admin import Admin
+    from ottla.client.replica_admin import Reassignment
     from ottla.messages.describe_topic_partitions import (
         DescribeTopicPartitionsResponsePartition,
         DescribeTopicPartitionsResponseTopic,
@@ -227,18 +228,43 @@ def _describe(admin: Admin, given: Given) -> None:
     filters = [each for each in _PARTITION_FILTERS if each in given]
     overridden = "topics-with-overrides" in given
     live = set(admin.cluster.brokers())
-    for name in hash_order(topics, string_hash, len(topics)):
+    moving = _reassignments(admin, topics)
+    asked_in = hash_order(topics, string_hash)  # Java puts the answers into a map of their own in this order
+    for name in hash_order(asked_in, string_hash, len(topics)):
         topic = topics[name]
         if not filters:
             changed = [(key, value) for key, value, is_default in configs[name] if not is_default]
             if changed or not overridden:
-                _print_topic(topic, changed)
+                _print_topic(topic, changed, moving)
             if overridden:
                 continue
         least = int(next((value or "1" for key, value, _ in configs[name] if key == "min.insync.replicas"), "1"))
         for partition in sorted(topic.partitions, key=lambda each: each.partition_index):
-            if all(_passes(partition, each, live, least) for each in filters):
-                _print_partition(name, partition)
+            on_way = moving.get(TopicPartition(name, partition.partition_index))
+            if all(_passes(partition, on_way, each, live, least) for each in filters):
+                _print_partition(name, partition, on_way)
+
+
+def _reassignments(
+    admin: Admin, topics: Mapping[str, DescribeTopicPartitionsResponseTopic]
+) -> dict[TopicPartition, Reassignment]:
+    """Moves on their way; none where the cluster cannot or will not say."""
+    partitions = [TopicPartition(name, one.partition_index) for name in topics for one in topics[name].partitions]
+    try:
+        return admin.list_reassignments(partitions)
+    except UnsupportedVersion:
+        return {}
+    except ApiError as fault:
+        if fault.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        return {}
+
+
+def _factor(partition: DescribeTopicPartitionsResponsePartition, on_way: Reassignment | None) -> int:
+    """How many replicas there are to be, without those that a reassignment adds."""
+    if on_way is not None and set(partition.replica_nodes) & {*on_way.adding, *on_way.removing}:
+        return len(on_way.replicas) - len(on_way.adding)
+    return len(partition.replica_nodes)
 
 
 def _names_to_describe(admin: Admin, given: Given) -> list[str]:
@@ -311,9 +337,14 @@ def topic_configs(admin: Admin, names: Iterable[str]) -> dict[str, list[tuple[st
     return configs
 
 
-def _print_topic(topic: DescribeTopicPartitionsResponseTopic, configs: Sequence[tuple[str, str | None]]) -> None:
+def _print_topic(
+    topic: DescribeTopicPartitionsResponseTopic,
+    configs: Sequence[tuple[str, str | None]],
+    moving: Mapping[TopicPartition, Reassignment],
+) -> None:
     partitions = topic.partitions
-    factor = len(partitions[0].replica_nodes) if partitions else 0
+    first = min(partitions, key=lambda one: one.partition_index, default=None)
+    factor = _factor(first, moving.get(TopicPartition(topic.name or "", first.partition_index))) if first else 0
     told_configs = ",".join(f"{key}={value}" for key, value in configs)
     sys.stdout.write(
         f"Topic: {topic.name}\tTopicId: {topic_id_text(bytes(topic.topic_id))}\tPartitionCount: {len(partitions)}\t"
@@ -321,11 +352,16 @@ def _print_topic(topic: DescribeTopicPartitionsResponseTopic, configs: Sequence[
     )
 
 
-def _print_partition(name: str, partition: DescribeTopicPartitionsResponsePartition) -> None:
+def _print_partition(
+    name: str, partition: DescribeTopicPartitionsResponsePartition, on_way: Reassignment | None
+) -> None:
     leader = str(partition.leader_id) if partition.leader_id >= 0 else "none"
+    changing = ""
+    if on_way is not None:
+        changing = f"Adding Replicas: {_ids(on_way.adding)}\tRemoving Replicas: {_ids(on_way.removing)}\t"
     sys.stdout.write(
         f"\tTopic: {name}\tPartition: {partition.partition_index}\tLeader: {leader}\t"
-        f"Replicas: {_ids(partition.replica_nodes)}\tIsr: {_ids(partition.isr_nodes)}\t"
+        f"Replicas: {_ids(partition.replica_nodes)}\tIsr: {_ids(partition.isr_nodes)}\t{changing}"
         f"Elr: {_ids(partition.eligible_leader_replicas)}\tLastKnownElr: {_ids(partition.last_known_elr)}\n"
     )
 
@@ -334,12 +370,18 @@ def _ids(ids: Iterable[int] | None) -> str:
     return "N/A" if ids is None else ",".join(map(str, ids))
 
 
-def _passes(partition: DescribeTopicPartitionsResponsePartition, only: str, live: set[int], least: int) -> bool:
+def _passes(
+    partition: DescribeTopicPartitionsResponsePartition,
+    on_way: Reassignment | None,
+    only: str,
+    live: set[int],
+    least: int,
+) -> bool:
     in_sync = len(partition.isr_nodes)
     if only == "under-replicated-partitions":
-        return in_sync < len(partition.replica_nodes)
+        return in_sync < _factor(partition, on_way)
     if only == "unavailable-partitions":
         return partition.leader_id not in live
     if only == "under-min-isr-partitions":
-        return in_sync < least
+        return partition.leader_id < 0 or in_sync < least
     return in_sync == least
