@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.kernel.errors import ErrorCode
+from ottla.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.incremental_alter_configs import (
@@ -46,8 +52,15 @@ class Administrator:
             if self.workload.ending:
                 return
             self._idle = False
-            await self.random.choice((self._recreate, self._delete_records, self._delete_records, self._configure))()
+            await self.random.choice(self._actions())()
             self._idle = True
+
+    def _actions(self) -> list[Callable[[], Coroutine[Any, None, None]]]:
+        actions = [self._recreate, self._delete_records, self._delete_records, self._configure]
+        plan = self.workload.plan
+        if plan.brokers > plan.replication:  # there is somewhere to move replicas to
+            actions += [self._reassign, self._reassign]
+        return actions
 
     async def settled(self, peer: Peers) -> None:
         """Wait until nothing is half done."""
@@ -108,6 +121,18 @@ class Administrator:
         if response is not None and not response.topics[0].partitions[0].error_code:
             start = response.topics[0].partitions[0].low_watermark
             self.workload.saw(DeleteDone(self.workload.loop.now_us, log, start))
+
+    async def _reassign(self) -> None:
+        topic = self.workload.some_topic(self.random)
+        if topic is None:
+            return
+        plan = self.workload.plan
+        replicas = self.random.sample(range(1, plan.brokers + 1), plan.replication)
+        partition = ReassignablePartition(
+            partition_index=self.random.randrange(topic.plan.partitions), replicas=replicas
+        )
+        asked = ReassignableTopic(name=topic.plan.name, partitions=[partition])
+        await self.peer.ask(AlterPartitionReassignmentsRequest(topics=[asked], timeout_ms=2000))
 
     async def _configure(self) -> None:
         topic = self.workload.some_topic(self.random)

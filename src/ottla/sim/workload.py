@@ -111,6 +111,7 @@ class Workload:
                 await peer.sleep_us(_AGAIN_US)
             del self.unfinished[what]
             self.saw(Alive(self.loop.now_us, LogKey(topic.topic_id.hex(), partition)))
+        await self._in_sync(peer)
         while self._running > 1:  # the others, who still settle what they had begun
             await peer.sleep_us(_AGAIN_US)
         scanner = Scanner(self)
@@ -118,6 +119,15 @@ class Workload:
             while not await scanner.scan(topic, partition):
                 await peer.sleep_us(_AGAIN_US)
         self.done = True
+
+    async def _in_sync(self, peer: Peers) -> None:
+        """Every replica comes to be in sync again."""
+        for topic, partition in self.world.invariants.not_in_sync():
+            what = f"all replicas of {topic}-{partition} in sync"
+            self.unfinished[what] = None
+            while (topic, partition) in self.world.invariants.not_in_sync():
+                await peer.sleep_us(_AGAIN_US)
+            del self.unfinished[what]
 
     async def _find_topics(self, peer: Peers) -> None:
         """What the broker says of its topics, and no longer what we believe."""

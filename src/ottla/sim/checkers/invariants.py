@@ -202,6 +202,15 @@ class Invariants:
                         "not-on-disk", f"{topic}-{key[1]}: broker {broker} joins those in sync, and {missing}"
                     )
 
+    def not_in_sync(self) -> list[tuple[str, int]]:
+        """Partitions that a replica of is not in sync."""
+        return [
+            (topic.name, state.partition)
+            for topic in self._metadata.visible_topics()
+            for state in topic.partitions
+            if set(state.in_sync) != set(state.replicas)
+        ]
+
     # --- power ---
 
     def after_power_cut(self, machine: Machine) -> Iterator[Anomaly]:
