@@ -31,8 +31,7 @@ TOPIC, BROKER = 2, 4
 
 def test_bytes_that_have_passed_hold_up_the_next_for_as_long_as_they_are_worth():
     loop = SimLoop(1)
-    throttle = Throttle(Deadlines(loop))
-    throttle.rate = 1000
+    throttle = Throttle(Deadlines(loop), 1000)
     called: list[int] = []
     assert not throttle.exceeded()
     throttle.took(500)

@@ -24,7 +24,7 @@ from ottla.broker.peers import Peers
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
-from ottla.broker.throttle import Throttle
+from ottla.broker.throttle import throttles
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.commands import CreateTopic
 from ottla.cluster.partitions import DECIDING
@@ -98,8 +98,7 @@ class Node:
             interval_ms=self.config.leader_imbalance_check_interval_seconds * 1000,
             factors={OFFSETS_TOPIC: self.config.offsets_topic_replication_factor},
         )
-        self.leader_throttle, self.follower_throttle = Throttle(self.deadlines), Throttle(self.deadlines)
-        self._set_throttles()
+        self.leader_throttle, self.follower_throttle = throttles(self.deadlines, self.config)
         self.doubts = Doubts(self)
         self.peers = Peers(self, network)
         self.producer_ids = ProducerIds(self.follow)
@@ -223,7 +222,8 @@ class Node:
             metadata.config(BROKER_RESOURCE, str(self.broker)),
         )
         self.config = self.layers.broker()
-        self._set_throttles()
+        self.leader_throttle.rate = self.config.leader_replication_throttled_rate
+        self.follower_throttle.rate = self.config.follower_replication_throttled_rate
         self.groups.reconfigure(self.config)
         for topic in metadata.topics.values():
             config = self.topic_config(topic)
@@ -231,10 +231,6 @@ class Node:
                 replica = self.replicas.by_id.get((topic.topic_id, partition.partition))
                 if replica is not None and replica.config != config:
                     replica.set_config(config)
-
-    def _set_throttles(self) -> None:
-        self.leader_throttle.rate = self.config.leader_replication_throttled_rate
-        self.follower_throttle.rate = self.config.follower_replication_throttled_rate
 
     def topic_config(self, topic: Topic) -> TopicConfig:
         return self.layers.topic(topic.configs)

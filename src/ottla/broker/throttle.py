@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ottla.broker.waiting import Deadlines
+from ottla.config.broker import BrokerConfig
 
 EVERY = "*"
 PIECE_MS = 500
@@ -24,11 +25,19 @@ def names(replicas: tuple[str, ...], partition: int, broker: int) -> bool:
     return bool(replicas) and (EVERY in replicas or f"{partition}:{broker}" in replicas)
 
 
+def throttles(deadlines: Deadlines, config: BrokerConfig) -> tuple[Throttle, Throttle]:
+    """What leaves and what comes."""
+    return (
+        Throttle(deadlines, config.leader_replication_throttled_rate),
+        Throttle(deadlines, config.follower_replication_throttled_rate),
+    )
+
+
 class Throttle:
     """Bytes per second in one direction: after some have passed, no more do until their time is over."""
 
-    def __init__(self, deadlines: Deadlines) -> None:
-        self.rate = 0
+    def __init__(self, deadlines: Deadlines, rate: int) -> None:
+        self.rate = rate
         self.free_at_ms = 0
         self._deadlines = deadlines
         self._waiting: dict[Callable[[], None], None] = {}

@@ -169,15 +169,8 @@ def _read(
         return refused
     high_watermark = log.high_watermark
     stable = log.last_stable_offset
-    if watch.last_fetched_epoch >= 0:
-        ending = log.epoch_end(watch.last_fetched_epoch)
-        if ending.end_offset < 0 or watch.fetch_offset < log.log_start_offset:
-            return _error(index, ErrorCode.OFFSET_OUT_OF_RANGE)
-        if ending.leader_epoch != watch.last_fetched_epoch or ending.end_offset < watch.fetch_offset:
-            diverging = (ending.leader_epoch, ending.end_offset)
-            return FetchedPartition(
-                index, 0, high_watermark, stable, log.log_start_offset, None, -1, [], 0, diverging, None
-            )
+    if watch.last_fetched_epoch >= 0 and (told := _off_our_history(watch, partition)) is not None:
+        return told
     limit = log.end_offset if watch.session.replica else stable if committed else high_watermark
     offset, most = watch.fetch_offset, max(0, min(watch.max_bytes, budget))
     exceeded, throttle = False, _throttle(call, watch, partition) if watch.session.replica else None
@@ -217,6 +210,30 @@ def _read(
         read.slices,
         read.bytes,
         None,
+        None,
+    )
+
+
+def _off_our_history(watch: Watch, partition: Partition) -> FetchedPartition | None:
+    """What a reader is told whose last record is not one of ours."""
+    log = partition.log
+    ending = log.epoch_end(watch.last_fetched_epoch)
+    if ending.end_offset < 0 or watch.fetch_offset < log.log_start_offset:
+        return _error(watch.index, ErrorCode.OFFSET_OUT_OF_RANGE)
+    if ending.leader_epoch == watch.last_fetched_epoch and ending.end_offset >= watch.fetch_offset:
+        return None
+    diverging = (ending.leader_epoch, ending.end_offset)
+    return FetchedPartition(
+        watch.index,
+        0,
+        log.high_watermark,
+        log.last_stable_offset,
+        log.log_start_offset,
+        None,
+        -1,
+        [],
+        0,
+        diverging,
         None,
     )
 
