@@ -220,22 +220,12 @@ def _off_our_history(watch: Watch, partition: Partition) -> FetchedPartition | N
     ending = log.epoch_end(watch.last_fetched_epoch)
     if ending.end_offset < 0 or watch.fetch_offset < log.log_start_offset:
         return _error(watch.index, ErrorCode.OFFSET_OUT_OF_RANGE)
-    if ending.leader_epoch == watch.last_fetched_epoch and ending.end_offset >= watch.fetch_offset:
-        return None
-    diverging = (ending.leader_epoch, ending.end_offset)
-    return FetchedPartition(
-        watch.index,
-        0,
-        log.high_watermark,
-        log.last_stable_offset,
-        log.log_start_offset,
-        None,
-        -1,
-        [],
-        0,
-        diverging,
-        None,
-    )
+    if ending.leader_epoch != watch.last_fetched_epoch or ending.end_offset < watch.fetch_offset:
+        diverging, stable = (ending.leader_epoch, ending.end_offset), log.last_stable_offset
+        return FetchedPartition(
+            watch.index, 0, log.high_watermark, stable, log.log_start_offset, None, -1, [], 0, diverging, None
+        )
+    return None
 
 
 def _throttle(call: Call, watch: Watch, partition: Partition) -> Throttle | None:
