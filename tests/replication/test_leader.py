@@ -30,7 +30,9 @@ def a_leader(*, in_sync=(1,), replicas=None, synced_through=0, min_in_sync=1, hi
     )
 
 
-def fetched(leader, broker, through, *, epoch=5, broker_epoch=None, last_epoch=5, end_offset=1000, now_ms=1):
+def fetched(
+    leader, broker, through, *, epoch=5, broker_epoch=None, last_epoch=5, end_offset=1000, now_ms=1, log_start=0
+):
     key = ReplicaKey(broker, broker * 10 if broker_epoch is None else broker_epoch)
     return leader.on_fetch(
         key,
@@ -39,6 +41,7 @@ def fetched(leader, broker, through, *, epoch=5, broker_epoch=None, last_epoch=5
         synced_through=through,
         end_offset=end_offset,
         now_ms=now_ms,
+        log_start=log_start,
     )
 
 
@@ -197,3 +200,13 @@ def test_a_new_leader_does_not_know_what_was_committed_before_its_watermark_reac
     assert not leader.knows_committed
     fetched(leader, 2, 10)
     assert leader.knows_committed
+
+
+def test_a6_nothing_is_deleted_for_good_while_others_than_those_in_sync_may_come_to_lead():
+    leader = a_leader(in_sync=(1,), replicas=(1, 2, 3), min_in_sync=2)
+    leader.promised_start = 4
+    assert leader.starts_everywhere() == 0
+    leader.on_applied(8, frozenset({1, 2}), (1, 2, 3), now_ms=1)
+    assert leader.starts_everywhere() == 0
+    fetched(leader, 2, 5, log_start=4)
+    assert leader.starts_everywhere() == 4

@@ -174,7 +174,12 @@ class LeaderReplica:
         return None
 
     def starts_everywhere(self) -> int:
-        """Every other replica that may be in sync starts here or later."""
+        """Every other replica that may be in sync starts here or later.
+
+        While too few are in sync, those who left stay eligible to lead, and nothing can be said of them (rule A6).
+        """
+        if not self.enough_in_sync:
+            return 0
         others = (self.committed_in_sync | self.proposed_in_sync) - {self.me}
         return min((self.held[broker].log_start for broker in others), default=self.promised_start)
 
