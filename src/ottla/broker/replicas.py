@@ -241,7 +241,7 @@ class Replicas:
         try:
             if self._to_put_away:
                 self._put_some_away(self.directory)
-            else:
+            if not self._to_put_away:
                 self._settle_some(self.directory)
         except OSError as error:
             self._trouble(error)
