@@ -25,7 +25,7 @@ from ottla.cluster.commands import CreateTopic
 from ottla.cluster.partitions import DECIDING
 from ottla.config.resolve import Layers
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, topic_id_text
+from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, new_id, topic_id_text
 from ottla.kernel.seams import Clock, Coordination, Disk, Entropy, Syncer
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, BrokerState, Changes, Listener, Metadata, Topic
@@ -128,7 +128,7 @@ class Node:
         )
 
     def _new_id(self) -> str:
-        return topic_id_text(self.entropy.bytes(16))
+        return topic_id_text(new_id(self.entropy))
 
     def stop(self, *, clean: bool) -> Slot[None]:
         return run_story(self._stop(clean=clean))
@@ -284,7 +284,7 @@ class Node:
 
     async def create_topic_as_configured(self, name: str) -> ErrorCode:
         """Create a topic that somebody asked for, or an internal one; waits until it is ready."""
-        topic_id = TopicId(self.entropy.bytes(16))
+        topic_id = TopicId(new_id(self.entropy))
         if name == OFFSETS_TOPIC:
             command = CreateTopic(
                 name,
