@@ -177,10 +177,12 @@ def kafka_libs() -> Path:
 
 
 def cluster_id() -> str:
-    """A random id in Kafka's text form."""
+    """A random id in Kafka's text form. None begins with a dash: Kafka's own never do, tools take it for an option."""
     import base64
 
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
+        pass
+    return made
 
 
 def free_port() -> int:

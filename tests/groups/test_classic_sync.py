@@ -1,5 +1,5 @@
 import pytest
-from group_desk import Desk, offers
+from group_desk import Desk, offers, subscription
 
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.leave_group import MemberIdentity
@@ -282,3 +282,15 @@ def test_assignments_and_metadata_are_opaque(names):
     desk.pass_ms(0)
     assert slot.result().members[0].metadata == b"\xff\x00garbage"
     assert desk.sync(member_id, 1, {member_id: b"\x00\xff"}).result().assignment == b"\x00\xff"
+
+
+def test_what_a_member_said_when_it_joined_again_is_what_another_broker_reads():
+    """The log kept the first entry too: its timeouts and topics were taken for those of the member to this day."""
+    desk = Desk()
+    generation, (member_id,) = desk.stable("a")
+    desk.join(member_id, protocols=offers("range", metadata=subscription("other")), rebalance_ms=5_000)
+    desk.sync(member_id, generation + 1, {member_id: b"mine"})
+    read = desk.replayed().groups["g"]
+    assert read.members[member_id].rebalance_timeout_ms == 5_000
+    assert read.is_subscribed("other")
+    assert not read.is_subscribed("t")

@@ -18,7 +18,7 @@ from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroke
 from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, topic_id_text
+from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, new_id, topic_id_text
 from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry, Unknown, Written
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.entries import UNREGISTERED, Body, UnknownEntry, decode_entry, encode_entry
@@ -133,7 +133,7 @@ class MetadataFollow:
         options: tuple[tuple[str, str], ...] = (),
     ) -> BrokerEpoch:
         """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7). ApiError if refused."""
-        new_cluster = NewCluster(topic_id_text(self._entropy.bytes(16)), self._entropy.bytes(32))
+        new_cluster = NewCluster(topic_id_text(new_id(self._entropy)), self._entropy.bytes(32))
         outcome = await self.submit(
             RegisterBroker(self.broker, self._incarnation, host, rack, listeners, new_cluster, damaged, short, options)
         )

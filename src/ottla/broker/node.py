@@ -31,7 +31,7 @@ from ottla.cluster.partitions import DECIDING
 from ottla.cluster.upkeep import Upkeep
 from ottla.config.resolve import Layers
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, topic_id_text
+from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, new_id, topic_id_text
 from ottla.kernel.seams import Clock, Coordination, Disk, Entropy, Network, Syncer
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, BrokerState, Changes, Listener, Metadata, Topic
@@ -145,7 +145,7 @@ class Node:
         )
 
     def _new_id(self) -> str:
-        return topic_id_text(self.entropy.bytes(16))
+        return topic_id_text(new_id(self.entropy))
 
     def hand_over(self) -> Slot[None]:
         """Before a stop, while clients are still served: what others can lead, they lead."""
@@ -327,7 +327,7 @@ class Node:
 
     async def create_topic_as_configured(self, name: str) -> ErrorCode:
         """Create a topic that somebody asked for, or an internal one; waits until it is ready."""
-        topic_id = TopicId(self.entropy.bytes(16))
+        topic_id = TopicId(new_id(self.entropy))
         if name == OFFSETS_TOPIC:
             command = CreateTopic(
                 name,

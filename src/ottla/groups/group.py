@@ -36,6 +36,7 @@ class Member:
         "assignment",
         "client_host",
         "client_id",
+        "from_log",
         "instance_id",
         "is_new",
         "joining",
@@ -69,6 +70,8 @@ class Member:
         self.joining: Ticket | None = None
         self.syncing: Ticket | None = None
         self.is_new = False
+        self.from_log = False
+        """Restored, and not heard to join since: all that is known of it stands in the log."""
 
     def metadata(self, protocol_name: str) -> bytes:
         """What this member says for a protocol that all members share."""
@@ -165,6 +168,7 @@ class Group:
         self._count(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
+        member.from_log = False
 
     def park_join(self, member: Member, ticket: Ticket | None) -> Ticket | None:
         """Let a member wait with `ticket`, or no more; returns the ticket that it waited with until now."""
@@ -297,14 +301,16 @@ class Group:
         )
 
     def adopt(self, value: GroupMetadataValue) -> None:
-        """Take over what the log says. A member known already keeps all that the log does not hold."""
+        """Take over what the log says. A member that has joined here keeps all that the log does not hold."""
         kept = self.members
         self.members, self.static_members, self._supported, self._joining = {}, {}, Counter(), 0
         self.protocol_type = value.protocol_type or None
         self.protocol_name = value.protocol
         self.generation = value.generation
         for written in value.members:
-            member = kept.get(written.member_id) or self._restored(written, value.protocol or "")
+            member = kept.get(written.member_id)
+            if member is None or member.from_log:
+                member = self._restored(written, value.protocol or "")
             member.assignment = bytes(written.assignment)
             self.add(member, value.protocol_type)
         self.leader = value.leader
@@ -315,7 +321,7 @@ class Group:
 
     @staticmethod
     def _restored(written: MemberMetadata, protocol: str) -> Member:
-        return Member(
+        member = Member(
             written.member_id,
             instance_id=written.group_instance_id,
             client_id=written.client_id,
@@ -326,6 +332,8 @@ class Group:
             session_timeout_ms=written.session_timeout,
             protocols=[JoinGroupRequestProtocol(name=protocol, metadata=bytes(written.subscription))],
         )
+        member.from_log = True
+        return member
 
     def parked(self) -> list[Ticket]:
         """The tickets of all requests that wait in this group."""

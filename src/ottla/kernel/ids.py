@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import NamedTuple, NewType
+from typing import TYPE_CHECKING, NamedTuple, NewType
+
+if TYPE_CHECKING:
+    from ottla.kernel.seams import Entropy
 
 BrokerId = NewType("BrokerId", int)
 BrokerEpoch = NewType("BrokerEpoch", int)
@@ -24,6 +27,7 @@ ProducerId = NewType("ProducerId", int)
 NO_TOPIC_ID = TopicId(bytes(16))
 NO_PRODUCER_ID = ProducerId(-1)
 NO_LEADER = BrokerId(-1)
+_RESERVED = bytes(15)
 NO_EPOCH = LeaderEpoch(-1)
 
 
@@ -40,6 +44,13 @@ class TopicPartition(NamedTuple):
 def topic_id_text(topic_id: bytes) -> str:
     """The 22 characters in which Kafka's tools print an id."""
     return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")
+
+
+def new_id(entropy: Entropy) -> bytes:
+    """An id nobody has. As Kafka's: not one of its reserved ones, and no text that a tool takes for an option."""
+    while (made := entropy.bytes(16))[:15] == _RESERVED or topic_id_text(made).startswith("-"):
+        pass
+    return made
 
 
 def parse_topic_id(text: str) -> TopicId:

@@ -12,7 +12,7 @@ from ottla.cluster.topics import name_error
 from ottla.config.describe import describe_topic
 from ottla.config.resolve import topic_problems
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import BrokerId, TopicId
+from ottla.kernel.ids import BrokerId, TopicId, new_id
 from ottla.kernel.story import Slot
 from ottla.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -86,7 +86,7 @@ def _command(call: Call, topic: CreatableTopic) -> CreateTopic | ApiError:
         configs[config.name] = config.value
     if (problem := topic_problems(configs, call.node.layers)) is not None:
         return ApiError(ErrorCode.INVALID_CONFIG, problem)
-    topic_id = TopicId(call.node.entropy.bytes(16))
+    topic_id = TopicId(new_id(call.node.entropy))
     if topic.assignments:
         assignment = _assignment(topic.assignments)
         if isinstance(assignment, ApiError):

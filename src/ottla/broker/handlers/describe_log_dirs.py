@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 
 async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    wanted = None if request.topics is None else {topic.topic: set(topic.partitions) for topic in request.topics}
+    wanted = (
+        None
+        if request.topics is None
+        else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    )
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in call.node.replicas.all():
-        if wanted is not None and partition.index not in wanted.get(partition.topic, ()):
+        if wanted is not None and (partition.topic, partition.index) not in wanted:
             continue
         topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
         topic.partitions.append(

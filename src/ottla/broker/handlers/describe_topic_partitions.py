@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.topics import INTERNAL_TOPICS, name_error
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.describe_topic_partitions import (
@@ -35,7 +36,9 @@ async def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Describ
         names = [name for name in names if name >= cursor.topic_name]
     room = max(1, min(request.response_partition_limit, call.node.config.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
-    for name in names:
+    for number, name in enumerate(names, 1):
+        if number % A_TURN == 0:
+            await next_turn(call.node.clock)
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if room == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=first)

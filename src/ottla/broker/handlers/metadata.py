@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.topics import INTERNAL_TOPICS, name_error
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
@@ -68,7 +69,9 @@ async def handle(call: Call, request: MetadataRequest) -> list[Part]:
         fragments = [node.fragments.topic(metadata, topic, version) for topic in metadata.visible_topics()]
     else:
         may_create = node.config.auto_create_topics_enable and request.allow_auto_topic_creation
-        for asked in _each_once(request.topics):
+        for number, asked in enumerate(_each_once(request.topics), 1):
+            if number % A_TURN == 0:
+                await next_turn(node.clock)
             found: Topic | ErrorCode
             if asked.topic_id != NO_TOPIC_ID and version >= 12:
                 found = metadata.topic_by_id(asked.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID

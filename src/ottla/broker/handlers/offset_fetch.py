@@ -26,6 +26,7 @@ _GROUP_ERROR_SINCE = 2
 _BATCHED_SINCE = 8
 _TOPIC_IDS_SINCE = 10
 _NO_OFFSET = -1
+_TOPICS_A_TURN = 1000
 
 
 async def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -51,16 +52,40 @@ async def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
 
 async def _of_group(call: Call, group: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
     unknown = _name_topics(call, group) if call.api_version >= _TOPIC_IDS_SINCE else []
-    answer: OffsetFetchResponseGroup | ErrorCode = await call.node.groups.ask(
-        group.group_id,
-        lambda shard, ticket, _: shard.fetch_offsets(group, require_stable=require_stable, ticket=ticket),
-    )
+    answer = await _ask(call, group, require_stable=require_stable)
     if isinstance(answer, ErrorCode):
         return _refused(call, group, answer)
     if call.api_version >= _TOPIC_IDS_SINCE and group.topics is None:
         _find_ids(call, answer)
     answer.topics += unknown
     return answer
+
+
+async def _ask(
+    call: Call, group: OffsetFetchRequestGroup, *, require_stable: bool
+) -> OffsetFetchResponseGroup | ErrorCode:
+    """The group's offsets; of very many topics a part in each turn."""
+    topics = group.topics
+    starts = range(0, len(topics) if topics else 1, _TOPICS_A_TURN)
+    parts = [topics and topics[start : start + _TOPICS_A_TURN] for start in starts]
+    whole: OffsetFetchResponseGroup | None = None
+    for part in parts:
+        if whole is not None:
+            await next_turn(call.node.clock)
+        group.topics = part
+        answer: OffsetFetchResponseGroup | ErrorCode = await call.node.groups.ask(
+            group.group_id,
+            lambda shard, ticket, _: shard.fetch_offsets(group, require_stable=require_stable, ticket=ticket),
+        )
+        if isinstance(answer, ErrorCode):
+            return answer
+        if whole is None:
+            whole = answer
+        else:
+            whole.topics += answer.topics
+    group.topics = topics
+    assert whole is not None
+    return whole
 
 
 def _name_topics(call: Call, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
