@@ -206,9 +206,26 @@ class Faults:
         return True
 
     def _cut_coordination(self) -> bool:
+        """Its session ends when it has said nothing for as long as sessions last."""
         machine = self._pick()
+        cut_off = machine.current
+        if cut_off is None or machine.coordination_cut:
+            return False
+        session_ms = int(dict(self.world.plan.broker_texts)["broker.session.timeout.ms"])
+        lasts_ms = self.random.choice((self.random.randint(*_LASTS_MS), session_ms + self.random.randint(*_LASTS_MS)))
         machine.set_coordination(CALM, cut=True)
-        self._for_a_while(lambda: machine.set_coordination(CALM, cut=False))
+
+        def expire() -> None:
+            if machine.coordination_cut and cut_off.alive:
+                cut_off.coordination.expire()
+
+        def end() -> None:
+            machine.set_coordination(CALM, cut=False)
+            if cut_off.alive:
+                cut_off.coordination.revive()
+
+        self.world.loop.call_later(session_ms, expire)
+        self.world.loop.call_later(lasts_ms, end)
         return True
 
     def _clock_jump(self) -> bool:

@@ -59,7 +59,7 @@ class Invariants:
         self._metadata = Metadata()
         self._before: dict[tuple[bytes, int], PartitionState] = {}
         self._nodes: dict[BrokerId, Node] = {}
-        self._seen: dict[BrokerId, dict[Key, _Lines]] = {}
+        self._seen: dict[BrokerId, dict[Key, tuple[Partition, _Lines]]] = {}
         self._leaders: dict[tuple[bytes, int, int], Incarnation] = {}
         self._committed: dict[Key, _Committed] = {}
         self.elections = 0
@@ -85,9 +85,11 @@ class Invariants:
                 partition.leader is not None,
                 partition.leader_epoch,
             )
-            before = seen.get(key)
+            held, before = seen.get(key, (None, None))
+            if held is not partition:
+                before = None  # dropped and made anew, where replicas move
             if before != now:
-                seen[key] = now
+                seen[key] = partition, now
                 yield from self._broken_in(current, key, partition, before, now)
 
     def _broken_in(
@@ -103,7 +105,7 @@ class Invariants:
             yield Anomaly("not-on-disk", f"{where}: readers see what is not on disk")
         if before is not None and now.watermark < before.watermark and (now.leads or not caching):
             yield Anomaly("lines", f"{where}: the watermark was at {before.watermark}")
-        if before is not None and now.start < before.start:
+        if before is not None and now.start < before.start and not caching:
             yield Anomaly("lines", f"{where}: the start was at {before.start}")
         if now.leads and self._leaders.setdefault((*key, now.epoch), current) is not current:
             yield Anomaly("two-leaders", f"{where}: another has led in this epoch")
