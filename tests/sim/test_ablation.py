@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cluster_mutants import CLUSTER_MUTANTS
 from mutants import MUTANTS, Mutant
 
 import ottla
@@ -37,7 +38,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.safeguard.replace(" ", "-"))
+@pytest.mark.parametrize("mutant", (*MUTANTS, *CLUSTER_MUTANTS), ids=lambda mutant: mutant.safeguard.replace(" ", "-"))
 def test_without_it_a_few_seeds_show_what_it_was_for(mutant: Mutant, tree: Path):
     edits = ((mutant.file, mutant.old, mutant.new), *mutant.more)
     sound = {file: (tree / "ottla" / file).read_text() for file, _, _ in edits}
@@ -59,8 +60,15 @@ def test_with_all_of_them_the_same_worlds_are_green(tree: Path):
     assert run_worlds(tree, 1, 0, 8, faults) == []
 
 
-@pytest.mark.parametrize("faults", sorted({mutant.faults for mutant in MUTANTS if mutant.brokers > 1}))
+@pytest.mark.parametrize("faults", sorted({mutant.faults for mutant in CLUSTER_MUTANTS}), ids=" ".join)
 def test_with_all_of_them_the_same_worlds_of_three_brokers_are_green(faults: tuple[str, ...], tree: Path):
-    first_seeds = {mutant.first_seed for mutant in MUTANTS if mutant.brokers > 1 and mutant.faults == faults}
+    first_seeds = {mutant.first_seed for mutant in CLUSTER_MUTANTS if mutant.faults == faults}
     for first_seed in sorted(first_seeds):
         assert run_worlds(tree, 3, first_seed, 2, faults) == []
+
+
+def test_the_table_of_safeguards_names_each():
+    table = (Path(__file__).parents[2] / "docs" / "internals" / "safeguards.md").read_text()
+    for mutant in (*MUTANTS, *CLUSTER_MUTANTS):
+        row = f"| {mutant.safeguard} | `{mutant.file}` | {mutant.brokers} | {', '.join(mutant.faults)} |"
+        assert f"{row} {mutant.first_seed} | {', '.join(mutant.caught_as)} |" in table
