@@ -126,6 +126,13 @@ class ApacheKafka:
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def kill(self) -> None:
+        """End the node at once; its folder stays."""
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+            self._server = None
+
     def tool(
         self, name: str, arguments: Sequence[str], *, input_text: str | None = None, timeout: float = 60.0
     ) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,105 @@
+"""Clusters of three brokers, Apache Kafka's and ours, that a test can use alike."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from apache_kafka import ApacheKafka, free_port
+from processes import OttlaProcess
+
+from ottla.client.blocking_admin import Admin
+
+NUMBERS = (1, 2, 3)
+SETTINGS = {"offsets.topic.num.partitions": "2", "replica.lag.time.max.ms": "3000"}
+
+
+class ApacheCluster:
+    """Three nodes; the first is the controller too."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="apache-cluster-"))
+        controller = free_port()
+        self.nodes = {number: self._node(number, controller) for number in NUMBERS}
+
+    def _node(self, number: int, controller: int) -> ApacheKafka:
+        folder = self.folder / str(number)
+        folder.mkdir()
+        node = ApacheKafka(heap="256m", folder=folder)
+        own = f"PLAINTEXT://127.0.0.1:{node.port}"
+        node.settings = {
+            "node.id": str(number),
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "process.roles": "broker,controller" if number == 1 else "broker",
+            "listeners": f"{own},CONTROLLER://127.0.0.1:{controller}" if number == 1 else own,
+            **SETTINGS,
+        }
+        return node
+
+    @property
+    def bootstrap(self) -> str:
+        """The first two: the third is the one that tests stop."""
+        return ",".join(self.nodes[number].bootstrap for number in (1, 2))
+
+    def __enter__(self) -> ApacheCluster:
+        for node in self.nodes.values():
+            node.start()
+        wait_for_brokers(self.bootstrap, 3)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number in NUMBERS:
+            self.kill(number)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def kill(self, number: int) -> None:
+        self.nodes[number].kill()
+
+
+class OttlaCluster:
+    """Three processes that share a store."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="ottla-cluster-"))
+        options = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+        join = f"sqlite:{self.folder}/store"
+        self.nodes = {
+            number: OttlaProcess(self.folder / str(number), "--id", str(number), "--join", join, *options)
+            for number in NUMBERS
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(self.nodes[number].address for number in (1, 2))
+
+    def __enter__(self) -> OttlaCluster:
+        for node in self.nodes.values():
+            node.start()
+        wait_for_brokers(self.bootstrap, 3)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in self.nodes.values():
+            if node.process is not None and node.process.poll() is None:
+                node.kill()
+            node.errors.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def kill(self, number: int) -> None:
+        self.nodes[number].kill()
+
+
+def wait_for_brokers(bootstrap: str, count: int) -> None:
+    with Admin(bootstrap) as admin:
+        until(lambda: len(admin.describe_cluster().brokers) == count)
+
+
+def until(holds: Callable[[], object], within_s: float = 60) -> None:
+    """Wait for a condition of other processes."""
+    end = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < end, "it did not come to be in time"
+        time.sleep(0.1)
