@@ -37,6 +37,9 @@ class _Lines(NamedTuple):
     epoch: int
 
 
+_UNSEEN: tuple[Partition | None, _Lines | None] = (None, None)
+
+
 class _Committed:
     """What some replica has called committed."""
 
@@ -77,7 +80,7 @@ class Invariants:
         seen = self._seen[machine.broker_id]
         for key, partition in current.node.replicas.by_id.items():
             log = partition.log
-            now = _Lines(
+            now = (  # no _Lines yet: mostly nothing has changed
                 log.log_start_offset,
                 log.high_watermark,
                 log.synced_offset,
@@ -85,12 +88,13 @@ class Invariants:
                 partition.leader is not None,
                 partition.leader_epoch,
             )
-            held, before = seen.get(key, (None, None))
+            held, before = seen.get(key, _UNSEEN)
             if held is not partition:
                 before = None  # dropped and made anew, where replicas move
             if before != now:
-                seen[key] = partition, now
-                yield from self._broken_in(current, key, partition, before, now)
+                lines = _Lines(*now)
+                seen[key] = partition, lines
+                yield from self._broken_in(current, key, partition, before, lines)
 
     def _broken_in(
         self, current: Incarnation, key: Key, partition: Partition, before: _Lines | None, now: _Lines
