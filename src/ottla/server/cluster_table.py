@@ -61,3 +61,7 @@ class Screen:
         sys.stdout.write(up + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[J")
         sys.stdout.flush()
         self._shown = len(lines)
+
+    def leave(self) -> None:
+        """What is shown stays; what comes next goes below it."""
+        self._shown = 0

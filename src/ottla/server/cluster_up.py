@@ -187,6 +187,8 @@ class ClusterUp:
 
     def _greet(self) -> None:
         addresses = [f"{broker.address[0]}:{broker.address[1]}" for broker in self._brokers if broker.address]
+        if self._screen is not None:
+            self._screen.leave()
         print(f"ottla {__version__} cluster ready: {','.join(addresses)}", flush=True)
         defaults = ", ".join(f"{name}={value}" for name, value in self._defaults.items())
         lines = [
