@@ -19,6 +19,7 @@ from ottla.client.errors import ClientError
 from ottla.client.link import KEYS as API_KEYS
 from ottla.client.plan import parse_bootstrap
 from ottla.kernel.errors import ApiError
+from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
     from ottla.client.model import Broker, ClientSettings, Destination
@@ -106,7 +107,8 @@ def _try(address: Destination, settings: ClientSettings, report: Report) -> bool
         return False
     took = (time.monotonic() - started) * 1000
     report.fine(f"bootstrap {address} ({', '.join(map(str, found))}): connected, versions exchanged in {took:.0f} ms")
-    missing = [name for name, key in API_KEYS.items() if key not in connection.api_versions]
+    asked_by_clients = {name: key for name, key in API_KEYS.items() if not APIS[key].peers_only}
+    missing = [name for name, key in asked_by_clients.items() if key not in connection.api_versions]
     report.note(f"the broker serves {len(connection.api_versions)} APIs")
     if missing:
         report.note(f"it does not serve {', '.join(missing)}")
