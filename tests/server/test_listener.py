@@ -153,6 +153,25 @@ def test_a_large_frame_that_ends_while_its_connection_is_held_is_served() -> Non
     asyncio.run(run())
 
 
+def test_who_sends_on_behind_requests_that_wait_is_closed_when_memory_is_short() -> None:
+    async def run() -> None:
+        place = Place(budget=300 << 10)
+        clients = [place.connect() for _ in range(3)]
+        for client in clients:
+            client.send(framed(bytes([BLOCKS])) + framed(bytes([AT_ONCE]) + bytes(50_000)) * 3)
+        await until(lambda: len(place.waiting) == 3 and len(place.listener.channels) == 2)
+        assert 0 < place.pool.lent_bytes <= 300 << 10
+        while place.waiting:
+            place.answer(0, b"answer")
+        await until(lambda: len(place.served) == 3 + 2 * 3)
+        for client in clients:
+            client.close()
+        place.listener.stop()
+        assert place.pool.lent_bytes == 0
+
+    asyncio.run(run())
+
+
 def test_a_client_that_goes_during_a_wait_is_seen_to_be_gone() -> None:
     async def run() -> None:
         place = Place()

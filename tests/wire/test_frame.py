@@ -120,3 +120,32 @@ def test_frames_that_wait_are_kept_once_however_often_their_connection_is_held()
     assert len(kept) == 1
     assert reader.park()
     assert reader.target() is not None
+
+
+def test_what_waits_behind_other_requests_counts_against_the_budget():
+    reader, pool = a_reader(shared=1 << 20)
+    stream = framed(bytes(100_000)) * 3
+    reader.target()[: len(stream)] = stream
+    reader.received(len(stream))
+    assert reader.next() is not None
+    assert reader.park()
+    assert pool.lent_bytes == 2 * 100_004
+    assert not reader.parks_too_much
+    pool.budget_bytes = 200_000
+    assert reader.parks_too_much
+    assert reader.next() is not None
+    assert reader.next() is not None
+    assert reader.park()
+    assert pool.lent_bytes == 0
+    assert not reader.parks_too_much
+
+
+def test_what_waited_is_given_back_at_the_close():
+    reader, pool = a_reader(shared=1 << 20)
+    stream = framed(bytes(100_000)) * 3
+    reader.target()[: len(stream)] = stream
+    reader.received(len(stream))
+    assert reader.park()
+    assert pool.lent_bytes == len(stream)
+    reader.close()
+    assert pool.lent_bytes == 0

@@ -108,7 +108,10 @@ class Channel:
             self.close()
         else:
             connection = self.connection
-            if connection.paused and not self._resuming and not connection.held and not connection.closed:
+            if connection.paused and connection.reader.parks_too_much:
+                log.warning("%s: sends on behind requests that wait, and memory is short; closed", connection.name)
+                self.close()
+            elif connection.paused and not self._resuming and not connection.held and not connection.closed:
                 self._starve()
 
     def _starve(self) -> None:

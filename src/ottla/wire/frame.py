@@ -55,7 +55,10 @@ class FramePool:
 class FrameReader:
     """One connection's incoming bytes."""
 
-    __slots__ = ("_buffer", "_carried", "_end", "_own", "_pool", "_shared", "_start", "_view", "max_frame_bytes")
+    __slots__ = (
+        "_buffer", "_carried", "_end", "_own", "_parked_bytes", "_pool", "_shared", "_start", "_view",
+        "max_frame_bytes",
+    )  # fmt: skip
 
     def __init__(self, shared: memoryview, pool: FramePool, max_frame_bytes: int) -> None:
         self._shared = shared
@@ -63,6 +66,7 @@ class FrameReader:
         self.max_frame_bytes = max_frame_bytes
         self._carried = b""
         self._own: bytearray | None = None
+        self._parked_bytes = 0
         self._view = shared
         self._start = self._end = 0
         self._buffer: memoryview | None = None
@@ -140,16 +144,28 @@ class FrameReader:
         return self._view is not self._shared and self._end - self._start >= 4
 
     def close(self) -> None:
+        self._set_aside(0)
         if self._own is not None:
             self._drop_own()
+
+    @property
+    def parks_too_much(self) -> bool:
+        """Requests wait here behind others, and the pool has lent more than it may: they came unasked."""
+        return self._parked_bytes > _SMALL and self._pool.lent_bytes > self._pool.budget_bytes
+
+    def _set_aside(self, size: int) -> None:
+        self._pool.lent_bytes += size - self._parked_bytes
+        self._parked_bytes = size
 
     def _keep(self, rest: bytes | memoryview) -> bool:
         """Put bytes where `target` goes on; copied once, since a copy of a megabyte is fresh memory each time."""
         self._carried = b""
+        self._set_aside(0)
         if len(rest) >= 4:
             (size,) = _LENGTH.unpack_from(rest)
             whole = size + 4 <= len(rest)
             if whole or size < 0 or size > self.max_frame_bytes:
+                self._set_aside(len(rest))
                 self._view = memoryview(bytes(rest))
                 self._start, self._end = 0, len(rest)
                 return True
