@@ -14,6 +14,6 @@ class SaslAuthenticateRequest:
 @message(versions=(0, 2), flexible_since=2)
 class SaslAuthenticateResponse:
     error_code: int = field(Int16)
-    error_message: str | None = field(String, nullable_since=0, default=None)
+    error_message: str | None = field(String, nullable_since=0)
     auth_bytes: bytes = field(Bytes)
     session_lifetime_ms: int = field(Int64, since=1)

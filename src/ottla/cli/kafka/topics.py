@@ -229,8 +229,7 @@ def _describe(admin: Admin, given: Given) -> None:
     overridden = "topics-with-overrides" in given
     live = set(admin.cluster.brokers())
     moving = _reassignments(admin, topics)
-    asked_in = hash_order(topics, string_hash)  # Java puts the answers into a map of their own in this order
-    for name in hash_order(asked_in, string_hash, len(topics)):
+    for name in hash_order(topics, string_hash, len(topics)):
         topic = topics[name]
         if not filters:
             changed = [(key, value) for key, value, is_default in configs[name] if not is_default]
