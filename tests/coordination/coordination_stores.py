@@ -121,7 +121,7 @@ class ZookeeperKind(RealKind):
         broker_id: int,
         *,
         hosts: str | None = None,
-        session_timeout_ms: int = 6000,
+        session_timeout_ms: int = 10_000,
         digest: tuple[str, str] = ("ottla", "secret"),
     ) -> ZookeeperCoordination:
         opened = ZookeeperCoordination(

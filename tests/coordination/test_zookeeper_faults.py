@@ -114,7 +114,7 @@ def test_the_ensembles_leader_is_killed_and_every_append_is_there_once_in_one_or
         if number == 20:
             zookeeper.kill(killed)
     assert zookeeper.leader() not in (None, killed)
-    assert longest < 6, "a session outlives the election of another leader"
+    assert longest < 10, "a session outlives the election of another leader"
     assert [entry.body for entry in store.wait(one.read(0))] == [b"%d" % number for number in range(60)]
     assert store.wait_until(lambda: one.live() == two.live() == {1, 2})
 
@@ -148,7 +148,7 @@ def test_a_broker_whose_server_is_lost_goes_on_at_another_in_the_same_session(st
 
 
 def test_a_server_that_falls_silent_is_left_before_the_lease_ends(store, cables):
-    one, two = store.open(1, hosts=cables.hosts), store.open(2)
+    one, two = store.open(1, hosts=cables.hosts, session_timeout_ms=6000), store.open(2)
     assert store.wait_until(lambda: two.live() == {1, 2})
     seen: list[frozenset[BrokerId]] = []
     two.on_change(lambda: seen.append(two.live()))
