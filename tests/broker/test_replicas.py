@@ -14,6 +14,7 @@ from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
 from ottla.broker.waiting import Deadlines
 from ottla.config.topic import TopicConfig
+from ottla.kernel.ids import NO_LEADER
 from ottla.sim.disk import SimDisk
 from ottla.sim.loop import SimLoop
 
@@ -145,6 +146,19 @@ def test_a_leadership_that_a_full_disk_refused_is_taken_when_there_is_room(desk:
     desk.topics[TOPIC].partitions[0].leader_epoch = 1
     desk.disk.fail("write", errno.ENOSPC, where="leader-epoch-checkpoint")
     desk.replicas.reconcile([desk.topics[TOPIC]], ())
+    desk.loop.run_for(1100)
+    assert desk.replicas.by_name["t", 0].leader_epoch == 1
+    assert not desk.failed
+
+
+def test_a_full_disk_that_keeps_one_from_leading_keeps_no_other_from_resigning(desk: Desk) -> None:
+    desk.add(TOPIC, 2)
+    first, second = desk.topics[TOPIC].partitions
+    first.leader_epoch = second.leader_epoch = 1
+    second.leader = NO_LEADER
+    desk.disk.fail("write", errno.ENOSPC, where="t-0/leader-epoch-checkpoint")
+    desk.replicas.reconcile([desk.topics[TOPIC]], ())
+    assert desk.replicas.by_name["t", 1].leader is None
     desk.loop.run_for(1100)
     assert desk.replicas.by_name["t", 0].leader_epoch == 1
     assert not desk.failed

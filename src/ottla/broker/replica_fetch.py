@@ -146,13 +146,10 @@ class LeaderFetch:
     def _report(self, story: Slot[None]) -> None:
         def ended() -> None:
             """A bug here stops the broker: it would follow nobody any more, and nobody would know."""
-            well = False
             try:
                 story.result()
-                well = True
-            finally:
-                if not well:
-                    self._node.broken(AssertionError(f"following leader {self._leader} failed"))
+            except Exception as error:
+                self._node.broken(error)
 
         story.when_full(ended)
 

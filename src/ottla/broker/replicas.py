@@ -168,11 +168,8 @@ class Replicas:
             with self._together(self._new_leaderships(topics)):
                 for topic in topics:
                     for state in topic.partitions:
-                        self._reconcile_partition(topic, state)
+                        self._reconcile_or_put_off(topic, state)
         except OSError as error:
-            self._unsettled |= {
-                (topic.topic_id, state.partition): None for topic in topics for state in topic.partitions
-            }
             self._trouble(error)
         if not self._working:
             self._work()
@@ -184,6 +181,14 @@ class Replicas:
             if topic is None or not self._placed_here(topic, index):
                 opened = self._recovered.pop((topic_id, index))
                 self._to_put_away.append(TopicPartition(opened.topic, index))
+
+    def _reconcile_or_put_off(self, topic: Topic, state: PartitionState) -> None:
+        """One that finds no room to lead must not keep the others from resigning."""
+        try:
+            self._reconcile_partition(topic, state)
+        except OSError as error:
+            self._unsettled[(topic.topic_id, state.partition)] = None
+            self._trouble(error)
 
     def _reconcile_partition(self, topic: Topic, state: PartitionState) -> None:
         key = (topic.topic_id, state.partition)
