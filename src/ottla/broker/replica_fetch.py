@@ -146,10 +146,10 @@ class LeaderFetch:
     def _report(self, story: Slot[None]) -> None:
         def ended() -> None:
             """A bug here stops the broker: it would follow nobody any more, and nobody would know."""
-            try:
+            if isinstance(story.error, Exception):
+                self._node.broken(story.error)
+            else:
                 story.result()
-            except Exception as error:
-                self._node.broken(error)
 
         story.when_full(ended)
 

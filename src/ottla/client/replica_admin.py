@@ -89,13 +89,10 @@ async def alter_reassignments(
     for topic in by_topic(list(wanted)):
         plan.metadata.doubt(topic)
     return {
-        TopicPartition(topic.name, part.partition_index): refused(
-            part.error_code, f"{topic.name}-{part.partition_index}", part.error_message
-        )
-        if part.error_code
-        else None
+        place: _outcome(place, part.error_code, part.error_message)
         for topic in response.responses
         for part in topic.partitions
+        for place in (TopicPartition(topic.name, part.partition_index),)
     }
 
 
@@ -157,14 +154,16 @@ async def elect_leaders(
     for result in response.replica_election_results:
         plan.metadata.doubt(result.topic)
     return {
-        TopicPartition(result.topic, part.partition_id): refused(
-            part.error_code, f"{result.topic}-{part.partition_id}", part.error_message
-        )
-        if part.error_code
-        else None
+        place: _outcome(place, part.error_code, part.error_message)
         for result in response.replica_election_results
         for part in result.partition_result
+        for place in (TopicPartition(result.topic, part.partition_id),)
     }
+
+
+def _outcome(place: TopicPartition, error_code: int, message: str | None) -> ApiError | None:
+    """Of one partition: None where it was done."""
+    return refused(error_code, str(place), message) if error_code else None
 
 
 async def alter_replica_log_dirs(

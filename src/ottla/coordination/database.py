@@ -260,7 +260,7 @@ class Database:
             self._opened_ms = _now_ms()
             self._seen_version = connection.execute("PRAGMA data_version").fetchone()[0]
             if is_new:  # SQLite syncs its own names; that of the directory is ours to keep
-                _sync_directory(os.path.dirname(directory))
+                sync_directory(os.path.dirname(directory))
         return self._connection
 
 
@@ -271,7 +271,7 @@ def _is_full(failure: DatabaseFailure) -> bool:
     return isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
 
 
-def _sync_directory(path: str) -> None:
+def sync_directory(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -47,6 +47,11 @@ class Slot(Generic[T]):
             raise self._error
         return self._value  # type: ignore[return-value]
 
+    @property
+    def error(self) -> BaseException | None:
+        """What `result` of a full slot would raise."""
+        return self._error
+
     def when_full(self, listener: Callable[[], None]) -> None:
         """Call `listener` once, at once if the slot is full already."""
         if self._full:

@@ -82,7 +82,7 @@ def _bring(own: str, shared: str, broker: BrokerId, session_timeout_ms: int) -> 
 
     One rename, so that at any moment there is one store and no other. It must be nobody else's.
     """
-    from ottla.coordination.database import Database
+    from ottla.coordination.database import Database, sync_directory
     from ottla.coordination.presence import Presence
     from ottla.coordination.sqlite import FILE_NAME
 
@@ -101,7 +101,7 @@ def _bring(own: str, shared: str, broker: BrokerId, session_timeout_ms: int) -> 
         database.close()
         os.rename(source, target)
         for directory in (shared, own):
-            _sync_directory(directory)
+            sync_directory(directory)
     finally:
         presence.close()
 
@@ -114,11 +114,3 @@ def _refuse_two(own: str, other: str) -> None:
             f"{own} holds a cluster of its own, and {other} is another: a directory belongs to one of them. "
             "Start without --join, or join with an empty data directory"
         )
-
-
-def _sync_directory(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
