@@ -18,10 +18,13 @@ ROOT = Path(__file__).resolve().parent.parent
 NO_KAFKA = "Apache Kafka's jars are not here"
 """Reason of the tests marked `kafka` on a machine without Maven, or without Java."""
 
-FORESEEN_SKIPS = ("needs to be root", "real input is not here", "not on this system")
+FORESEEN_SKIPS = ("needs to be root", "real input is not here")
 """How the reason of a skip that is allowed everywhere begins."""
 
-FORESEEN_OUTSIDE_CI = (NO_KAFKA, "no Apache Kafka jars", "no `java` on the PATH", "no C compiler")
+NO_ZOOKEEPER = "Apache ZooKeeper's jars are not here"
+"""Reason of the tests that want an ensemble, on a machine without Maven, or without Java."""
+
+FORESEEN_OUTSIDE_CI = (NO_KAFKA, NO_ZOOKEEPER, "no Apache Kafka jars", "no `java` on the PATH", "no C compiler")
 """Allowed on a person's machine, where set-up went on without; on CI they are a fault."""
 
 
@@ -86,7 +89,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZookeeperEns
 
     libs = zookeeper_jars()
     if libs is None:
-        pytest.skip("not on this system: Apache ZooKeeper's jars (tools/jars.py zookeeper)")
+        pytest.skip(NO_ZOOKEEPER)
     ensemble = ZookeeperEnsemble(libs, tmp_path_factory.mktemp("zookeeper"))
     yield ensemble
     ensemble.stop()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -262,10 +264,31 @@ def test_a_closed_store_answers_with_an_error(store):
         slot.result()
 
 
+def test_who_comes_upon_a_death_by_another_call_tells_the_others_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the path of a socket may have 107 bytes
+    monkeypatch.setattr("ottla.coordination.sqlite.POLL_MS", 600_000)
+    callbacks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    first, second, third = (_patient(tmp_path, number, callbacks) for number in (1, 2, 3))
+    second.look_now()
+    while not (first.live() == second.live() == {1, 2, 3}):
+        time.sleep(0.001)
+    third.close()
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as bell:
+        bell.sendto(b"\0", "brokers/1.sock")  # something was written: nobody suspects a death
+    while not (first.live() == second.live() == {1, 2}):
+        time.sleep(0.001)
+    first.close()
+    second.close()
+
+
+def _patient(directory, number, callbacks) -> SqliteCoordination:
+    return SqliteCoordination(str(directory), BrokerId(number), callbacks.put, session_timeout_ms=600_000)
+
+
 def test_who_suspects_a_death_finds_it_at_once_and_tells_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr("ottla.coordination.sqlite.POLL_MS", 600_000)  # nobody looks by itself
     callbacks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-    first, second, third = (SqliteCoordination(str(tmp_path), BrokerId(number), callbacks.put) for number in (1, 2, 3))
+    first, second, third = (_patient(tmp_path, number, callbacks) for number in (1, 2, 3))
     first.look_now()
     second.look_now()
     heard: list[str] = []

@@ -151,7 +151,7 @@ class SqliteCoordination:
                     self._presence.beat(beaten_ms)
                 if self._suspicious:
                     self._suspicious = False
-                    self._look_around(database, tell_others=True)
+                    self._look_around(database)
                 if self._work:
                     self._work.popleft()(database)
                     continue
@@ -174,11 +174,12 @@ class SqliteCoordination:
                 rung = True
         return rung
 
-    def _look_around(self, database: Database, *, tell_others: bool = False) -> None:
+    def _look_around(self, database: Database) -> None:
+        """Who comes upon a change of the living tells the others, who then look once each."""
         live = self._presence.look()
         changed = live != self._live
         self._live = live
-        if changed and tell_others:
+        if changed:
             self._doorbell.ring()
         with contextlib.suppress(DatabaseFailure):
             changed = database.changed_by_others() or changed
