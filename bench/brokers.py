@@ -13,6 +13,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import ClassVar
 
 ROOT = Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -55,6 +56,9 @@ class Broker(ABC):
     """One broker in a folder of its own, on a port of its own."""
 
     name: str
+    replicas = 1
+    """Of a new topic."""
+    topic_configuration: ClassVar[dict[str, str]] = {}
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -119,10 +123,7 @@ class Broker(ABC):
 
     def resident_mb(self, field: str = "VmRSS") -> float:
         """Resident memory in 10^6 bytes; `VmHWM` is its peak."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith(field + ":"):
-                return int(line.split()[1]) * 1024 / 1e6
-        raise RuntimeError(f"{self.name} has ended")
+        return resident_mb(self.pid, field)
 
 
 class OttlaBroker(Broker):
@@ -230,3 +231,11 @@ def process_cpu_seconds(pid: int) -> float:
     """User and system time, with that of children waited for."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(fields[place]) for place in (11, 12, 13, 14)) / TICKS
+
+
+def resident_mb(pid: int, field: str = "VmRSS") -> float:
+    """Resident memory of one process in 10^6 bytes; `VmHWM` is its peak."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise RuntimeError(f"process {pid} has ended")

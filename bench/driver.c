@@ -147,11 +147,12 @@ static void report_rate(const char *mode, long records, double seconds, double c
     if (failed) die("produce", rd_kafka_err2str(last_failure));
 }
 
-/* Open TCP connections that ask for the API versions once, as every client does, and then say nothing more. */
+/* Open TCP connections to the first broker that ask for the API versions once, as every client does, and then say
+ * nothing more. */
 static int *idle_connections(long count) {
     static const unsigned char api_versions[] = {0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff};
     char host[256];
-    snprintf(host, sizeof host, "%s", options.brokers);
+    snprintf(host, sizeof host, "%.*s", (int)strcspn(options.brokers, ","), options.brokers);
     char *port = strrchr(host, ':');
     if (!port) die("brokers", "HOST:PORT is wanted");
     *port++ = 0;

@@ -13,133 +13,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.brokers import KAFKA_JAVA, KAFKA_PROPERTIES, answers_metadata, cluster_id, free_port, kafka_libs
+from bench.clusters import Cluster, KafkaCluster, OttlaCluster, until
 
 TOPIC = "failover"
-WITHIN_S = 120.0
 _EVERY_S = 0.002
 _ENOUGH = 200
-
-
-class Cluster(ABC):
-    """Three brokers, of which one at a time dies and comes back."""
-
-    name: str
-    servers: str
-
-    @abstractmethod
-    def start(self) -> None: ...
-
-    @abstractmethod
-    def end(self, broker: int, how: signal.Signals) -> None:
-        """Send the signal to one broker's process; returns at once."""
-
-    @abstractmethod
-    def bring_back(self, broker: int) -> None:
-        """See that it runs again."""
-
-    @abstractmethod
-    def stop(self) -> None: ...
-
-
-class OttlaCluster(Cluster):
-    """`ottla cluster up`, which brings brokers back by itself."""
-
-    name = "ottla"
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def brokers(self) -> dict[int, dict[str, object]]:
-        path = self.folder / "cluster.json"
-        found = json.loads(path.read_text())["brokers"] if path.exists() else []
-        return {each["id"]: each for each in found}
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "ottla", "cluster", "up", "--data", str(self.folder)]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until(lambda: len(self.brokers()) == 3)
-        self.servers = ",".join(f"{each['host']}:{each['port']}" for each in self.brokers().values())
-
-    def end(self, broker: int, how: signal.Signals) -> None:
-        pid = self.brokers()[broker]["pid"]
-        assert isinstance(pid, int)
-        os.kill(pid, how)
-
-    def bring_back(self, broker: int) -> None:
-        until(lambda: broker in self.brokers())
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.send_signal(signal.SIGTERM)
-            self.process.wait(60)
-
-
-class KafkaCluster(Cluster):
-    """Three nodes, each broker and controller, with the configuration that Apache Kafka ships."""
-
-    name = "kafka"
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.ports = {number: free_port() for number in (1, 2, 3)}
-        self.controllers = {number: free_port() for number in (1, 2, 3)}
-        self.servers = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
-        self.processes: dict[int, subprocess.Popen[bytes]] = {}
-
-    def start(self) -> None:
-        cluster = cluster_id()
-        voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in self.controllers.items())
-        for number, port in self.ports.items():
-            folder = self.folder / str(number)
-            folder.mkdir(parents=True)
-            text = KAFKA_PROPERTIES.format(port=port, controller_port=self.controllers[number], data=folder / "data")
-            text = text.replace("node.id=1", f"node.id={number}")
-            text = "".join(line + "\n" for line in text.splitlines() if not line.startswith("controller.quorum"))
-            text = text.replace("offsets.topic.replication.factor=1", "offsets.topic.replication.factor=3")
-            (folder / "server.properties").write_text(f"{text}controller.quorum.voters={voters}\n")
-            command = ["java", "-cp", f"{kafka_libs()}/*", "kafka.tools.StorageTool", "format", "-t", cluster]
-            subprocess.run([*command, "-c", str(folder / "server.properties")], check=True, capture_output=True)
-        for number in self.ports:
-            self._run(number)
-        until(lambda: all(map(answers_metadata, self.ports.values())))
-
-    def _run(self, number: int) -> None:
-        folder = self.folder / str(number)
-        java = [text.replace("Xms1G", "Xms512M").replace("Xmx1G", "Xmx512M") for text in KAFKA_JAVA]
-        command = ["java", *java, "-cp", f"{kafka_libs()}/*", "kafka.Kafka", str(folder / "server.properties")]
-        with (folder / "out.log").open("ab") as log:
-            self.processes[number] = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
-
-    def end(self, broker: int, how: signal.Signals) -> None:
-        self.processes[broker].send_signal(how)
-
-    def bring_back(self, broker: int) -> None:
-        self.processes[broker].wait(60)
-        self._run(broker)
-
-    def stop(self) -> None:
-        for process in self.processes.values():
-            process.kill()
-            process.wait()
 
 
 class Writing:
@@ -184,23 +75,15 @@ class Writing:
         self._thread.join()
 
 
-def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + WITHIN_S
-    while not holds():
-        if time.monotonic() > end:
-            raise RuntimeError("it did not come to be in time")
-        time.sleep(0.02)
-
-
 def run(cluster: Cluster, deaths: int, how: signal.Signals) -> dict[str, object]:
     """The gaps of so many deaths, and what became of the records."""
     cluster.start()
     try:
-        admin = AdminClient({"bootstrap.servers": cluster.servers, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
         topic = NewTopic(TOPIC, num_partitions=1, replication_factor=3, config={"min.insync.replicas": "2"})
         until(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
         admin.create_topics([topic])[TOPIC].result(30)
-        writing = Writing(cluster.servers)
+        writing = Writing(cluster.address)
         gaps = []
         try:
             for number in range(1, deaths + 1):
@@ -216,7 +99,7 @@ def run(cluster: Cluster, deaths: int, how: signal.Signals) -> dict[str, object]
                 until(lambda: len(admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions[0].isrs) == 3)
         finally:
             writing.stop()
-        lost, repeated = judge(cluster.servers, writing)
+        lost, repeated = judge(cluster.address, writing)
     finally:
         cluster.stop()
     return {

@@ -198,11 +198,13 @@ read ratios, not speeds.
 **What is compared.** The client is `bench/driver.c` over librdkafka {librdkafka}, the same against both: records of
 200 bytes, uncompressed, one partition and one connection unless the line says otherwise. Batches of "1MB" are as many
 records as fit into 1,000,000 bytes. Produce is timed from the first send to the last delivery report. Apache Kafka
-{kafka} is one KRaft node with the configuration it ships and 1 GiB of heap; ours is `ottla start` as it is.
+{kafka} is one KRaft node with the configuration it ships and 1 GiB of heap; ours is `ottla start` as it is. Lines of
+"3 brokers" are `ottla cluster up` and three KRaft nodes, each broker and controller, with 512 MiB of heap; topics have
+a replica on each broker and min.insync.replicas=2.
 
 **Not the same promise.** At `acks=all` our answer leaves after `fdatasync`: the record is on the disk. Apache Kafka's
-answer leaves when the record is in the page cache, and a power cut can take it back. At `acks=1` neither waits for the
-disk.
+answer leaves when the record is in the page cache, and a power cut can take it back; with three brokers ours is on the
+disks of all in-sync replicas, theirs in their page caches. At `acks=1` neither waits for the disk.
 """
 
 

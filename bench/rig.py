@@ -16,8 +16,14 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.brokers import ROOT, Broker, KafkaBroker, OttlaBroker
+from bench.clusters import Cluster, KafkaCluster, OttlaCluster
 
-CONTESTANTS: dict[str, type[Broker]] = {"ottla": OttlaBroker, "kafka": KafkaBroker}
+CONTESTANTS: dict[str, type[Broker | Cluster]] = {
+    "ottla": OttlaBroker,
+    "kafka": KafkaBroker,
+    "ottla-cluster": OttlaCluster,
+    "kafka-cluster": KafkaCluster,
+}
 DRIVER_SECONDS = 300
 FREE_BYTES = 2 << 30
 """More than one run writes."""
@@ -32,19 +38,19 @@ class Rig:
     folder: Path
     """Where both brokers keep their data: the same file system."""
     quick: bool = False
-    brokers: dict[str, Broker] = field(default_factory=dict)
+    brokers: dict[str, Broker | Cluster] = field(default_factory=dict)
     _topics: Iterator[int] = field(default_factory=count)
 
-    def broker(self, name: str) -> Broker:
-        """The running broker of that name, started at the first call."""
+    def broker(self, name: str) -> Broker | Cluster:
+        """The running broker or cluster of that name, started at the first call."""
         if name not in self.brokers:
             broker = self.fresh_broker(name)
             broker.start()
             self.brokers[name] = broker
         return self.brokers[name]
 
-    def fresh_broker(self, name: str) -> Broker:
-        """A broker that is not started, in a folder of its own."""
+    def fresh_broker(self, name: str) -> Broker | Cluster:
+        """One that is not started, in a folder of its own."""
         return CONTESTANTS[name](self.folder / f"{name}-{next(self._topics)}")
 
     def sized(self, records: int) -> int:
@@ -54,9 +60,11 @@ class Rig:
     @contextlib.contextmanager
     def topic(self, name: str, partitions: int = 1) -> Iterator[str]:
         """A new topic, deleted afterwards."""
-        admin = AdminClient({"bootstrap.servers": self.broker(name).address, "log_level": 0})
+        broker = self.broker(name)
+        admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
         topic = f"race-{next(self._topics)}"
-        for outcome in admin.create_topics([NewTopic(topic, partitions, 1)], operation_timeout=30).values():
+        new = NewTopic(topic, partitions, broker.replicas, config=broker.topic_configuration)
+        for outcome in admin.create_topics([new], operation_timeout=30).values():
             outcome.result(30)
         try:
             yield topic
@@ -78,10 +86,11 @@ class Rig:
         run["broker_resident_mb"] = broker.resident_mb()
         return run
 
-    def stop(self) -> None:
-        """Stop every broker that was started."""
-        for broker in self.brokers.values():
-            broker.stop()
+    def stop(self, *names: str) -> None:
+        """Stop those brokers, or every one that was started."""
+        for name in names or tuple(self.brokers):
+            if name in self.brokers:
+                self.brokers.pop(name).stop()
 
 
 def touch_free_memory() -> None:

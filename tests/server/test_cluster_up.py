@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -193,3 +194,15 @@ def test_a_port_that_is_taken_is_not_preferred(tmp_path):
     assert (tmp_path / "broker-1" / "port").read_text() == f"PLAINTEXT {free}\n"
     child(1).prefer_port(free + 1)
     assert (tmp_path / "broker-1" / "port").read_text() == f"PLAINTEXT {free}\n"
+
+
+def test_a_broker_told_to_stop_while_its_process_is_made_stops(tmp_path):
+    async def story() -> None:
+        arguments = ["--join", f"sqlite:{tmp_path / 'store'}"]
+        broker = BrokerChild(1, str(tmp_path), arguments, restarts=True, tell=print, on_change=lambda: None)
+        keeping = asyncio.create_task(broker.keep())
+        await asyncio.sleep(0)  # it has begun to start, and has no process yet
+        await broker.stop()
+        await asyncio.wait_for(keeping, 60)
+
+    asyncio.run(story())

@@ -91,6 +91,9 @@ class BrokerChild:
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
                 start_new_session=True, preexec_fn=_die_with_parent,
             )  # fmt: skip
+        if self._stopping.is_set():  # said while the process was made: `stop` has not seen it
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
         assert process.stdout is not None
         try:
             line = (await asyncio.wait_for(process.stdout.readline(), START_WITHIN_S)).decode("utf-8", "replace")

@@ -1,0 +1,180 @@
+"""The two clusters of the race, three brokers each on this machine; any of their brokers may be ended and come back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+from bench.brokers import (
+    KAFKA_JAVA,
+    KAFKA_PROPERTIES,
+    answers_metadata,
+    cluster_id,
+    family,
+    free_port,
+    kafka_libs,
+    process_cpu_seconds,
+    resident_mb,
+)
+
+BROKERS = 3
+WITHIN_S = 120.0
+JAVA = tuple(text.replace("Xms1G", "Xms512M").replace("Xmx1G", "Xmx512M") for text in KAFKA_JAVA)
+
+
+class Cluster(ABC):
+    """Three brokers in folders of their own. A new topic has a replica on each and min.insync.replicas=2."""
+
+    name: str
+    address: str
+    """Of all brokers, as `bootstrap.servers` takes it."""
+    replicas = BROKERS
+    topic_configuration: ClassVar[dict[str, str]] = {"min.insync.replicas": "2"}
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def start(self) -> float:
+        """Returns when every broker answers; the seconds it took."""
+        begin = time.monotonic()
+        self.start_all()
+        return time.monotonic() - begin
+
+    @abstractmethod
+    def start_all(self) -> None: ...
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+    @abstractmethod
+    def pids(self) -> dict[int, int]:
+        """The process of every broker that runs, by its id."""
+
+    @abstractmethod
+    def bring_back(self, broker: int) -> None:
+        """See that a broker runs again whose process was ended."""
+
+    @abstractmethod
+    def configuration(self) -> dict[str, str]:
+        """What a reader needs to repeat the run."""
+
+    def end(self, broker: int, how: signal.Signals) -> None:
+        """Send the signal to one broker's process; returns at once."""
+        os.kill(self.pids()[broker], how)
+
+    def cpu_seconds(self) -> float:
+        """Processor time of all brokers and their children, user and system."""
+        return sum(process_cpu_seconds(child) for pid in self.pids().values() for child in family(pid))
+
+    def resident_mb(self, field: str = "VmRSS") -> float:
+        """Resident memory of all brokers together, in 10^6 bytes; `VmHWM` is its peak."""
+        return sum(resident_mb(pid, field) for pid in self.pids().values())
+
+
+class OttlaCluster(Cluster):
+    """`ottla cluster up`, which brings brokers back by itself."""
+
+    name = "ottla"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start_all(self) -> None:
+        command = [sys.executable, "-m", "ottla", "cluster", "up", "--data", str(self.folder)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(lambda: len(self._brokers()) == BROKERS)
+        self.address = ",".join(f"{each['host']}:{each['port']}" for each in self._brokers().values())
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(60)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def pids(self) -> dict[int, int]:
+        return {number: int(str(each["pid"])) for number, each in self._brokers().items()}
+
+    def bring_back(self, broker: int) -> None:
+        until(lambda: broker in self._brokers())
+
+    def configuration(self) -> dict[str, str]:
+        return {"command": "ottla cluster up --data DIR"}
+
+    def _brokers(self) -> dict[int, dict[str, object]]:
+        path = self.folder / "cluster.json"
+        found = json.loads(path.read_text())["brokers"] if path.exists() else []
+        return {each["id"]: each for each in found}
+
+
+class KafkaCluster(Cluster):
+    """Three nodes of Apache Kafka, each broker and controller, with the configuration that it ships."""
+
+    name = "kafka"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.ports = {number: free_port() for number in range(1, BROKERS + 1)}
+        self.controllers = {number: free_port() for number in self.ports}
+        self.address = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start_all(self) -> None:
+        cluster = cluster_id()
+        for number in self.ports:
+            folder = self.folder / str(number)
+            folder.mkdir(parents=True)
+            (folder / "server.properties").write_text(self._properties(number, folder / "data"))
+            command = ["java", "-cp", f"{kafka_libs()}/*", "kafka.tools.StorageTool", "format", "-t", cluster]
+            subprocess.run([*command, "-c", str(folder / "server.properties")], check=True, capture_output=True)
+        for number in self.ports:
+            self._run(number)
+        until(lambda: all(map(answers_metadata, self.ports.values())))
+
+    def _properties(self, number: int, data: Path) -> str:
+        text = KAFKA_PROPERTIES.format(port=self.ports[number], controller_port=self.controllers[number], data=data)
+        text = text.replace("node.id=1", f"node.id={number}")
+        text = text.replace("offsets.topic.replication.factor=1", f"offsets.topic.replication.factor={BROKERS}")
+        kept = [line for line in text.splitlines() if not line.startswith("controller.quorum")]
+        voters = ",".join(f"{each}@127.0.0.1:{port}" for each, port in self.controllers.items())
+        return "\n".join([*kept, f"controller.quorum.voters={voters}", ""])
+
+    def _run(self, number: int) -> None:
+        folder = self.folder / str(number)
+        command = ["java", *JAVA, "-cp", f"{kafka_libs()}/*", "kafka.Kafka", str(folder / "server.properties")]
+        with (folder / "out.log").open("ab") as log:
+            self.processes[number] = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def pids(self) -> dict[int, int]:
+        return {number: process.pid for number, process in self.processes.items() if process.poll() is None}
+
+    def bring_back(self, broker: int) -> None:
+        self.processes[broker].wait(60)
+        self._run(broker)
+
+    def configuration(self) -> dict[str, str]:
+        return {"java": " ".join(JAVA), "server.properties": self._properties(1, self.folder / "1" / "data")}
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait for a condition; RuntimeError where it does not come to be within two minutes."""
+    end = time.monotonic() + WITHIN_S
+    while not holds():
+        if time.monotonic() > end:
+            raise RuntimeError("it did not come to be in time")
+        time.sleep(0.02)
