@@ -38,7 +38,13 @@ class Broker:
     """One `ottla start`; its output goes to files beside its disk."""
 
     def __init__(
-        self, number: int, disk: ImageDisk, folder: Path, address: str, options: Sequence[str], prefix: Sequence[str] = ()
+        self,
+        number: int,
+        disk: ImageDisk,
+        folder: Path,
+        address: str,
+        options: Sequence[str],
+        prefix: Sequence[str] = (),
     ) -> None:
         self.number = number
         self.disk = disk
@@ -123,9 +129,6 @@ class Brokers:
         self.of = {broker.number: broker for broker in brokers}
         self._admin: AdminClient | None = None
 
-    def __iter__(self) -> Iterable[Broker]:  # type: ignore[override]
-        return iter(self.of.values())
-
     @property
     def bootstrap(self) -> str:
         return ",".join(broker.address for broker in self.of.values())
@@ -169,10 +172,10 @@ class Brokers:
     def differing(self) -> list[str]:
         """Partitions whose replicas do not hold the same bytes; asked when nobody writes."""
         found = []
-        for number in range(PARTITIONS):
-            sums = {broker.number: _digest(broker.disk.mount / "data" / f"{TOPIC}-{number}") for broker in self.of.values()}
+        for name in (f"{TOPIC}-{number}" for number in range(PARTITIONS)):
+            sums = {number: _digest(broker.disk.mount / "data" / name) for number, broker in self.of.items()}
             if len(set(sums.values())) > 1:
-                found.append(f"{TOPIC}-{number}: {sums}")
+                found.append(f"{name}: {sums}")
         return found
 
 

@@ -57,13 +57,16 @@ class Campaign:
         until(lambda: all(writer.waiting == 0 for writer in self.writers), "what was sent is acknowledged")
         until(self.brokers.are_whole, "all replicas are in sync again")
 
-    def judge(self) -> list[Anomaly]:
-        """Read everything, and let the checkers speak of all that happened until now."""
+    def judge(self, *, last: bool = False) -> list[Anomaly]:
+        """Read everything, and let the checkers speak of all that happened until now.
+
+        What was read goes into the history where there is something wrong, and in the end.
+        """
         scans = scan(self.brokers.bootstrap, self.witness)
         self._find_unplaced(scans)
         found = self.witness.judged(scans)
         found += [Anomaly("replicas-differ", place) for place in self.brokers.differing()]
-        if found:
+        if found or last:
             for event in scans:
                 self.witness.saw(event)
         return found
@@ -85,12 +88,12 @@ class Campaign:
         self.settle()
         for client in (self.group, self.reader, *self.writers):
             client.stop()
-        return self.judge()
+        return self.judge(last=True)
 
     def stuck(self, why: Stuck) -> list[Anomaly]:
         self.witness.saw(Failed(self.witness.now_us(), str(why), "stuck"))
         with contextlib.suppress(Exception):
-            return [Anomaly("stuck", str(why)), *self.judge()]
+            return [Anomaly("stuck", str(why)), *self.judge(last=True)]
         return [Anomaly("stuck", str(why))]
 
     def say(self, line: str) -> None:

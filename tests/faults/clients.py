@@ -1,4 +1,4 @@
-"""Unmodified clients (confluent-kafka) that write down what they do and see: writers, a reader, a group, the last scan."""
+"""Unmodified clients (confluent-kafka) that write down what they do and see: writers, a reader, a group, a scan."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class _Client:
 class Writer(_Client):
     """Idempotent, acks=all; tries until it knows. `going` lets it begin new records, as many a second as it may."""
 
-    def __init__(self, name: str, bootstrap: str, witness: Witness, seed: int, *, per_second: float, ahead: int) -> None:
+    def __init__(
+        self, name: str, bootstrap: str, witness: Witness, seed: int, *, per_second: float, ahead: int
+    ) -> None:
         super().__init__(witness)
         self.name = name
         self.going = threading.Event()
@@ -96,14 +98,16 @@ class Writer(_Client):
         self.waiting -= 1
         log, value = LogKey(TOPIC, message.partition()), message.value()
         if error is not None:
-            self.witness.saw(Failed(self.witness.now_us(), f"{self.name} was refused {value[:24]!r}: {error}", "refused"))
+            self.witness.saw(
+                Failed(self.witness.now_us(), f"{self.name} was refused {value[:24]!r}: {error}", "refused")
+            )
             return
         if message.offset() < 0:
             self.unplaced.append((log, value))
         else:
             number = int.from_bytes(message.key(), "big")
             self.witness.saw(Acknowledged(self.witness.now_us(), self.name, log, number, message.offset()))
-        self.witness.counts(1)
+        self.witness.counts_one()
 
     def _broke(self, error: KafkaError) -> None:
         if error.fatal():

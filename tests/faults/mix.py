@@ -55,8 +55,9 @@ class Mix:
 
     def _once(self, kind: str, longest_s: float) -> None:
         fault, witness, brokers = FAULTS[kind], self.campaign.witness, self.campaign.brokers
-        lasts_s = min(self.campaign.random.uniform(fault.shortest_s, fault.longest_s), longest_s)
-        before, witness.longest_pause_s = witness.acknowledged, 0.0
+        lasts_s = min(fault.draw_s(self.campaign.random), longest_s)
+        before = witness.acknowledged
+        witness.count_pauses()
         with fault.begin(self.field) as what:
             self.campaign.disturbed(f"{kind}: {what}")
             time.sleep(lasts_s)

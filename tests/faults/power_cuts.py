@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.faults.brokers import NUMBERS, STEP_S, Broker, Brokers, Stuck, cut_power, until
+from tests.faults.brokers import NUMBERS, Broker, Brokers, Stuck, cut_power, until
 from tests.faults.campaign import Campaign, put_away
 from tests.faults.witness import Witness
 from tests.storage.image_disk import ImageDisk

@@ -23,7 +23,7 @@ class Witness:
         self.history.replicated = True
         self.acknowledged = 0
         self.longest_pause_s = 0.0
-        """Between two acknowledgements, since it was last set to 0."""
+        """Without an acknowledgement, since `count_pauses`."""
         self._last_s = time.monotonic()
         self._lock = threading.Lock()
         self._file = path.open("w", encoding="utf-8")
@@ -42,13 +42,17 @@ class Witness:
             self.history.add(event)
             self._file.write(line)
 
-    def counts(self, acknowledged: int) -> None:
-        """So many more were acknowledged just now."""
+    def count_pauses(self) -> None:
+        with self._lock:
+            self.longest_pause_s, self._last_s = 0.0, time.monotonic()
+
+    def counts_one(self) -> None:
+        """One more was acknowledged just now."""
         with self._lock:
             now_s = time.monotonic()
             self.longest_pause_s = max(self.longest_pause_s, now_s - self._last_s)
             self._last_s = now_s
-            self.acknowledged += acknowledged
+            self.acknowledged += 1
 
     def judged(self, scans: Iterable[Scanned]) -> list[Anomaly]:
         """All that was seen until now, and these scans as the last."""
@@ -58,10 +62,6 @@ class Witness:
         so_far.traits, so_far.replicated = self.history.traits, True
         so_far.events = [*events, *scans]
         return check(so_far)
-
-    def flush(self) -> None:
-        with self._lock:
-            self._file.flush()
 
     def close(self) -> None:
         self._file.close()
