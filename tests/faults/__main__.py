@@ -38,7 +38,9 @@ def main() -> int:
     print(f"seed {seed}, in {folder}", flush=True)
     began = time.monotonic()
     if options.minutes is None:
-        witness, found = run_power_cuts(folder, seed, options.power_cuts)
+        witness, found = run_power_cuts(
+            folder, seed, options.power_cuts, {"write.caching": "true"} if options.lossy else {}
+        )
     else:
         libs = zookeeper_jars()
         assert libs is not None
@@ -76,6 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--power-cuts", type=int, metavar="N", help="rounds of power cuts of the whole cluster")
     parser.add_argument("--minutes", type=float, help="how long to mix all kinds of faults")
+    parser.add_argument(
+        "--lossy", action="store_true", help="power cuts of a topic that does not wait for disks: must be found out"
+    )
     parser.add_argument("--faults", nargs="+", choices=list(FAULTS), help="only these kinds, with --minutes")
     parser.add_argument("--seed", type=int, help="of what is drawn (default: a new one)")
     parser.add_argument("--folder", type=Path, default=Path(os.environ.get("TMPDIR", "/tmp")), help="where to work")

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -148,8 +148,8 @@ class Brokers:
         for broker in started:
             until(broker.is_ready, f"broker {broker.number} is ready")
 
-    def create_topic(self) -> None:
-        topic = NewTopic(TOPIC, PARTITIONS, 3, config={"min.insync.replicas": "2"})
+    def create_topic(self, config: Mapping[str, str]) -> None:
+        topic = NewTopic(TOPIC, PARTITIONS, 3, config={"min.insync.replicas": "2", **config})
         self.admin.create_topics([topic])[TOPIC].result(60)
 
     def are_whole(self) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
-from tests.faults.brokers import Broker, Brokers, Stuck, until
+from tests.faults.brokers import Broker, Brokers, until
 from tests.faults.clients import PARTITIONS, TOPIC, Group, Prober, Reader, Writer, scan
 from tests.faults.witness import Witness
 
@@ -28,12 +29,12 @@ class Campaign:
         self._pace = {"per_second": per_second / 2, "ahead": ahead}
         self.began_s = time.monotonic()
 
-    def begin(self) -> None:
-        """Start the brokers and the clients."""
+    def begin(self, config: Mapping[str, str] | None = None) -> None:
+        """Start the brokers and the clients; `config` is the topic's, beside what makes it safe."""
         for partition in range(PARTITIONS):
             self.witness.promise(LogKey(TOPIC, partition), Traits(TOPIC))
         self.brokers.start()
-        self.brokers.create_topic()
+        self.brokers.create_topic(config or {})
         until(self.brokers.are_whole, "all replicas of the new topic are in sync")
         bootstrap, witness, seed = self.brokers.bootstrap, self.witness, self._seed
         self.writers = [Writer(name, bootstrap, witness, seed, **self._pace) for name in ("w1", "w2")]
@@ -90,7 +91,7 @@ class Campaign:
             client.stop()
         return self.judge(last=True)
 
-    def stuck(self, why: Stuck) -> list[Anomaly]:
+    def stuck(self, why: Exception) -> list[Anomaly]:
         self.witness.saw(Failed(self.witness.now_us(), str(why), "stuck"))
         with contextlib.suppress(Exception):
             return [Anomaly("stuck", str(why)), *self.judge(last=True)]

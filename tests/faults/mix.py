@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -110,7 +111,7 @@ def run_mix(
         mix = Mix(campaign, Field(campaign.brokers, hosts, ensemble, campaign.random), kinds)
         try:
             found = mix.run(minutes, longest_s)
-        except Stuck as why:
+        except (Stuck, AssertionError, OSError, subprocess.CalledProcessError) as why:
             found = campaign.stuck(why)
         print(f"{sum(mix.happened.values())} faults:", *mix.summary(), sep="\n")
     return witness, found

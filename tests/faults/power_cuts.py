@@ -6,7 +6,7 @@ import contextlib
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.faults.brokers import NUMBERS, Broker, Brokers, Stuck, cut_power, until
@@ -31,10 +31,10 @@ class PowerCuts:
         self.moments: Counter[str] = Counter()
         self.cuts = 0
 
-    def run(self, rounds: int) -> list[Anomaly]:
+    def run(self, rounds: int, config: Mapping[str, str]) -> list[Anomaly]:
         """The anomalies; ends at the first round that has some."""
         campaign, witness = self.campaign, self.campaign.witness
-        campaign.begin()
+        campaign.begin(config)
         moments = self._moments(rounds)
         for number in range(1, rounds + 1):
             before, cuts_before, began = witness.acknowledged, self.cuts, time.monotonic()
@@ -101,7 +101,9 @@ class PowerCuts:
         self._cut()
 
 
-def run_power_cuts(folder: Path, seed: int, rounds: int) -> tuple[Witness, list[Anomaly]]:
+def run_power_cuts(
+    folder: Path, seed: int, rounds: int, config: Mapping[str, str] | None = None
+) -> tuple[Witness, list[Anomaly]]:
     """Prints as it goes; the witness, whose file is `folder`/history.jsonl, and the anomalies."""
     witness = Witness(folder / "history.jsonl")
     with contextlib.ExitStack() as held:
@@ -116,7 +118,7 @@ def run_power_cuts(folder: Path, seed: int, rounds: int) -> tuple[Witness, list[
         campaign = Campaign(Brokers(brokers), witness, seed, per_second=4000, ahead=1000)
         cuts = PowerCuts(campaign, store)
         try:
-            found = cuts.run(rounds)
+            found = cuts.run(rounds, config or {})
         except Stuck as why:
             found = campaign.stuck(why)
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(cuts.moments.items()))
