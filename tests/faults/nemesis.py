@@ -199,7 +199,7 @@ class Fault(NamedTuple):
     shortest_s: float
     longest_s: float
     now_and_then_s: float = 0.0
-    """Lasts this long instead, one time of five: a follower that is not heard is out of sync after 30 s."""
+    """Lasts this long instead, one time of five: a follower that is not heard leaves the in-sync set after 30 to 45 s."""
 
     def draw_s(self, random: Random) -> float:
         lasts_s = random.uniform(self.shortest_s, self.longest_s)
@@ -211,10 +211,10 @@ FAULTS = {
     "kill-leader": Fault(_kill_leader, 0, 8),
     "kill-all": Fault(_kill_all, 0, 2),
     "stop": Fault(_stop, 0, 3),
-    "pause": Fault(_pause, 0.5, 10, 36),
-    "one-way": Fault(_one_way, 1, 12, 36),
-    "isolate": Fault(_isolate, 1, 12, 36),
-    "bridge": Fault(_bridge, 1, 12, 36),
+    "pause": Fault(_pause, 0.5, 10, 48),
+    "one-way": Fault(_one_way, 1, 12, 48),
+    "isolate": Fault(_isolate, 1, 12, 48),
+    "bridge": Fault(_bridge, 1, 12, 48),
     "alone": Fault(_alone, 1, 12),
     "zookeeper-cut": Fault(_zookeeper_cut, 1, 12),
     "zookeeper-leader": Fault(_zookeeper_leader, 0, 3),
