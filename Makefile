@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 JOBS ?= 2
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo test check compat fuzz sim bench format clean
+.PHONY: help demo test check compat fuzz sim faults bench format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (about a minute after set-up)'
@@ -13,6 +13,7 @@ help:
 	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka'
 	@echo 'make fuzz    mutated input against a live broker'
 	@echo 'make sim     three brokers in virtual time from 200 seeds; make sim ARGS="--seeds 500" for one broker'
+	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50" or "--minutes 60"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
 
 demo:
@@ -38,6 +39,10 @@ fuzz:
 sim:
 	@tools/setup.sh test
 	@.venv/bin/ottla sim $(or $(ARGS),--brokers 3 --seeds 200 --jobs $(or $(filter-out 0,$(JOBS)),1))
+
+faults:
+	@tools/setup.sh test java zookeeper-if-possible
+	@$(PYTHON) -m tests.faults $(or $(ARGS),--power-cuts 5)
 
 bench:
 	@tools/setup.sh test demo java kafka spark-jars spark42 cc

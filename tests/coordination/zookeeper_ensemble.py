@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 PROOF = "zookeeper-3.9.4.jar"
@@ -24,21 +25,26 @@ def zookeeper_jars() -> Path | None:
 
 
 class ZookeeperEnsemble:
-    """Three processes. `ports` are those for clients, by server number."""
+    """Three processes. `ports` are those for clients, by server number.
 
-    def __init__(self, libs: Path, folder: Path) -> None:
+    `prefix` are words before each command, to start the servers elsewhere, where `address` is theirs.
+    """
+
+    def __init__(self, libs: Path, folder: Path, *, address: str = "127.0.0.1", prefix: Sequence[str] = ()) -> None:
         self._libs = libs
         self._folder = folder
+        self._address = address
+        self._prefix = prefix
         ports = _free_ports(3 * len(SERVERS))
         self.ports = dict(zip(SERVERS, ports, strict=False))
-        peers = [f"server.{number}=127.0.0.1:{ports[2 + number]}:{ports[5 + number]}" for number in SERVERS]
+        peers = [f"server.{number}={address}:{ports[2 + number]}:{ports[5 + number]}" for number in SERVERS]
         for number in SERVERS:
             data = folder / str(number)
             data.mkdir()
             (data / "myid").write_text(str(number))
             # More patient than what the guide recommends: a test machine may stand still for seconds.
             lines = ["tickTime=500", "initLimit=40", "syncLimit=20", f"dataDir={data}", *peers]
-            lines += [f"clientPort={self.ports[number]}", "clientPortAddress=127.0.0.1", "admin.enableServer=false"]
+            lines += [f"clientPort={self.ports[number]}", f"clientPortAddress={address}", "admin.enableServer=false"]
             (data / "zoo.cfg").write_text("\n".join([*lines, "4lw.commands.whitelist=srvr\n"]))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         for number in SERVERS:
@@ -47,12 +53,12 @@ class ZookeeperEnsemble:
 
     @property
     def hosts(self) -> str:
-        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+        return ",".join(f"{self._address}:{port}" for port in self.ports.values())
 
     def start(self, number: int) -> None:
         config = self._folder / str(number) / "zoo.cfg"
         quick = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command = ["java", *quick, "-cp", f"{self._libs}/*", MAIN, str(config)]
+        command = [*self._prefix, "java", *quick, "-cp", f"{self._libs}/*", MAIN, str(config)]
         with (self._folder / f"{number}.log").open("ab") as log:
             self._processes[number] = subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -79,7 +85,7 @@ class ZookeeperEnsemble:
 
     def _mode(self, number: int) -> str | None:
         """What a server says of itself; None while it does not serve."""
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.ports[number]), 2) as asked:
+        with contextlib.suppress(OSError), socket.create_connection((self._address, self.ports[number]), 2) as asked:
             asked.settimeout(2)
             asked.sendall(b"srvr")
             said = b""

@@ -2,74 +2,44 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import shutil
 import signal
-import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from image_disk import ImageDisk, can_mount, mounted
 from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, config, put, sync, values_of
 
 from ottla.kernel.errors import ErrorCode
 from ottla.storage.directory import LogDirectory
 from ottla.storage.disk import LocalDisk
 
-SHUTDOWN, WITHOUT_FLUSHING_THE_JOURNAL = 0x8004587D, 2
 HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda _: None}
 
-
-def _can_mount() -> bool:
-    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None or not os.path.exists("/dev/loop-control"):
-        return False
-    probe = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False)
-    return probe.returncode == 0
-
-
-pytestmark = pytest.mark.skipif(not _can_mount(), reason="needs root, loop devices and the right to mount")
-
-
-@contextlib.contextmanager
-def mounted(at: Path, *arguments: str) -> Iterator[Path]:
-    at.mkdir(exist_ok=True)
-    subprocess.run(["mount", *arguments, str(at)], check=True)
-    try:
-        yield at
-    finally:
-        subprocess.run(["umount", "-l", str(at)], check=True)
+pytestmark = pytest.mark.skipif(not can_mount(), reason="needs root, loop devices and the right to mount")
 
 
 def test_what_was_synced_survives_the_power_cut_of_a_real_file_system(tmp_path: Path) -> None:
-    image = tmp_path / "disk.img"
-    with open(image, "wb") as file:
-        file.truncate(64 << 20)
-    subprocess.run(["mkfs.ext4", "-qF", str(image)], check=True)
-    program = Path(__file__).with_name("append_until_killed.py")
-    before = synced = 0
-    for cut in range(4):
-        with (
-            mounted(tmp_path / "mnt", "-o", "loop", str(image)) as mount,
-            subprocess.Popen(
+    with ImageDisk(tmp_path / "disk.img", tmp_path / "mnt") as image:
+        mount = image.mount
+        program = Path(__file__).with_name("append_until_killed.py")
+        before = synced = 0
+        for cut in range(4):
+            with subprocess.Popen(
                 [sys.executable, str(program), str(mount / "data")],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
-            ) as writer,
-        ):
-            assert writer.stdout is not None
-            descriptor = os.open(mount, os.O_RDONLY)
-            # Only what was said before the cut counts: ext4 lets a sync that is under way at that moment succeed.
-            for _ in range(16 + 23 * cut):
-                synced = int(writer.stdout.readline())
-            fcntl.ioctl(descriptor, SHUTDOWN, struct.pack("I", WITHOUT_FLUSHING_THE_JOURNAL))
-            os.close(descriptor)
-            writer.send_signal(signal.SIGKILL)
-        with mounted(tmp_path / "mnt", "-o", "loop", str(image)) as mount:
+            ) as writer:
+                assert writer.stdout is not None
+                # Only what was said before the cut counts: ext4 lets a sync that is under way at that moment succeed.
+                for _ in range(16 + 23 * cut):
+                    synced = int(writer.stdout.readline())
+                image.cut()
+                writer.send_signal(signal.SIGKILL)
+            image.unmount()
+            image.mount_again()
             disk = LocalDisk()
             directory = LogDirectory.open(
                 disk, str(mount / "data"), cluster_id="c", node_id=1, new_directory_id="A" * 22, lock=disk.lock

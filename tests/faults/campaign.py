@@ -1,0 +1,114 @@
+"""What both campaigns share: brokers with their clients, how a round is settled, read and judged, and what is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+
+from tests.faults.brokers import Broker, Brokers, until
+from tests.faults.clients import PARTITIONS, TOPIC, Group, Prober, Reader, Writer, scan
+from tests.faults.witness import Witness
+
+from ottla.sim.checkers.history import Anomaly, Disturbed, Failed, Healed, LogKey, Scanned, Traits
+
+WITHIN_S = 60
+"""After the last healing every partition takes a write within this time."""
+
+
+class Campaign:
+    """Three brokers under load; `settle` and `judge` when everything is healed."""
+
+    def __init__(self, brokers: Brokers, witness: Witness, seed: int, *, per_second: float, ahead: int) -> None:
+        self.brokers = brokers
+        self.witness = witness
+        self.random = Random(seed)
+        self._seed = seed
+        self._pace = {"per_second": per_second / 2, "ahead": ahead}
+        self.began_s = time.monotonic()
+
+    def begin(self, config: Mapping[str, str] | None = None) -> None:
+        """Start the brokers and the clients; `config` is the topic's, beside what makes it safe."""
+        for partition in range(PARTITIONS):
+            self.witness.promise(LogKey(TOPIC, partition), Traits(TOPIC))
+        self.brokers.start()
+        self.brokers.create_topic(config or {})
+        until(self.brokers.are_whole, "all replicas of the new topic are in sync")
+        bootstrap, witness, seed = self.brokers.bootstrap, self.witness, self._seed
+        self.writers = [Writer(name, bootstrap, witness, seed, **self._pace) for name in ("w1", "w2")]
+        self.prober = Prober("probe", bootstrap, witness, seed, **self._pace)
+        self.reader = Reader(bootstrap, witness)
+        self.group = Group(bootstrap, witness, seed)
+        for client in (*self.writers, self.reader, self.group):
+            client.start()
+
+    def write(self) -> None:
+        for writer in self.writers:
+            writer.going.set()
+
+    def disturbed(self, what: str) -> None:
+        self.witness.saw(Disturbed(self.witness.now_us(), what))
+
+    def settle(self) -> None:
+        """Begin nothing new; all that was begun is acknowledged, and every replica is in sync."""
+        for writer in self.writers:
+            writer.going.clear()
+        until(lambda: all(writer.waiting == 0 for writer in self.writers), "what was sent is acknowledged")
+        until(self.brokers.are_whole, "all replicas are in sync again")
+
+    def judge(self, *, last: bool = False) -> list[Anomaly]:
+        """Read everything, and let the checkers speak of all that happened until now.
+
+        What was read goes into the history where there is something wrong, and in the end.
+        """
+        scans = scan(self.brokers.bootstrap, self.witness)
+        self._find_unplaced(scans)
+        found = self.witness.judged(scans)
+        found += [Anomaly("replicas-differ", place) for place in self.brokers.differing()]
+        if found or last:
+            for event in scans:
+                self.witness.saw(event)
+        return found
+
+    def _find_unplaced(self, scans: list[Scanned]) -> None:
+        """What was acknowledged as a repeat, without its offset, must be somewhere."""
+        there = {(event.log, value) for event in scans for _, value in event.records}
+        for writer in self.writers:
+            for log, value in writer.unplaced:
+                if (log, value) not in there:
+                    what = f"{value[:24]!r} was acknowledged as a repeat, and is not in {TOPIC}-{log.partition}"
+                    self.witness.saw(Failed(self.witness.now_us(), what, "lost-write"))
+
+    def finish(self) -> list[Anomaly]:
+        """Everything is healed: a write to every partition, everything read, the last word of the checkers."""
+        self.witness.saw(Healed(self.witness.now_us(), WITHIN_S * 1_000_000))
+        self.prober.probe()
+        until(self.prober.is_told, "every partition takes a write")
+        self.settle()
+        for client in (self.group, self.reader, *self.writers):
+            client.stop()
+        return self.judge(last=True)
+
+    def stuck(self, why: Exception) -> list[Anomaly]:
+        self.witness.saw(Failed(self.witness.now_us(), str(why), "stuck"))
+        with contextlib.suppress(Exception):
+            return [Anomaly("stuck", str(why)), *self.judge(last=True)]
+        return [Anomaly("stuck", str(why))]
+
+    def say(self, line: str) -> None:
+        passed = int(time.monotonic() - self.began_s)
+        print(f"[{passed // 60:3d}:{passed % 60:02d}] {line}", flush=True)
+
+
+def put_away(brokers: list[Broker]) -> None:
+    for broker in brokers:
+        broker.kill()
+
+
+def folder_of(seed: int, keep: Path) -> Path:
+    """A new one for this run."""
+    folder = keep / f"faults-{seed}-{time.time_ns() // 1_000_000}"
+    folder.mkdir(parents=True)
+    return folder

@@ -1,0 +1,134 @@
+"""Power cuts of a whole cluster: under load, while it starts, while leaders change; all is read back after each."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tests.faults.brokers import NUMBERS, Broker, Brokers, Stuck, cut_power, until
+from tests.faults.campaign import Campaign, put_away
+from tests.faults.witness import Witness
+from tests.storage.image_disk import ImageDisk
+
+from ottla.sim.checkers.history import Anomaly
+
+RECORDS_A_ROUND = 2000
+"""Acknowledged at least, between one round's cut and the next."""
+
+
+class PowerCuts:
+    """Three brokers on one machine, each on a file system of its own, and the store of the cluster on a fourth."""
+
+    def __init__(self, campaign: Campaign, store: ImageDisk) -> None:
+        self.campaign = campaign
+        self.brokers = campaign.brokers
+        self.random = campaign.random
+        self._store = store
+        self.moments: Counter[str] = Counter()
+        self.cuts = 0
+
+    def run(self, rounds: int, config: Mapping[str, str]) -> list[Anomaly]:
+        """The anomalies; ends at the first round that has some."""
+        campaign, witness = self.campaign, self.campaign.witness
+        campaign.begin(config)
+        moments = self._moments(rounds)
+        for number in range(1, rounds + 1):
+            before, cuts_before, began = witness.acknowledged, self.cuts, time.monotonic()
+            campaign.write()
+            enough = before + RECORDS_A_ROUND
+            until(lambda enough=enough: witness.acknowledged >= enough, "records are acknowledged")
+            time.sleep(self.random.uniform(0, 0.5))
+            moment = moments[number - 1]
+            moment(self)
+            cut_s = time.monotonic()
+            self.brokers.start()
+            ready_s = time.monotonic() - cut_s
+            campaign.settle()
+            whole_s = time.monotonic() - cut_s
+            campaign.reader.again()
+            if found := campaign.judge():
+                return found
+            self.moments[moment.__name__.strip("_").replace("_", " ")] += 1
+            campaign.say(
+                f"round {number}/{rounds}, cut {moment.__name__.strip('_').replace('_', ' ')}"
+                f"{f' ({self.cuts - cuts_before} cuts)' if self.cuts - cuts_before > 1 else ''}: "
+                f"{witness.acknowledged - before:,} acknowledged, ready after {ready_s:.1f} s, whole after "
+                f"{whole_s:.1f} s, all {witness.acknowledged:,} there ({time.monotonic() - began:.1f} s)"
+            )
+        return campaign.finish()
+
+    def _moments(self, rounds: int) -> list[Callable[[PowerCuts], None]]:
+        """Each kind as often as the others, in any order."""
+        kinds = [PowerCuts._under_load, PowerCuts._while_starting, PowerCuts._while_leaders_change]
+        drawn = [kinds[number % len(kinds)] for number in range(rounds)]
+        self.random.shuffle(drawn)
+        return drawn
+
+    def _cut(self) -> None:
+        for broker in self.brokers.of.values():
+            if broker.fell():
+                raise Stuck(f"broker {broker.number} ended by itself: {broker.log()[-2000:]}")
+        disks = [broker.disk for broker in self.brokers.of.values()]
+        cut_power(self.brokers.of.values(), [*disks, self._store])
+        self.cuts += 1
+        self.campaign.disturbed(f"power cut {self.cuts} of all")
+
+    def _under_load(self) -> None:
+        self._cut()
+
+    def _while_starting(self) -> None:
+        """Cut, then once or twice again at some moment of the start."""
+        self._cut()
+        for _ in range(self.random.randint(1, 2)):
+            for broker in self.brokers.of.values():
+                broker.spawn()
+            time.sleep(self.random.uniform(0.2, 4))
+            self._cut()
+
+    def _while_leaders_change(self) -> None:
+        """A leader is killed, and shortly afterwards the power goes."""
+        leader = self.brokers.some_leader(self.random.randrange(3)) or self.random.choice(NUMBERS)
+        self.brokers.of[leader].kill()
+        self.campaign.disturbed(f"killed {leader}")
+        time.sleep(self.random.uniform(0, 1))
+        if self.random.random() < 0.5:  # it is on its way back already
+            self.brokers.of[leader].spawn()
+            time.sleep(self.random.uniform(0, 1.5))
+        self._cut()
+
+
+def run_power_cuts(
+    folder: Path, seed: int, rounds: int, config: Mapping[str, str] | None = None
+) -> tuple[Witness, list[Anomaly]]:
+    """Prints as it goes; the witness, whose file is `folder`/history.jsonl, and the anomalies."""
+    witness = Witness(folder / "history.jsonl")
+    with contextlib.ExitStack() as held:
+        held.callback(witness.close)
+        store = held.enter_context(ImageDisk(folder / "store.img", folder / "store", 256))
+        join = ("--join", f"sqlite:{store.mount / 'store'}")
+        brokers = []
+        for number, port in zip(NUMBERS, free_ports(len(NUMBERS)), strict=True):
+            disk = held.enter_context(ImageDisk(folder / f"{number}.img", folder / f"disk-{number}", 512))
+            brokers.append(Broker(number, disk, folder, f"127.0.0.1:{port}", join))
+        held.callback(put_away, brokers)
+        campaign = Campaign(Brokers(brokers), witness, seed, per_second=4000, ahead=1000)
+        cuts = PowerCuts(campaign, store)
+        try:
+            found = cuts.run(rounds, config or {})
+        except Stuck as why:
+            found = campaign.stuck(why)
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(cuts.moments.items()))
+        print(f"{cuts.cuts} power cuts of the whole cluster in {sum(cuts.moments.values())} rounds ({kinds})")
+        if not found and witness.acknowledged < rounds * RECORDS_A_ROUND:
+            found = [Anomaly("floor", f"{witness.acknowledged} acknowledged records are too few")]
+    return witness, found
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has now, all different."""
+    with contextlib.ExitStack() as held:
+        return [held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(count)]
