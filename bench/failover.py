@@ -2,6 +2,8 @@
 
     python -m bench.failover                      ottla, 30 kills
     python -m bench.failover --signal TERM        graceful stops instead
+    python -m bench.failover --signal STOP        brokers that hang, and go on when others lead
+    python -m bench.failover --zookeeper          with the metadata in a ZooKeeper ensemble of three servers, its own
     python -m bench.failover --kafka              Apache Kafka (three KRaft nodes with its defaults) after it
 
 Three brokers on this machine, one partition with three replicas, min.insync.replicas=2; an idempotent confluent-kafka
@@ -29,6 +31,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.coordination.zookeeper_ensemble import ZookeeperEnsemble, zookeeper_jars
 
 from bench.brokers import KAFKA_JAVA, KAFKA_PROPERTIES, answers_metadata, cluster_id, free_port, kafka_libs
 
@@ -63,10 +66,12 @@ class OttlaCluster(Cluster):
     """`ottla cluster up`, which brings brokers back by itself."""
 
     name = "ottla"
+    options: tuple[str, ...] = ()
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.process: subprocess.Popen[bytes] | None = None
+        self._hangs: int | None = None
 
     def brokers(self) -> dict[int, dict[str, object]]:
         path = self.folder / "cluster.json"
@@ -74,7 +79,7 @@ class OttlaCluster(Cluster):
         return {each["id"]: each for each in found}
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "ottla", "cluster", "up", "--data", str(self.folder)]
+        command = [sys.executable, "-m", "ottla", "cluster", "up", "--data", str(self.folder), *self.options]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         until(lambda: len(self.brokers()) == 3)
         self.servers = ",".join(f"{each['host']}:{each['port']}" for each in self.brokers().values())
@@ -83,14 +88,37 @@ class OttlaCluster(Cluster):
         pid = self.brokers()[broker]["pid"]
         assert isinstance(pid, int)
         os.kill(pid, how)
+        self._hangs = pid if how is signal.SIGSTOP else None
 
     def bring_back(self, broker: int) -> None:
+        if self._hangs is not None:
+            os.kill(self._hangs, signal.SIGCONT)
         until(lambda: broker in self.brokers())
 
     def stop(self) -> None:
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(60)
+
+
+class ZookeeperCluster(OttlaCluster):
+    """The same, in ZooKeeper: as on several machines, but that all are this one."""
+
+    name = "ottla on ZooKeeper"
+
+    def start(self) -> None:
+        libs = zookeeper_jars()
+        if libs is None:
+            raise RuntimeError("ZooKeeper's jars are not here: run `tools/setup.sh zookeeper`")
+        servers = self.folder / "zookeeper"
+        servers.mkdir()
+        self._ensemble = ZookeeperEnsemble(libs, servers)
+        self.options = ("--zookeeper", f"{self._ensemble.hosts}/failover")
+        super().start()
+
+    def stop(self) -> None:
+        super().stop()
+        self._ensemble.stop()
 
 
 class KafkaCluster(Cluster):
@@ -260,13 +288,15 @@ def sentence(result: dict[str, object]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--deaths", type=int, default=30, help="how many (default 30)")
-    parser.add_argument("--signal", choices=("KILL", "TERM"), default="KILL", help="KILL (default) or TERM")
+    parser.add_argument("--signal", choices=("KILL", "TERM", "STOP"), default="KILL", help="KILL (default), TERM, STOP")
+    parser.add_argument("--zookeeper", action="store_true", help="ottla with its metadata in ZooKeeper")
     parser.add_argument("--kafka", action="store_true", help="Apache Kafka too")
     parser.add_argument("--only-kafka", action="store_true", help="Apache Kafka alone")
     parser.add_argument("--out", type=Path, help="write the results there, as JSON")
     options = parser.parse_args()
     how = signal.Signals[f"SIG{options.signal}"]
-    kinds: list[type[OttlaCluster] | type[KafkaCluster]] = [] if options.only_kafka else [OttlaCluster]
+    ours = ZookeeperCluster if options.zookeeper else OttlaCluster
+    kinds: list[type[OttlaCluster] | type[KafkaCluster]] = [] if options.only_kafka else [ours]
     if options.kafka or options.only_kafka:
         kinds.append(KafkaCluster)
     results = []
