@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
+from tests.coordination.zookeeper_ensemble import ZookeeperEnsemble, zookeeper_jars
+
 from bench.brokers import (
     KAFKA_JAVA,
     KAFKA_PROPERTIES,
@@ -42,6 +44,7 @@ class Cluster(ABC):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._hanging: int | None = None
 
     def start(self) -> float:
         """Returns when every broker answers; the seconds it took."""
@@ -61,7 +64,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def bring_back(self, broker: int) -> None:
-        """See that a broker runs again whose process was ended."""
+        """See that a broker runs again whose process was ended, or hangs."""
 
     @abstractmethod
     def configuration(self) -> dict[str, str]:
@@ -69,7 +72,16 @@ class Cluster(ABC):
 
     def end(self, broker: int, how: signal.Signals) -> None:
         """Send the signal to one broker's process; returns at once."""
-        os.kill(self.pids()[broker], how)
+        pid = self.pids()[broker]
+        os.kill(pid, how)
+        self._hanging = pid if how is signal.SIGSTOP else None
+
+    def go_on(self) -> bool:
+        """Let the process run that was stopped by SIGSTOP; whether there was one."""
+        pid, self._hanging = self._hanging, None
+        if pid is not None:
+            os.kill(pid, signal.SIGCONT)
+        return pid is not None
 
     def cpu_seconds(self) -> float:
         """Processor time of all brokers and their children, user and system."""
@@ -84,13 +96,14 @@ class OttlaCluster(Cluster):
     """`ottla cluster up`, which brings brokers back by itself."""
 
     name = "ottla"
+    options: tuple[str, ...] = ()
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start_all(self) -> None:
-        command = [sys.executable, "-m", "ottla", "cluster", "up", "--data", str(self.folder)]
+        command = [sys.executable, "-m", "ottla", "cluster", "up", "--data", str(self.folder), *self.options]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         until(lambda: len(self._brokers()) == BROKERS)
         self.address = ",".join(f"{each['host']}:{each['port']}" for each in self._brokers().values())
@@ -105,6 +118,7 @@ class OttlaCluster(Cluster):
         return {number: int(str(each["pid"])) for number, each in self._brokers().items()}
 
     def bring_back(self, broker: int) -> None:
+        self.go_on()
         until(lambda: broker in self._brokers())
 
     def configuration(self) -> dict[str, str]:
@@ -114,6 +128,26 @@ class OttlaCluster(Cluster):
         path = self.folder / "cluster.json"
         found = json.loads(path.read_text())["brokers"] if path.exists() else []
         return {each["id"]: each for each in found}
+
+
+class ZookeeperCluster(OttlaCluster):
+    """The same, in ZooKeeper: as on several machines, but that all are this one."""
+
+    name = "ottla on ZooKeeper"
+
+    def start_all(self) -> None:
+        libs = zookeeper_jars()
+        if libs is None:
+            raise RuntimeError("ZooKeeper's jars are not here: run `tools/setup.sh zookeeper`")
+        servers = self.folder / "zookeeper"
+        servers.mkdir()
+        self._ensemble = ZookeeperEnsemble(libs, servers)
+        self.options = ("--zookeeper", f"{self._ensemble.hosts}/cluster")
+        super().start_all()
+
+    def stop(self) -> None:
+        super().stop()
+        self._ensemble.stop()
 
 
 class KafkaCluster(Cluster):
@@ -164,8 +198,9 @@ class KafkaCluster(Cluster):
         return {number: process.pid for number, process in self.processes.items() if process.poll() is None}
 
     def bring_back(self, broker: int) -> None:
-        self.processes[broker].wait(60)
-        self._run(broker)
+        if not self.go_on():
+            self.processes[broker].wait(60)
+            self._run(broker)
 
     def configuration(self) -> dict[str, str]:
         return {"java": " ".join(JAVA), "server.properties": self._properties(1, self.folder / "1" / "data")}

@@ -2,6 +2,8 @@
 
     python -m bench.failover                      ottla, 30 kills
     python -m bench.failover --signal TERM        graceful stops instead
+    python -m bench.failover --signal STOP        brokers that hang, and go on when others lead
+    python -m bench.failover --zookeeper          with the metadata in a ZooKeeper ensemble of three servers, its own
     python -m bench.failover --kafka              Apache Kafka (three KRaft nodes with its defaults) after it
 
 Three brokers on this machine, one partition with three replicas, min.insync.replicas=2; an idempotent confluent-kafka
@@ -26,7 +28,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.clusters import Cluster, KafkaCluster, OttlaCluster, until
+from bench.clusters import Cluster, KafkaCluster, OttlaCluster, ZookeeperCluster, until
 
 TOPIC = "failover"
 _EVERY_S = 0.002
@@ -143,13 +145,15 @@ def sentence(result: dict[str, object]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--deaths", type=int, default=30, help="how many (default 30)")
-    parser.add_argument("--signal", choices=("KILL", "TERM"), default="KILL", help="KILL (default) or TERM")
+    parser.add_argument("--signal", choices=("KILL", "TERM", "STOP"), default="KILL", help="KILL (default), TERM, STOP")
+    parser.add_argument("--zookeeper", action="store_true", help="ottla with its metadata in ZooKeeper")
     parser.add_argument("--kafka", action="store_true", help="Apache Kafka too")
     parser.add_argument("--only-kafka", action="store_true", help="Apache Kafka alone")
     parser.add_argument("--out", type=Path, help="write the results there, as JSON")
     options = parser.parse_args()
     how = signal.Signals[f"SIG{options.signal}"]
-    kinds: list[type[OttlaCluster] | type[KafkaCluster]] = [] if options.only_kafka else [OttlaCluster]
+    ours = ZookeeperCluster if options.zookeeper else OttlaCluster
+    kinds: list[type[OttlaCluster] | type[KafkaCluster]] = [] if options.only_kafka else [ours]
     if options.kafka or options.only_kafka:
         kinds.append(KafkaCluster)
     results = []

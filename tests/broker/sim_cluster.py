@@ -20,7 +20,8 @@ T = TypeVar("T")
 class SimCluster:
     """Brokers 1 to `brokers`, all serving; one after the other has come up."""
 
-    def __init__(self, brokers: int = 3, **options: str) -> None:
+    def __init__(self, brokers: int = 3, *, session_ms: int = 0, **options: str) -> None:
+        """`session_ms` passes before the store tells of a death; at 0 it tells at once."""
         self.loop = SimLoop(1)
         self.store = MemoryStore()
         self.network = Network(self.loop, 1, (10, 50))
@@ -30,6 +31,7 @@ class SimCluster:
             texts = {"node.id": str(number), "broker.host": f"host-{number}"}
             texts |= {"listeners": f"PLAINTEXT://broker-{number}:{PORT}"} | said
             machine = Machine(BrokerId(number), self.loop, self.store, number, texts)
+            machine.session_us = session_ms * 1000
             machine.join_network(self.network, self.find)
             self.machines[number] = machine
             self.start(number)

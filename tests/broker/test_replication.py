@@ -215,3 +215,30 @@ def test_a_fetch_costs_no_look_at_partitions_of_which_nothing_has_moved(monkeypa
     leader = place.state(1).leader
     assert place.produce(leader).error_code == ErrorCode.NONE
     assert looks <= 2 * followed
+
+
+def test_followers_ask_as_they_are_told_to():
+    said = {
+        "replica_fetch_max_bytes": 5000,
+        "replica_fetch_response_max_bytes": 70_000,
+        "replica_fetch_min_bytes": 3,
+        "replica_fetch_wait_max_ms": 120,
+        "replica_socket_timeout_ms": 7000,
+    }
+    cluster = SimCluster(**{name: str(value) for name, value in said.items()})
+    asked = []
+    for number in (1, 2, 3):
+        peers = cluster.node(number).peers
+
+        def call(leader, purpose, request, version, timeout_ms, call=peers.call):
+            asked.append((request, timeout_ms))
+            return call(leader, purpose, request, version, timeout_ms)
+
+        peers.call = call
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=3)
+    cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    cluster.loop.run_for(1000)
+    assert len(asked) > 10, "each comes back after a tenth of a second"
+    for request, timeout_ms in asked:
+        assert (request.max_bytes, request.min_bytes, request.max_wait_ms, timeout_ms) == (70_000, 3, 120, 7000)
+        assert {place.partition_max_bytes for topic in request.topics for place in topic.partitions} <= {5000}

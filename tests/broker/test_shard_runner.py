@@ -11,6 +11,7 @@ from hand_syncer import HandSyncer
 from ottla.broker import group_coordinator
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.partition import Partition
+from ottla.broker.shard_runner import LOOK_AGAIN_MS
 from ottla.broker.waiting import Deadlines
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
@@ -506,3 +507,39 @@ def test_groups_are_spread_over_the_partitions_of_the_topic():
     place = Place()
     place.groups = GroupCoordinator(place, place, place.config, lambda: 50)  # type: ignore[arg-type]
     assert place.groups.partition_for("test-group") == partition_for("test-group", 50) == 12
+
+
+def test_nothing_is_answered_before_the_lease_of_one_who_was_fenced_early_has_ended():
+    place = Place()
+    until_ms = place.clock.mono_ms() + 4000
+    place.groups.answers_from_ms = lambda: until_ms
+    place.lead()
+    place.sync()
+    place.clock.run_for(3990)
+    assert place.fetch().result() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    place.clock.run_for(10)
+    assert place.fetched() == -1
+
+
+def test_a_shard_that_waits_for_a_lease_serves_soon_when_there_is_none_to_wait_for():
+    place = Place()
+    until_ms = [place.clock.mono_ms() + 4000]
+    place.groups.answers_from_ms = lambda: until_ms[0]
+    place.lead()
+    place.sync()
+    place.clock.run_for(1000)
+    until_ms[0] = 0
+    place.clock.run_for(LOOK_AGAIN_MS)
+    assert place.fetched() == -1
+
+
+def test_a_shard_that_is_given_up_while_it_waits_for_a_lease_serves_no_more():
+    place = Place()
+    place.groups.answers_from_ms = lambda: 10**12
+    place.lead()
+    place.sync()
+    place.clock.run_for(10)
+    place.groups.answers_from_ms = lambda: 0
+    place.groups.resign(0)
+    place.clock.run_for(1000)
+    assert place.fetch().result() == ErrorCode.NOT_COORDINATOR

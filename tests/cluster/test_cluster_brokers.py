@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from clusters import Decisions, a_cluster, create, register, topic_id
 
-from ottla.cluster.caretaker import PATIENCE_MS, Caretaker
+from ottla.cluster.caretaker import EARLY_PATIENCE_MS, PATIENCE_MS, Caretaker, Incarnation
 from ottla.cluster.commands import (
     AllocateProducerIds,
     ChangeInSync,
@@ -22,6 +22,7 @@ from ottla.cluster.decide import decide
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER
 from ottla.metadata.entries import BrokerFenced, BrokerRegistered, ClusterCreated, FeatureLevelSet, PartitionsChanged
+from ottla.metadata.snapshot import load_snapshot, take_snapshot
 
 
 def replicated(replicas: int = 3, **configs: str) -> Decisions:
@@ -368,3 +369,39 @@ def test_only_commands_that_do_not_meet_share_an_append():
     assert may_share_append(AllocateProducerIds(), ChangeInSync(b"x" * 16, 0, 0, 0, ()))
     assert not may_share_append(AllocateProducerIds(), AllocateProducerIds())
     assert not may_share_append(ChangeInSync(b"x" * 16, 0, 0, 0, ()), ChangeInSync(b"x" * 16, 0, 0, 1, ()))
+
+
+def test_a_broker_that_refuses_is_fenced_early_by_the_first_who_is_left():
+    decisions = a_cluster(1, 2, 3)
+    state, everybody = decisions.state, frozenset({1, 2, 3})
+    refusing = frozenset({Incarnation(1, decisions.epoch(1))})
+    early = [FenceBroker(1, decisions.epoch(1), early=True)]
+    assert Caretaker(2).turn(state, everybody, decisions.epoch(2), 0, refusing) == early
+    third, epoch = Caretaker(3), decisions.epoch(3)
+    assert third.turn(state, everybody, epoch, 0, refusing) == []
+    assert third.turn(state, everybody, epoch, EARLY_PATIENCE_MS, refusing) == early
+
+
+def test_who_refuses_and_has_lost_its_session_is_fenced_as_ever():
+    decisions = a_cluster(1, 2, 3)
+    refusing = frozenset({Incarnation(3, decisions.epoch(3))})
+    fences = Caretaker(1).turn(decisions.state, frozenset({1, 2}), decisions.epoch(1), 0, refusing)
+    assert fences == [FenceBroker(3, decisions.epoch(3))]
+
+
+def test_an_early_fence_is_remembered_until_the_broker_is_back():
+    decisions = a_cluster(1, 2, 3)
+    epoch = decisions.epoch(2)
+    decisions.do(FenceBroker(2, epoch, early=True))
+    assert decisions.state.brokers[2].fenced_early
+    assert load_snapshot(take_snapshot(decisions.state)).brokers[2].fenced_early
+    decisions.do(UnfenceBroker(2, epoch), by=2)
+    assert not decisions.state.brokers[2].fenced_early
+
+
+def test_neither_a_draining_broker_nor_one_that_has_come_up_anew_is_fenced_early():
+    decisions = a_cluster(1, 2, 3)
+    old = Incarnation(3, decisions.epoch(3) - 1)
+    decisions.do(DrainBroker(2, decisions.epoch(2)), by=2)
+    refusing = frozenset({old, Incarnation(2, decisions.epoch(2))})
+    assert Caretaker(1).turn(decisions.state, frozenset({1, 2, 3}), decisions.epoch(1), 0, refusing) == []

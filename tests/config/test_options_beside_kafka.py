@@ -29,6 +29,7 @@ OTHER_DEFAULTS = {
     "log.dir",
     "node.id",
     "offsets.topic.segment.bytes",
+    "replica.fetch.backoff.ms",
 }
 """Each says why in its documentation, or is where a broker without a file listens and writes."""
 NOT_DYNAMIC_HERE = {"config.providers", "listener.security.protocol.map", "listeners"}

@@ -109,6 +109,13 @@ def test_all_that_is_wrong_is_said_at_once_and_by_name(tmp_path):
         assert name in said
 
 
+@pytest.mark.parametrize("other", ["replica.socket.timeout.ms", "replica.lag.time.max.ms"])
+def test_a_follower_may_not_wait_for_longer_than_it_is_waited_for(other):
+    assert read_static(command_line={"replica.fetch.wait.max.ms": "300", other: "300"}).texts[other] == "300"
+    with pytest.raises(ConfigError, match=f"{other}.*replica.fetch.wait.max.ms|replica.fetch.wait.max.ms.*{other}"):
+        read_static(command_line={"replica.fetch.wait.max.ms": "301", other: "300"})
+
+
 @pytest.mark.parametrize(
     "texts",
     [

@@ -45,6 +45,8 @@ class GroupCoordinator:
         self._runners: dict[int, ShardRunner] = {}
         self._timer: Deadline | None = None
         self._ticking = False
+        self.answers_from_ms: Callable[[], int] = _at_once
+        """Until when a coordinator before us may answer, which must not be contradicted (rule A12)."""
 
     # Roles
 
@@ -57,6 +59,7 @@ class GroupCoordinator:
             self._around,
             commit_timeout_ms=self._commit_timeout_ms,
             on_deadline=self._wake_at,
+            answers_from_ms=self.answers_from_ms,
         )
 
     def resign(self, index: int) -> None:
@@ -148,6 +151,10 @@ class GroupCoordinator:
                 self._wake_at(min(wanted))
         else:
             self._around.clock.call_soon(self._tick)
+
+
+def _at_once() -> int:
+    return 0
 
 
 def settings_of(config: BrokerConfig) -> GroupSettings:

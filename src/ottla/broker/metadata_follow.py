@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ottla.broker.waiting import Deadlines
-from ottla.cluster.caretaker import Caretaker
+from ottla.cluster.caretaker import Caretaker, Incarnation
 from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, Writer, sharing
 from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
@@ -88,6 +88,8 @@ class MetadataFollow:
         """Called with a sentence when this broker must stop: the log says what it does not understand."""
         self.on_lapse: Callable[[], None] = _nothing
         """Called when the lease has run out and was not renewed."""
+        self.refusing: Callable[[], frozenset[Incarnation]] = frozenset
+        """Who has closed its connections and takes no new ones (rule C8)."""
         self.upkeep: Upkeep | None = None
         """What the caretaker does for a cluster in which nothing is wrong; none does it before it is set."""
         self.conflicts = 0
@@ -97,7 +99,7 @@ class MetadataFollow:
         self._entropy = entropy
         self._incarnation = entropy.bytes(16)
         self._sequence = int.from_bytes(entropy.bytes(7), "big")
-        self._lease_ms = session_timeout_ms * 2 // 3
+        self.lease_ms = session_timeout_ms * 2 // 3
         self._lease_end_ms = -1
         self._lease_watched = False
         self._acting = False
@@ -315,7 +317,7 @@ class MetadataFollow:
     def _changed(self) -> None:
         """The store says that there may be something new, or somebody may have died."""
         if not self._closed:
-            self._look_after_brokers()
+            self.look_after_brokers()
             self._read_on()
 
     def _read_on(self) -> None:
@@ -406,7 +408,7 @@ class MetadataFollow:
         if self._closed:
             return
         self._drive(self._look_at_head())
-        self._look_after_brokers()
+        self.look_after_brokers()
         self._deadlines.after(self._tick_ms, self._tick)
 
     async def _look_at_head(self) -> None:
@@ -424,7 +426,7 @@ class MetadataFollow:
 
     def _renew(self, sent_ms: int) -> None:
         """A round trip that began at `sent_ms` has shown that all it could show is applied."""
-        self._lease_end_ms = max(self._lease_end_ms, sent_ms + self._lease_ms)
+        self._lease_end_ms = max(self._lease_end_ms, sent_ms + self.lease_ms)
         if not self._lease_watched:
             self._lease_watched = True
             self._deadlines.at(self._lease_end_ms, self._watch_lease)
@@ -438,12 +440,13 @@ class MetadataFollow:
         else:
             self.on_lapse()
 
-    def _look_after_brokers(self) -> None:
-        if self.broker_epoch == UNREGISTERED:
+    def look_after_brokers(self) -> None:
+        """Somebody may have died, or be thought dead."""
+        if self.broker_epoch == UNREGISTERED or self._closed:
             return
         live = self._coordination.live()
         now_ms = self._clock.mono_ms()
-        commands = self._caretaker.turn(self.metadata, live, self.broker_epoch, now_ms)
+        commands = self._caretaker.turn(self.metadata, live, self.broker_epoch, now_ms, self.refusing())
         if self.upkeep is not None:
             first = self._acting and self._caretaker.rank(self.metadata, live) == 0
             commands += self.upkeep.turn(self.metadata, first=first, now_ms=now_ms)

@@ -6,7 +6,7 @@ server/broker_server.py and sim/ build one over their own seams. Handlers find h
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from traceback import format_exception
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from ottla.broker.compactor import CompactionWork, Compactor, InTurns
 from ottla.broker.departure import hand_over, say_farewell
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.doubts import Doubts
+from ottla.broker.early_fence import EarlyFence
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.handlers.metadata import Fragments
@@ -75,12 +76,8 @@ class Node:
         self.deadlines = Deadlines(clock)
         self.traffic: dict[str, Traffic] = {}
         self.fragments = Fragments()
-        self.fetch_sessions = FetchSessions(
-            clock,
-            entropy,
-            slots=self.config.max_incremental_fetch_session_cache_slots,
-            eviction_ms=_SESSION_EVICTION_MS,
-        )
+        slots = self.config.max_incremental_fetch_session_cache_slots
+        self.fetch_sessions = FetchSessions(clock, entropy, slots=slots, eviction_ms=_SESSION_EVICTION_MS)
         self.dispatch = Dispatch(self)
         self.replicas = Replicas(self, disk, data_directory)
         self.follow = MetadataFollow(
@@ -109,6 +106,8 @@ class Node:
         self._on_fatal = on_fatal
         self._failed: str | None = None
         self._topics_here: dict[bytes, str] = {}
+        self._topic_configs: dict[TopicId, tuple[Layers, Mapping[str, str], TopicConfig]] = {}
+        """Each with what it was made of."""
         self.syncs: Callable[[], int] = _zero
         self.connections: Callable[[], int] = _zero
         self.accepted: Callable[[], int] = _zero
@@ -206,6 +205,7 @@ class Node:
             self._topics_here[topic.topic_id] = topic.name
         for topic_id in gone:
             name = self._topics_here.pop(topic_id)
+            self._topic_configs.pop(TopicId(topic_id), None)
             if metadata.name_taken(name) is None:  # not made again meanwhile
                 self.traffic.pop(name, None)
         if gone:
@@ -233,7 +233,11 @@ class Node:
                     replica.set_config(config)
 
     def topic_config(self, topic: Topic) -> TopicConfig:
-        return self.layers.topic(topic.configs)
+        """Made once for all partitions: it takes longer than what else a change of leaders costs each of them."""
+        kept = self._topic_configs.get(topic.topic_id)
+        if kept is None or kept[0] is not self.layers or kept[1] is not topic.configs:
+            kept = self._topic_configs[topic.topic_id] = (self.layers, topic.configs, self.layers.topic(topic.configs))
+        return kept[2]
 
     def registered_epochs(self) -> dict[BrokerId, BrokerEpoch]:
         return {broker_id: broker.epoch for broker_id, broker in self.metadata.brokers.items()}
@@ -271,6 +275,12 @@ class Node:
         if not 0 <= index < len(topic.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def fence_early(self) -> None:
+        """Before it starts: the store cannot look at once who lives, so those who refuse are fenced (rule C8)."""
+        early_fence = self.doubts.early_fence = EarlyFence(self)
+        self.follow.refusing = early_fence.refusing
+        self.groups.answers_from_ms = early_fence.lease_of_fenced_ends_ms
 
     def membership(self) -> PeerProof:
         """The steps by which whoever has connected proves to be a broker of this cluster."""

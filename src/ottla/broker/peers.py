@@ -301,6 +301,7 @@ class _Link:
         if not self._over:
             self._proving.cancel()
             self.open = True
+            self.way.peers.node.doubts.dialled(self.way.broker, self.target.epoch)
             self.way.opened()
 
     async def _exchange_proofs(self) -> None:

@@ -34,12 +34,7 @@ log = logging.getLogger("ottla.replica_fetch")
 PURPOSES = ("replication", "replication too")
 """Two connections: a fetch that waits at the leader is overtaken on the other."""
 VERSION = 18
-MAX_BYTES = 1 << 20
-RESPONSE_MAX_BYTES = 10 << 20
-WAIT_MAX_MS = 500
 FIRST_BACK_OFF_MS = 10
-BACK_OFF_MS = 200
-_ANSWER_IN_MS = 30_000
 Key = tuple[bytes, int]
 Place = tuple[Asked, int, int]
 """What is asked, the epoch of the record before it, and where our log starts."""
@@ -164,7 +159,7 @@ class LeaderFetch:
             except OSError as error:
                 log.info("no answer of leader %d: %s", self._leader, error)
                 self._forget_session()
-                await self._wait(BACK_OFF_MS)
+                await self._wait(self._node.config.replica_fetch_backoff_ms)
                 continue
             if self._fetches.closed:
                 break
@@ -173,7 +168,7 @@ class LeaderFetch:
                 continue
             if response.error_code != ErrorCode.NONE:
                 self._forget_session()
-                await self._wait(BACK_OFF_MS)
+                await self._wait(self._node.config.replica_fetch_backoff_ms)
                 continue
             self._session_id = response.session_id
             self._session_epoch = self._session_epoch + 1 if response.session_id else 0
@@ -184,7 +179,8 @@ class LeaderFetch:
 
     async def _fetch(self, request: FetchRequest) -> FetchResponse | None:
         """The leader's answer, or None where more is to be asked for before it came; then it is taken when it comes."""
-        call: Answer = self._node.peers.call(self._leader, PURPOSES[self._way], request, VERSION, _ANSWER_IN_MS)
+        answer_in_ms = self._node.config.replica_socket_timeout_ms
+        call: Answer = self._node.peers.call(self._leader, PURPOSES[self._way], request, VERSION, answer_in_ms)
         if not request.session_id:
             return await call
         waiting: Slot[Answer | None] = Slot()
@@ -281,17 +277,19 @@ class LeaderFetch:
                 partition_max_bytes=self._most_bytes(self._partitions[topic_id, index]),
             )
             topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[])).partitions.append(place)
+        config = self._node.config
+        wait_ms = config.replica_fetch_wait_max_ms
         return FetchRequest(
             replica_state=ReplicaState(replica_id=self._node.broker, replica_epoch=self._node.follow.broker_epoch),
-            max_wait_ms=min(WAIT_MAX_MS, self._rest_ms() or WAIT_MAX_MS),
-            min_bytes=1,
-            max_bytes=RESPONSE_MAX_BYTES,
+            max_wait_ms=min(wait_ms, self._rest_ms() or wait_ms),
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
             isolation_level=0,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
             topics=list(topics.values()),
             forgotten_topics_data=[ForgottenTopic(topic_id=topic_id, partitions=[index]) for topic_id, index in gone],
-            rack_id=self._node.config.broker_rack or "",
+            rack_id=config.broker_rack or "",
         )
 
     # --- taking the answer ---
@@ -369,7 +367,8 @@ class LeaderFetch:
         return topic is None or node.broker not in topic.partitions[partition.index].in_sync
 
     def _most_bytes(self, partition: Partition) -> int:
-        return self._node.follower_throttle.piece_bytes(MAX_BYTES) if self._is_throttled(partition) else MAX_BYTES
+        most = self._node.config.replica_fetch_max_bytes
+        return self._node.follower_throttle.piece_bytes(most) if self._is_throttled(partition) else most
 
     def _hold_back(self, count: int) -> None:
         """So much has come of throttled partitions: all of them stay out of the session until its time is over."""
@@ -384,5 +383,5 @@ class LeaderFetch:
     def _rest(self, key: Key) -> None:
         """For longer each time, while there is nothing else than answers of no use."""
         _, before = self._resting.get(key, (0, 0))
-        pause = min(max(FIRST_BACK_OFF_MS, 2 * before), BACK_OFF_MS)
+        pause = min(max(FIRST_BACK_OFF_MS, 2 * before), self._node.config.replica_fetch_backoff_ms)
         self._resting[key] = self._node.clock.mono_ms() + pause, pause

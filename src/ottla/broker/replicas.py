@@ -165,7 +165,7 @@ class Replicas:
         self._drop_recovered()
         topics = list(topics)
         try:
-            with self._together(self._new_leaderships(topics)):
+            with self._together(self._new_roles(topics)):
                 for topic in topics:
                     for state in topic.partitions:
                         self._reconcile_or_put_off(topic, state)
@@ -198,7 +198,7 @@ class Replicas:
                 self._drop(partition)
         elif partition is not None:
             config = self._node.topic_config(topic)
-            if partition.config != config:
+            if partition.config is not config and partition.config != config:
                 partition.set_config(config)
             self._take_part(partition, state)
         elif key in self._recovered:
@@ -206,16 +206,16 @@ class Replicas:
         else:
             self._unsettled[key] = None
 
-    def _new_leaderships(self, topics: list[Topic]) -> int:
-        """Of replicas that are here: those to be made sync in their own turn."""
+    def _new_roles(self, topics: list[Topic]) -> int:
+        """Of replicas that are here: each writes down and syncs where an epoch begins, or that ours was empty."""
         here, new = self._node.broker, 0
         for topic in topics:
             for state in topic.partitions:
-                if state.leader == here:
-                    key = (topic.topic_id, state.partition)
-                    partition = self.by_id.get(key)
-                    epoch = partition.leader_epoch if partition is not None and partition.leader is not None else -1
-                    new += state.leader_epoch != epoch and (partition is not None or key in self._recovered)
+                partition = self.by_id.get((topic.topic_id, state.partition))
+                if partition is None:
+                    new += (topic.topic_id, state.partition) in self._recovered
+                elif state.leader == here or partition.leader is not None:
+                    new += partition.leader is None or state.leader_epoch != partition.leader_epoch
         return new
 
     def _add(self, topic: Topic, index: int, opened: Log) -> Partition:

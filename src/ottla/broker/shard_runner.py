@@ -32,6 +32,7 @@ Decide = Callable[[GroupShard, Ticket, Moment], Decision]
 
 SLICE_MS = 5
 """How long loading and ticking may hold the loop at a time (rule D1)."""
+LOOK_AGAIN_MS = 100
 _READ_BYTES = 256 * 1024
 _RECORDS_PER_STEP = 50
 _ENTRIES_PER_BATCH = 1000
@@ -43,7 +44,7 @@ class Phase(Enum):
     """What a runner is doing."""
 
     LOADING = "loading"
-    """Reading the log, or waiting for its end to be committed."""
+    """Reading the log, or waiting for its end to be committed, or for the end of a lease."""
     SERVING = "serving"
     GONE = "gone"
 
@@ -57,7 +58,8 @@ class _Held(NamedTuple):
 class ShardRunner:
     """One shard while this broker leads its partition in one epoch.
 
-    `on_deadline` is told of the shard's next deadline whenever it may have moved.
+    `on_deadline` is told of the shard's next deadline whenever it may have moved. Before `answers_from_ms` it does not
+    serve: a coordinator that was fenced early may still answer (rule A12).
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class ShardRunner:
         *,
         commit_timeout_ms: int,
         on_deadline: Callable[[int], None],
+        answers_from_ms: Callable[[], int],
     ) -> None:
         self.phase = Phase.LOADING
         self.shard = shard
@@ -75,12 +78,14 @@ class ShardRunner:
         self._around = around
         self._commit_timeout_ms = commit_timeout_ms
         self._on_deadline = on_deadline
+        self._answers_from_ms = answers_from_ms
         self._through = 0
         """The offset after all that this shard knows of: nothing leaves before it is committed."""
         self._held: deque[_Held] = deque()
         self._check: Deadline | None = None
         self._replay = self._read_log()
         self._replay_ended = False
+        self._waits_for_lease = False
         self._told: list[Callable[[GroupShard], Decision]] = []
         partition.when_committed(self._committed)
         around.clock.call_soon(self._load)
@@ -237,7 +242,13 @@ class ShardRunner:
         clock.call_soon(self._load)
 
     def _serve_if_committed(self) -> None:
-        if self._partition.log.high_watermark < self._through:
+        if self.phase is not Phase.LOADING or self._partition.log.high_watermark < self._through:
+            return
+        now_ms = self._around.clock.mono_ms()
+        if (wait_ms := self._answers_from_ms() - now_ms) > 0:  # it may be over sooner: the broker comes back, and knows
+            if not self._waits_for_lease:
+                self._waits_for_lease = True
+                self._around.deadlines.at(now_ms + min(wait_ms, LOOK_AGAIN_MS), self._look_again)
             return
         self.phase = Phase.SERVING
         self._carry_out(self.shard.loaded(self._now()))
@@ -245,6 +256,10 @@ class ShardRunner:
         for decide in told:
             self._carry_out(decide(self.shard))
         self._say_deadline()
+
+    def _look_again(self) -> None:
+        self._waits_for_lease = False
+        self._serve_if_committed()
 
     def _read_log(self) -> Iterator[int]:
         """Replays the log; yields after each few records, so that the caller may pause."""

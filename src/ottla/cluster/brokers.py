@@ -106,7 +106,9 @@ def fence(command: FenceBroker, state: Metadata) -> list[log.Body] | ApiError:
         return ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {command.broker_id} has another epoch.")
     if broker.fenced:
         return []
-    entry = log.BrokerFenced(broker_id=command.broker_id, epoch=command.epoch, stopped=command.stopped)
+    entry = log.BrokerFenced(
+        broker_id=command.broker_id, epoch=command.epoch, stopped=command.stopped, early=command.early
+    )
     return [entry, *changed_entries(_partitions_without(state, command.broker_id))]
 
 

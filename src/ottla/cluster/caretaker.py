@@ -6,12 +6,23 @@ with the lowest epoch acts at once, the others only on a death that was left unh
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ottla.cluster.commands import Command, FenceBroker, UnfenceBroker
 from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.metadata.state import Metadata
 
 PATIENCE_MS = 2000
 """How long a broker leaves a death to each that ranks before it."""
+EARLY_PATIENCE_MS = 100
+"""The same for a death that the others may not have come upon: a second fence would change nothing."""
+
+
+class Incarnation(NamedTuple):
+    """One run of a broker."""
+
+    broker_id: BrokerId
+    epoch: BrokerEpoch
 
 
 class Caretaker:
@@ -19,27 +30,37 @@ class Caretaker:
 
     def __init__(self, broker_id: BrokerId) -> None:
         self._broker_id = broker_id
-        self._missing_since_ms: dict[tuple[BrokerId, BrokerEpoch], int] = {}
+        self._missing_since_ms: dict[Incarnation, int] = {}
 
-    def turn(self, state: Metadata, live: frozenset[BrokerId], epoch: BrokerEpoch, now_ms: int) -> list[Command]:
-        """Commands to submit; `epoch` is this broker's own incarnation."""
+    def turn(
+        self,
+        state: Metadata,
+        live: frozenset[BrokerId],
+        epoch: BrokerEpoch,
+        now_ms: int,
+        refusing: frozenset[Incarnation] = frozenset(),
+    ) -> list[Command]:
+        """Commands to submit; `epoch` is this broker's own incarnation.
+
+        `refusing` are those that closed their connections and take no new ones: they are fenced early (rule C8).
+        """
         me = state.brokers.get(self._broker_id)
         if me is None or me.epoch != epoch:
             return []
         if me.fenced:
             return [UnfenceBroker(me.broker_id, me.epoch)]
-        missing = {
-            (broker.broker_id, broker.epoch)
-            for broker in state.live_brokers()
-            if broker.broker_id not in live and broker.broker_id != self._broker_id
-        }
-        self._missing_since_ms = {one: self._missing_since_ms.get(one, now_ms) for one in sorted(missing)}
-        patience_ms = PATIENCE_MS * self.rank(state, live)
-        return [
-            FenceBroker(broker_id, broker_epoch)
-            for (broker_id, broker_epoch), since_ms in self._missing_since_ms.items()
-            if now_ms - since_ms >= patience_ms
-        ]
+        others = [broker for broker in state.live_brokers() if broker.broker_id != self._broker_id]
+        refusing = refusing.intersection(Incarnation(one.broker_id, one.epoch) for one in others if not one.draining)
+        present = live.difference(one.broker_id for one in sorted(refusing))
+        missing = [Incarnation(one.broker_id, one.epoch) for one in others if one.broker_id not in present]
+        self._missing_since_ms = {one: self._missing_since_ms.get(one, now_ms) for one in missing}
+        rank = self.rank(state, present)
+        fences: list[Command] = []
+        for one, since_ms in self._missing_since_ms.items():
+            patience_ms = EARLY_PATIENCE_MS if one in refusing else PATIENCE_MS
+            if now_ms - since_ms >= rank * patience_ms:
+                fences.append(FenceBroker(one.broker_id, one.epoch, early=one.broker_id in live))
+        return fences
 
     def rank(self, state: Metadata, live: frozenset[BrokerId]) -> int:
         """0 for the caretaker, 1 for who stands in for it, and so on."""

@@ -171,11 +171,12 @@ class RegisterBroker(NamedTuple):
 
 
 class FenceBroker(NamedTuple):
-    """The broker of this epoch must not act any more. `stopped`: it said so itself."""
+    """The broker of this epoch must not act any more. `stopped`: it said so itself. `early`: its session goes on."""
 
     broker_id: BrokerId
     epoch: BrokerEpoch
     stopped: bool = False
+    early: bool = False
 
     @property
     def footprint(self) -> Footprint:

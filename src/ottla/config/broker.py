@@ -208,6 +208,31 @@ class BrokerConfig(OptionSet):
         "replica.lag.time.max.ms", 30_000, Kind.LONG, check=at_least(1),
         doc="A follower that has not caught up for this long leaves the in-sync set.",
     )
+    replica_fetch_max_bytes: int = option(
+        "replica.fetch.max.bytes", MiB, Kind.INT, check=at_least(0),
+        doc="The most bytes of one partition that a follower asks for; a larger batch comes all the same.",
+    )
+    replica_fetch_response_max_bytes: int = option(
+        "replica.fetch.response.max.bytes", 10 * MiB, Kind.INT, check=at_least(0),
+        doc="The most bytes that a follower asks for at a time; a larger batch comes all the same.",
+    )
+    replica_fetch_min_bytes: int = option(
+        "replica.fetch.min.bytes", 1, Kind.INT,
+        doc="A follower's fetch waits at the leader until there are so many bytes.",
+    )
+    replica_fetch_wait_max_ms: int = option(
+        "replica.fetch.wait.max.ms", 500, Kind.INT,
+        doc="A follower's fetch waits at the leader at most this long.",
+    )
+    replica_fetch_backoff_ms: int = option(
+        "replica.fetch.backoff.ms", 200, Kind.INT, check=at_least(0),
+        doc="After an answer that is no use, a follower asks again this late at most, the first time sooner. "
+        "Kafka's default is 1000.",
+    )
+    replica_socket_timeout_ms: int = option(
+        "replica.socket.timeout.ms", 30_000, Kind.INT,
+        doc="A leader that has not answered a fetch for this long is taken to be lost.",
+    )
     leader_replication_throttled_rate: int = option(
         "leader.replication.throttled.rate", LONG_MAX, Kind.LONG, check=at_least(0), scope=Scope.CLUSTER_WIDE,
         internal=True,

@@ -267,14 +267,8 @@ remote.log.reader.threads INT 10 C
 remote.log.storage.manager.class.name STRING ~ R
 remote.log.storage.manager.class.path STRING ~ R
 remote.log.storage.manager.impl.prefix STRING rsm.config. R
-replica.fetch.backoff.ms INT 1000 R
-replica.fetch.max.bytes INT 1048576 R
-replica.fetch.min.bytes INT 1 R
-replica.fetch.response.max.bytes INT 10485760 R
-replica.fetch.wait.max.ms INT 500 R
 replica.selector.class STRING ~ R
 replica.socket.receive.buffer.bytes INT 65536 R
-replica.socket.timeout.ms INT 30000 R
 replication.quota.window.num INT 11 R
 replication.quota.window.size.seconds INT 1 R
 request.timeout.ms INT 30000 R

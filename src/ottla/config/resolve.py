@@ -75,6 +75,7 @@ def read_static(
         texts.setdefault("node.id", texts["broker.id"])
     problems += _wrong_values(texts, known)
     problems += _unsafe_listeners(texts)
+    problems += [] if problems else _at_odds(BrokerConfig.of_texts(texts))
     if problems:
         raise ConfigError(*problems)
     if idle := [name for name in sorted(texts) if name not in known or known[name].status is Status.NO_EFFECT]:
@@ -239,6 +240,23 @@ def _wrong_values(texts: Mapping[str, str], known: Mapping[str, Option]) -> list
                 known[name].parse(text)
             except ConfigError as fault:
                 problems.extend(fault.problems)
+    return problems
+
+
+def _at_odds(config: BrokerConfig) -> list[str]:
+    """Options that would each be right without the other; in Kafka's words."""
+    problems = []
+    wait_ms = config.replica_fetch_wait_max_ms
+    if wait_ms > config.replica_socket_timeout_ms:
+        problems.append(
+            "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary "
+            "socket timeouts"
+        )
+    if wait_ms > config.replica_lag_time_max_ms:
+        problems.append(
+            "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent "
+            "frequent changes in ISR"
+        )
     return problems
 
 

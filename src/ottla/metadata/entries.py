@@ -77,6 +77,8 @@ class BrokerFenced:
     broker_id: int = field(Int32)
     epoch: int = field(Int64)
     stopped: bool = field(Bool)
+    early: bool = field(Bool, tag=0)
+    """Its session had not ended: it may live, and take itself for a leader while its lease stands (rule A12)."""
 
 
 @message(versions=(0, 0), flexible_since=0)

@@ -101,4 +101,4 @@ def _broker_bodies(state: Metadata) -> Iterator[log.Body]:
         if broker.draining:
             yield log.BrokerDraining(broker_id=broker_id, epoch=broker.epoch)
         if broker.fenced:
-            yield log.BrokerFenced(broker_id=broker_id, epoch=broker.epoch)
+            yield log.BrokerFenced(broker_id=broker_id, epoch=broker.epoch, early=broker.fenced_early)

@@ -40,6 +40,8 @@ class BrokerState(NamedTuple):
     draining: bool
     options: tuple[tuple[str, str], ...] = ()
     """Of those that decisions depend on, the ones set where the broker was started."""
+    fenced_early: bool = False
+    """It is fenced, and its session may not have ended before."""
 
     def option(self, name: str) -> str | None:
         return dict(self.options).get(name)
@@ -231,11 +233,11 @@ class Metadata:
 
     def _broker_fenced(self, version: int, body: log.BrokerFenced) -> None:
         if (broker := self._broker_of(body.broker_id, body.epoch)) is not None:
-            self._set_broker(version, broker._replace(fenced=True))
+            self._set_broker(version, broker._replace(fenced=True, fenced_early=body.early))
 
     def _broker_unfenced(self, version: int, body: log.BrokerUnfenced) -> None:
         if (broker := self._broker_of(body.broker_id, body.epoch)) is not None:
-            self._set_broker(version, broker._replace(fenced=False))
+            self._set_broker(version, broker._replace(fenced=False, fenced_early=False))
 
     def _broker_draining(self, version: int, body: log.BrokerDraining) -> None:
         if (broker := self._broker_of(body.broker_id, body.epoch)) is not None:

@@ -151,6 +151,8 @@ class BrokerServer:
         )
         self.node = node
         node.doubts.look_closer = getattr(coordination, "look_now", None)  # not every store can
+        if node.doubts.look_closer is None:
+            node.fence_early()
         node.syncs = lambda: syncer.syncs
         node.connections = lambda: sum(len(listener.channels) for listener in self._listeners)
         node.accepted = lambda: sum(listener.accepted for listener in self._listeners)

@@ -43,7 +43,7 @@ class Dialler:
 
         def arrive() -> None:
             server = self._find(host, port)
-            if server is None:
+            if server is None or network.is_refused(self._host, host):
                 refused = ConnectionRefusedError(f"nobody listens at {host}:{port}")
                 self._loop.call_after_us(network.way_us(), self.guard(lambda: receiver.lost(refused)))
                 return

@@ -54,6 +54,7 @@ class Faults:
             "expired session": self._expired_session,
             "partition": self._partition,
             "one-way cut": self._one_way_cut,
+            "refused connections": self._refused_connections,
         }
 
     def begin(self) -> None:
@@ -78,6 +79,7 @@ class Faults:
         world = self.world
         world.network.delay_us = world.plan.network_us
         world.network.unblock_all()
+        world.network.admit_all()
         for machine in world.machines.values():
             machine.wall_off_ms = 0
             machine.disk.capacity_bytes = 1 << 62
@@ -273,6 +275,20 @@ class Faults:
         hosts = [machine.host for machine in self.world.machines.values()]
         sender, receiver = self.random.sample([*hosts, CLIENTS], 2)
         self._block([(sender, receiver)])
+        return True
+
+    def _refused_connections(self) -> bool:
+        """One broker lives, and the others may think that it does not: their connections end, new ones are refused."""
+        network, machine = self.world.network, self._pick()
+        others = [other.host for other in self.world.machines.values() if other is not machine]
+        for host in others:
+            network.refuse(host, machine.host)
+
+        def end() -> None:
+            for host in others:
+                network.admit(host, machine.host)
+
+        self._for_a_while(end)
         return True
 
     def _block(self, ways: list[tuple[str, str]]) -> None:

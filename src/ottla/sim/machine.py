@@ -103,6 +103,8 @@ class Incarnation:
             on_fatal=self._fatal,
             network=self.dialler,
         )
+        if machine.session_us:  # else the store tells of a death at once
+            self.node.fence_early()
         self.max_frame_bytes = self.node.config.socket_request_max_bytes
         self.started: Slot[None] = Slot()
 

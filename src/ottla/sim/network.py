@@ -78,6 +78,7 @@ class Network:
         self.opened = 0
         self.cuts = 0
         self._blocked: dict[tuple[str, str], None] = {}
+        self._refused: dict[tuple[str, str], None] = {}
         self.holding: dict[Wire, None] = {}
         """Connections on which something waits for a cut to end."""
 
@@ -107,6 +108,21 @@ class Network:
     def is_blocked(self, sender: str, receiver: str) -> bool:
         return (sender, receiver) in self._blocked
 
+    def refuse(self, sender: str, receiver: str) -> None:
+        """As a firewall does it: connections from one host to another end, and new ones are refused."""
+        self._refused[sender, receiver] = None
+        for wire in [wire for wire in self.wires if wire.hosts == (sender, receiver)]:
+            wire.cut()
+
+    def admit(self, sender: str, receiver: str) -> None:
+        self._refused.pop((sender, receiver), None)
+
+    def admit_all(self) -> None:
+        self._refused.clear()
+
+    def is_refused(self, sender: str, receiver: str) -> bool:
+        return (sender, receiver) in self._refused
+
     def cut_some(self, share: float) -> int:
         """Cut connections; how many."""
         chosen = [wire for wire in self.wires if self.random.random() < share]
@@ -122,6 +138,7 @@ class Wire:
     def __init__(self, network: Network, server: Server, client: ClientEnd, name: str, hosts: tuple[str, str]) -> None:
         """`hosts`: the client's and the server's."""
         self._network = network
+        self.hosts = hosts
         self._ways = (hosts, (hosts[1], hosts[0]))
         self._held: tuple[deque[Callable[[], None]], deque[Callable[[], None]]] = (deque(), deque())
         self._client: ClientEnd | None = client

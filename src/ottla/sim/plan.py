@@ -24,6 +24,7 @@ FAULTS = (
     "slow network",
 )
 """Every kind of fault; a seed uses some of them."""
+REFUSED = "refused connections"
 CLUSTER_FAULTS = (
     *FAULTS,
     "power cut of all",
@@ -31,6 +32,7 @@ CLUSTER_FAULTS = (
     "expired session",
     "partition",
     "one-way cut",
+    REFUSED,
 )
 """The same for worlds of several brokers."""
 _NO_FAULTS_SHARE = 0.1
@@ -98,7 +100,9 @@ def _draw_cluster(random: Random, plan: Plan, brokers: int) -> Plan:
         "replica.lag.time.max.ms": str(random.choice((1000, 3000, 10_000))),
     }
     session_ms = int(texts["broker.session.timeout.ms"])
-    faults = plan.faults and tuple(kind for kind in CLUSTER_FAULTS if random.random() < 0.5)
+    faults = plan.faults and tuple(kind for kind in CLUSTER_FAULTS if kind != REFUSED and random.random() < 0.5)
+    if plan.faults and Random(f"refused-{plan.seed}").random() < 0.5:  # apart, so that it shifts no other draw
+        faults += (REFUSED,)
     return plan._replace(
         brokers=brokers,
         replication=replication,

@@ -29,4 +29,5 @@ async def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthentica
         connection.proof = proof
     else:
         connection.peer, connection.peer_epoch = proof.proven
+        call.node.doubts.came(*proof.proven, connection)
     return SaslAuthenticateResponse(auth_bytes=answer)

@@ -1,0 +1,145 @@
+"""A broker that is cut off and refuses to be reached again is fenced before its session ends (rule C8).
+
+doubts.py comes here where the store cannot look who lives, as with ZooKeeper; the caretaker (cluster/caretaker.py) acts
+on `refusing`. A refusal is no proof of death. So whoever is fenced for it may still answer while its lease stands, and
+what it coordinated is not answered elsewhere before that is over (rule A12): `lease_of_fenced_ends_ms`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.cluster.caretaker import EARLY_PATIENCE_MS, Incarnation
+from ottla.kernel.ids import BrokerEpoch, BrokerId
+from ottla.kernel.seams import Transport
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+log = logging.getLogger("ottla.early_fence")
+KNOCK_TIMEOUT_MS = 1000
+PAUSES_MS = (20, 100)
+"""A dying process may close its connections before its door: who is let in is asked again after each of these."""
+
+
+class EarlyFence:
+    """Knocks at the doors of brokers that were cut off, and remembers who refused."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._reached: dict[Incarnation, None] = {}
+        """Who has let us in once: of others a refusal says nothing, they may never have been reachable."""
+        self._knocking: dict[Incarnation, Callable[[], None] | None] = {}
+        """Where a knock is under way, with whom to tell if it opens."""
+        self._refusing: dict[Incarnation, None] = {}
+        self._fenced_ms: dict[Incarnation, int] = {}
+        """When each early fence was seen here first."""
+
+    def reached(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
+        """A connection of ours was taken."""
+        self._reached[Incarnation(broker_id, epoch)] = None
+
+    def came(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
+        """It has connected to us and proved itself: see whether we could reach it, while it surely lives."""
+        incarnation = Incarnation(broker_id, epoch)
+        if incarnation not in self._reached and incarnation not in self._knocking:
+            self._knock(incarnation, None, PAUSES_MS)
+
+    def was_cut_off(self, broker_id: BrokerId, epoch: BrokerEpoch, opens: Callable[[], None]) -> None:
+        """A connection has ended; `opens` is called if the broker can be reached after all."""
+        incarnation = Incarnation(broker_id, epoch)
+        broker = self._node.metadata.brokers.get(broker_id)
+        if incarnation in self._reached and broker is not None and not broker.draining:
+            knocking = incarnation in self._knocking
+            self._knocking[incarnation] = opens
+            if not knocking:
+                self._knock(incarnation, opens, PAUSES_MS)
+
+    def refusing(self) -> frozenset[Incarnation]:
+        """Who refuses, once all who were asked have answered.
+
+        Nobody where more refuse than do not: then it is rather we who are cut off.
+        """
+        live = self._node.metadata.live_brokers()
+        refusing = frozenset(self._refusing)
+        return refusing if not self._knocking and 2 * len(refusing) <= len(live) else frozenset()
+
+    def reconcile(self) -> None:
+        """Brokers have changed: forget incarnations that are over."""
+        node = self._node
+        now_ms = node.clock.mono_ms()
+        brokers = node.metadata.brokers.values()
+        live = {Incarnation(broker.broker_id, broker.epoch) for broker in brokers if not broker.fenced}
+        self._refusing = {one: None for one in self._refusing if one in live}
+        self._reached = {one: None for one in self._reached if one in live}
+        self._fenced_ms = {
+            one: self._fenced_ms.get(one, now_ms)
+            for broker in brokers
+            if broker.fenced_early
+            for one in (Incarnation(broker.broker_id, broker.epoch),)
+        }
+
+    def lease_of_fenced_ends_ms(self) -> int:
+        """When nobody who was fenced early can take itself for a leader any more.
+
+        Its lease counts from a round trip that began before the fence was in the log, and so before it was seen here.
+        """
+        return max(self._fenced_ms.values(), default=0) + self._node.follow.lease_ms if self._fenced_ms else 0
+
+    def _knock(self, incarnation: Incarnation, opens: Callable[[], None] | None, pauses: tuple[int, ...]) -> None:
+        target, network = self._node.peers.target(incarnation.broker_id), self._node.peers.network
+        if network is None or target is None or target.epoch != incarnation.epoch:
+            self._knocking.pop(incarnation, None)
+            return
+        self._knocking[incarnation] = opens
+        knock = _Knock(lambda error: self._answered(incarnation, error, pauses))
+        network.dial(target.host, target.port, knock, timeout_ms=KNOCK_TIMEOUT_MS, max_frame_bytes=0)
+
+    def _answered(self, incarnation: Incarnation, error: OSError | None, pauses: tuple[int, ...]) -> None:
+        opens = self._knocking.get(incarnation)
+        if error is None:
+            self._reached[incarnation] = None
+            self._refusing.pop(incarnation, None)
+            if opens is not None and pauses:
+                self._node.deadlines.after(pauses[0], lambda: self._knock(incarnation, opens, pauses[1:]))
+                return
+        del self._knocking[incarnation]
+        if error is None:
+            if opens is not None:
+                opens()
+        elif isinstance(error, ConnectionRefusedError) and incarnation in self._reached:
+            log.warning("broker %d has closed its connections and refuses new ones", incarnation.broker_id)
+            self._refusing[incarnation] = None
+        self._look()
+
+    def _look(self) -> None:
+        """Now, and again when it is our turn, if those before us have done nothing."""
+        if self._refusing:
+            node = self._node
+            node.follow.look_after_brokers()
+            turn_ms = EARLY_PATIENCE_MS * len(node.metadata.brokers)
+            node.deadlines.after(turn_ms, node.follow.look_after_brokers)
+
+
+class _Knock:
+    """`kernel.seams.Dialled`: a connection that ends as soon as it is there."""
+
+    def __init__(self, answered: Callable[[OSError | None], None]) -> None:
+        self._answered: Callable[[OSError | None], None] | None = answered
+
+    def connected(self, transport: Transport) -> None:
+        self._tell(None)
+        transport.close()
+
+    def received(self, frame: memoryview) -> None:
+        """Nothing was asked."""
+
+    def lost(self, error: OSError) -> None:
+        self._tell(error)
+
+    def _tell(self, error: OSError | None) -> None:
+        answered, self._answered = self._answered, None
+        if answered is not None:
+            answered(error)
