@@ -60,3 +60,38 @@ def test_a_log_of_a_topic_that_was_made_anew_meanwhile_is_not_taken_for_the_new_
     cluster.until(lambda: machine.serving is not None)
     assert cluster.node(3).replicas.by_name[("t", 0)].log.end_offset == 0
     assert [name for name in machine.disk.list("/data") if name.startswith("t-0.")]  # on its way out
+
+
+def test_a7_a_replica_whose_disk_is_another_one_counts_no_more_until_it_holds_all_again():
+    cluster = SimCluster()
+    create(cluster)
+    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
+    produce(cluster)
+    leader = cluster.node(1).metadata.topic("t").partitions[0].leader
+    machine = cluster.machines[leader]
+    cluster.kill(leader)
+    machine.lose_disk()
+    machine.start()
+    cluster.until(lambda: machine.serving is not None)
+    state = cluster.node(leader).metadata.topic("t").partitions[0]
+    assert leader not in state.in_sync
+    assert state.leader != leader
+
+    def in_sync_again() -> bool:
+        return leader in cluster.node(leader).metadata.topic("t").partitions[0].in_sync
+
+    cluster.until(in_sync_again)
+    assert cluster.node(leader).replicas.by_name[("t", 0)].log.synced_offset == 1
+
+
+def test_the_last_replica_in_sync_stays_so_though_its_disk_is_another_one():
+    cluster = SimCluster(1)
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    machine = cluster.machines[1]
+    cluster.kill(1)
+    machine.lose_disk()
+    machine.start()
+    cluster.until(lambda: machine.serving is not None)
+    state = cluster.node(1).metadata.topic("t").partitions[0]
+    assert (state.in_sync, state.leader) == ((1,), 1)

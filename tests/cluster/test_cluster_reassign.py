@@ -56,13 +56,16 @@ def test_a_moved_partition_keeps_its_old_replicas_until_all_new_ones_are_in_sync
     assert cluster.partition("t").leader_epoch == 1
 
 
-def test_a_leader_that_stays_goes_on_leading() -> None:
+def test_a_leader_that_stays_goes_on_leading_and_begins_another_epoch_when_a_replica_goes() -> None:
+    """What the replica asked before it went is no receipt when it has come back empty."""
     cluster = a_cluster(1, 2, 3)
     a_topic(cluster, 1, 2)
     reassign(cluster, 3, 1)
     in_sync_becomes(cluster, 1, 2, 3)
     assert replicas(cluster) == ((3, 1), (3, 1), (), (), 1)
-    assert cluster.partition("t").leader_epoch == 0
+    assert cluster.partition("t").leader_epoch == 1
+    reassign(cluster, 1, 3)
+    assert cluster.partition("t").leader_epoch == 1
 
 
 def test_more_replicas_are_replicas_at_once_and_added_until_they_are_in_sync() -> None:

@@ -53,6 +53,17 @@ def test_a11_a_follower_below_its_leaders_start_begins_there():
     assert follower.high_watermark == 30
 
 
+def test_a_log_that_was_emptied_behind_its_leaders_end_is_started_over_where_records_need_not_last():
+    """DeleteRecords emptied it, and its leader has lost all that, before a sync: neither end leads to the other."""
+    follower = a_follower(high_watermark=10, lasting=False)
+    behind = answered(error=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=3, log_start_offset=0)
+    assert follower.on_answer(ASKED, behind, end_offset=10) == StartOver(0)
+    follower.on_started_over(0)
+    assert follower.high_watermark == 0
+    durable = a_follower(high_watermark=10)
+    assert durable.on_answer(ASKED, behind, end_offset=10) == BackOff(ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
 def test_a_divergent_tail_is_cut_to_where_the_epoch_ends_with_the_leader():
     diverging = answered(diverging=(4, 7))
     assert a_follower(high_watermark=7).on_answer(ASKED, diverging, end_offset=10) == Truncate(7)

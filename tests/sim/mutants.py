@@ -20,6 +20,8 @@ class Mutant(NamedTuple):
     brokers: int = 1
     more: tuple[tuple[str, str, str], ...] = ()
     """(file, old, new): where a safeguard stands in two places, the other."""
+    circumstances: tuple[str, ...] = ()
+    """What else these worlds are like, by the names in run_mutant.py."""
 
 
 _LOST = (

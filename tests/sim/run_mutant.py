@@ -1,6 +1,6 @@
 """Runs worlds of the source tree that PYTHONPATH names until one shows an anomaly.
 
-`run_mutant.py BROKERS FIRST COUNT FAULT...`
+`run_mutant.py BROKERS FIRST COUNT (FAULT|CIRCUMSTANCE)...`
 
 Prints the seed and the kinds of its anomalies, or nothing where all seeds were green.
 """
@@ -12,8 +12,36 @@ import os
 import sys
 
 import ottla
-from ottla.sim.plan import draw_plan
+from ottla.sim.plan import Plan, draw_plan
 from ottla.sim.world import World
+
+
+def _leaders_move(plan: Plan) -> Plan:
+    return plan._replace(moves_leaders=True)
+
+
+def _with_options(plan: Plan, **options: int) -> Plan:
+    texts = dict(plan.broker_texts) | {name.replace("_", "."): str(value) for name, value in options.items()}
+    return plan._replace(broker_texts=tuple(sorted(texts.items())))
+
+
+def _watched_commits(plan: Plan) -> Plan:
+    """Sessions are short, and end in their time."""
+    plan = plan._replace(watches=True, busy_ms=8000, session_us=1_500_000, groups=1, pause_us=(1000, 30_000))
+    return _with_options(plan, broker_session_timeout_ms=1500)
+
+
+def _little_lag(plan: Plan) -> Plan:
+    """Who lags for a second leaves; a pause ends no session."""
+    plan = plan._replace(busy_ms=8000, session_us=6_000_000, fault_every_ms=(1000, 2500))
+    return _with_options(plan, broker_session_timeout_ms=6000, replica_lag_time_max_ms=1000)
+
+
+CIRCUMSTANCES = {
+    "leaders moved": _leaders_move,
+    "watched commits": _watched_commits,
+    "little lag": _little_lag,
+}
 
 
 def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
@@ -23,16 +51,21 @@ def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
     logging.getLogger("ottla").setLevel(logging.CRITICAL + 1)
     for seed in range(first, first + count):
         plan = draw_plan(seed, brokers)._replace(
+            client_timeout_ms=3000,
+            moves_leaders=False,
+            watches=False,
             busy_ms=3000,
             groups=4,
             healed_within_ms=12_000 if brokers == 1 else 30_000,
-            faults=faults,
+            faults=tuple(name for name in faults if name not in CIRCUMSTANCES),
             fault_every_ms=(150, 700),
             pause_us=(1000, 60_000),
             sync_us=(2000, 60_000),
             value_bytes=(100, 260),
             harsh=0.5,
         )
+        for name in faults:
+            plan = CIRCUMSTANCES[name](plan) if name in CIRCUMSTANCES else plan
         anomalies = World(plan).run().anomalies
         if anomalies:
             print(seed, *sorted({anomaly.kind for anomaly in anomalies}))

@@ -144,12 +144,27 @@ class Replicas:
         return tuple((topic_id, tuple(indexes)) for topic_id, indexes in found.items())
 
     def short(self) -> tuple[tuple[TopicId, tuple[int, ...]], ...]:
-        """Replicas that may lack the end of what was acknowledged: written without syncs, and then no clean stop."""
+        """Replicas that may lack the end of what was acknowledged: written without syncs, and then no clean stop.
+
+        And those that are not here at all, though they count as complete: the disk is another one.
+        """
         found: dict[TopicId, list[int]] = {}
         for (topic_id, index), opened in sorted(self._recovered.items()):
             if opened.write_caching and self.directory is not None and not self.directory.clean:
                 found.setdefault(TopicId(topic_id), []).append(index)
+        for topic_id, index in self._missing():
+            found.setdefault(TopicId(topic_id), []).append(index)
         return tuple((topic_id, tuple(indexes)) for topic_id, indexes in found.items())
+
+    def _missing(self) -> Iterator[tuple[bytes, int]]:
+        here = self._node.broker
+        if self.directory is None:
+            return
+        for topic_id, topic in sorted(self._node.metadata.topics.items()):
+            for state in topic.partitions:
+                counts = here in state.in_sync or here in state.eligible
+                if counts and (topic_id, state.partition) not in self._recovered:
+                    yield topic_id, state.partition
 
     # --- reconciling ---
 

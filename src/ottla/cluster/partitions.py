@@ -185,8 +185,11 @@ def without_damaged(partition: PartitionState, broker_id: BrokerId) -> Partition
 
 
 def later(before: PartitionState, after: PartitionState, *, ends_leadership: bool = False) -> PartitionState:
-    """`after` in the next partition epoch; in the next leader epoch where the leadership is another one."""
-    another = ends_leadership or before.leader != after.leader
+    """`after` in the next partition epoch; in the next leader epoch where the leadership is another one.
+
+    Also where a replica goes: it may come back empty, and what it asked before, late on its way, is no receipt then.
+    """
+    another = ends_leadership or before.leader != after.leader or not set(before.replicas) <= set(after.replicas)
     return after._replace(
         partition_epoch=PartitionEpoch(before.partition_epoch + 1),
         leader_epoch=LeaderEpoch(before.leader_epoch + 1) if another else before.leader_epoch,

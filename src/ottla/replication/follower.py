@@ -45,7 +45,7 @@ class Truncate(NamedTuple):
 
 
 class StartOver(NamedTuple):
-    """The leader no longer has what we lack: drop all and begin where its log begins."""
+    """The leader no longer has what we lack, or never had what we deleted: drop all, begin where its log begins."""
 
     offset: EndOffset
 
@@ -105,7 +105,7 @@ class FollowerReplica:
         """What an answer asks for; nothing is done yet."""
         if self.failed is not None or asked != Asked(self.leader, self.epoch, SyncedOffset(end_offset)):
             return Stale()
-        if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE and answer.log_start_offset > end_offset:
+        if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE and self._lies_elsewhere(answer, end_offset):
             return StartOver(EndOffset(answer.log_start_offset))
         if answer.error != ErrorCode.NONE:
             return BackOff(answer.error)
@@ -115,6 +115,15 @@ class FollowerReplica:
         if answer.high_watermark < 0:
             return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
         return Append()
+
+    def _lies_elsewhere(self, answer: Answered, end_offset: int) -> bool:
+        """Whether our end cannot be reached from the leader's log.
+
+        It may lie behind its end where committed records need not last: we have deleted them, and it has lost them.
+        """
+        if answer.log_start_offset > end_offset:
+            return True
+        return not self.lasting and answer.log_start_offset >= 0 and answer.high_watermark < end_offset
 
     def _cut_back(self, epoch: int, leader_end: int, *, end_offset: EndOffset) -> Todo:
         """Back to where both histories agree, as far as one answer shows it (KIP-595): the next answer shows more."""
@@ -148,5 +157,5 @@ class FollowerReplica:
         return self.high_watermark
 
     def on_started_over(self, offset: EndOffset) -> None:
-        """Everything below the leader's start was committed and is deleted."""
-        self.high_watermark = max(self.high_watermark, offset)
+        """Everything below the leader's start was committed and is deleted, or need not last."""
+        self.high_watermark = offset if not self.lasting else max(self.high_watermark, offset)

@@ -14,6 +14,7 @@ from ottla.messages.alter_partition_reassignments import (
 )
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -33,6 +34,8 @@ _SET = 0
 _LATEST = -1
 _AGAIN_US = 30_000
 _PAUSE_US = (200_000, 1_500_000)
+_SHORT_PAUSE_US = (20_000, 400_000)
+_PREFERRED = 0
 
 
 class Administrator:
@@ -43,12 +46,13 @@ class Administrator:
         self.random = Random(f"administrator-{workload.plan.seed}")
         self.peer = workload.peer("administrator")
         self._idle = True
+        self._deleted: dict[bytes, None] = {}
 
     async def run(self) -> None:
         for plan in self.workload.plan.topics:
             await self._create(plan)
         while not self.workload.ending:
-            await self.peer.sleep_us(self.random.randint(*_PAUSE_US))
+            await self.peer.sleep_us(self.random.randint(*self._pause_us()))
             if self.workload.ending:
                 return
             self._idle = False
@@ -60,7 +64,12 @@ class Administrator:
         plan = self.workload.plan
         if plan.brokers > plan.replication:  # there is somewhere to move replicas to
             actions += [self._reassign, self._reassign]
+        if plan.moves_leaders:
+            actions += [self._move_leader] * 2 * len(actions)
         return actions
+
+    def _pause_us(self) -> tuple[int, int]:
+        return _SHORT_PAUSE_US if self.workload.plan.moves_leaders else _PAUSE_US
 
     async def settled(self, peer: Peers) -> None:
         """Wait until nothing is half done."""
@@ -83,7 +92,8 @@ class Administrator:
         response = await self.peer.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
         if response is None or response.topics[0].error_code:
             return None
-        return bytes(response.topics[0].topic_id)
+        topic_id = bytes(response.topics[0].topic_id)
+        return None if topic_id in self._deleted else topic_id  # a broker that has not heard of it yet
 
     async def _recreate(self) -> None:
         topic = next((topic for topic in self.workload.topics() if not topic.plan.stable), None)
@@ -96,6 +106,7 @@ class Administrator:
             if response is not None and response.responses[0].error_code in (0, ErrorCode.UNKNOWN_TOPIC_ID):
                 break
             await self.peer.sleep_us(_AGAIN_US)
+        self._deleted[topic.topic_id] = None
         self.workload.forget(topic.plan.name)
         await self.peer.sleep_us(self.random.randint(0, 300_000))
         await self._create(topic.plan)
@@ -133,6 +144,28 @@ class Administrator:
         )
         asked = ReassignableTopic(name=topic.plan.name, partitions=[partition])
         await self.peer.ask(AlterPartitionReassignmentsRequest(topics=[asked], timeout_ms=2000))
+
+    async def _move_leader(self) -> None:
+        """Another replica is to be preferred, and then the preferred one to lead; who led stays in sync."""
+        topic = self.workload.some_topic(self.random)
+        if topic is None:
+            return
+        name, index = topic.plan.name, self.random.randrange(topic.plan.partitions)
+        about = [MetadataRequestTopic(name=name)]
+        response = await self.peer.ask(MetadataRequest(topics=about, allow_auto_topic_creation=False))
+        found = [] if response is None else [each for each in response.topics[0].partitions if each.isr_nodes]
+        replicas = next((list(each.replica_nodes) for each in found if each.partition_index == index), None)
+        if replicas is None:
+            return
+        self.random.shuffle(replicas)
+        partition = ReassignablePartition(partition_index=index, replicas=replicas)
+        asked = ReassignableTopic(name=name, partitions=[partition])
+        await self.peer.ask(AlterPartitionReassignmentsRequest(topics=[asked], timeout_ms=2000))
+        await self.peer.ask(
+            ElectLeadersRequest(
+                election_type=_PREFERRED, topic_partitions=[TopicPartitions(topic=name, partitions=[index])]
+            )
+        )
 
     async def _configure(self) -> None:
         topic = self.workload.some_topic(self.random)

@@ -55,6 +55,9 @@ class Faults:
             "partition": self._partition,
             "one-way cut": self._one_way_cut,
             "refused connections": self._refused_connections,
+            "long pause": self._long_pause,
+            "lossy network": self._lossy_network,
+            "lost disk": self._lost_disk,
         }
 
     def begin(self) -> None:
@@ -78,6 +81,7 @@ class Faults:
         self.healed = True
         world = self.world
         world.network.delay_us = world.plan.network_us
+        world.network.loss = 0.0
         world.network.unblock_all()
         world.network.admit_all()
         for machine in world.machines.values():
@@ -179,6 +183,17 @@ class Faults:
 
     # its disk
 
+    def _lost_disk(self) -> bool:
+        """Another, empty disk takes its place: where others have what it held, and are not waited for themselves."""
+        machine = self._pick()
+        if not self.world.invariants.may_lose_disk(machine.broker_id):
+            return False
+        machine.vanish()
+        machine.lose_disk()
+        self.world.invariants.disk_lost(machine.broker_id)
+        self.broker_ended(machine)
+        return True
+
     def _fail(self, operation: str, *, skip: int) -> bool:
         """One operation of the disk to come fails with EIO."""
         self._pick().disk.fail(operation, errno.EIO, skip=self.random.randint(0, skip))
@@ -213,7 +228,7 @@ class Faults:
         cut_off = machine.current
         if cut_off is None or machine.coordination_cut:
             return False
-        session_ms = int(dict(self.world.plan.broker_texts)["broker.session.timeout.ms"])
+        session_ms = self._session_ms
         lasts_ms = self.random.choice((self.random.randint(*_LASTS_MS), session_ms + self.random.randint(*_LASTS_MS)))
         machine.set_coordination(CALM, cut=True)
 
@@ -243,16 +258,33 @@ class Faults:
         self._for_a_while(lambda: setattr(network, "delay_us", self.world.plan.network_us))
         return True
 
+    def _lossy_network(self) -> bool:
+        network = self.world.network
+        network.loss = self.random.choice((0.02, 0.1, 0.3))
+        self._for_a_while(lambda: setattr(network, "loss", 0.0))
+        return True
+
     # among several brokers
 
     def _pause(self) -> bool:
         """SIGSTOP, and later SIGCONT: its clock's callbacks come late, all of them."""
+        return self._pause_one(0)
+
+    def _long_pause(self) -> bool:
+        """Longer than its session lasts: others lead when it goes on, and it does not know yet."""
+        return self._pause_one(self._session_ms)
+
+    def _pause_one(self, longer_ms: int) -> bool:
         machine = self._pick()
         if machine.current is None or machine.paused:
             return False
         machine.pause()
-        self._for_a_while(machine.go_on)
+        self.world.loop.call_later(longer_ms + self.random.randint(*_LASTS_MS), machine.go_on)
         return True
+
+    @property
+    def _session_ms(self) -> int:
+        return int(dict(self.world.plan.broker_texts)["broker.session.timeout.ms"])
 
     def _expired_session(self) -> bool:
         """The others take a broker for dead that is not; it comes back when its session does."""

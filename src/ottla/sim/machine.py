@@ -124,6 +124,7 @@ class Incarnation:
             self._fatal(f"could not start: {error}")
             return
         self.serving = self.alive
+        self.machine.working_since_us = self.machine.loop.now_us
 
     def _fatal(self, why: str) -> None:
         if self.fatal is None:
@@ -198,21 +199,31 @@ class Machine:
         self.store = store
         self.seed = seed
         self.texts = texts
-        self.disk = SimDisk(wall_ms=lambda: loop.wall_ms() + self.wall_off_ms)
         self.wall_off_ms = 0
         """How far this machine's wall clock is from the truth."""
+        self.disk = self._new_disk()
         self.sync_us = (100, 1000)
         self.coordination_faults: CoordinationFaults = CALM
         self.coordination_cut = False
         self.session_us = 0
         """What passes between its broker's end and the others' seeing it."""
         self.paused = False
+        self.working_since_us = 0
+        """Since when its broker serves without having been stopped."""
         self.touched = False
         """Its broker has done something that no judge has looked at yet."""
         self._dialler_of: Callable[[Guard], Dialler] | None = None
         self.current: Incarnation | None = None
         self.past: list[Incarnation] = []
         """Kept until the world ends, so that nothing of them is finalized in the middle of a run."""
+
+    def _new_disk(self) -> SimDisk:
+        return SimDisk(wall_ms=lambda: self.loop.wall_ms() + self.wall_off_ms)
+
+    def lose_disk(self) -> None:
+        """The disk is replaced by an empty one; its broker's process is gone."""
+        assert self.current is None
+        self.disk = self._new_disk()
 
     @property
     def power_gone(self) -> bool:
@@ -250,6 +261,8 @@ class Machine:
 
     def go_on(self) -> None:
         """SIGCONT."""
+        if self.paused:
+            self.working_since_us = self.loop.now_us
         self.paused = False
         if self.current is not None:
             self.current.coordination.revive()

@@ -21,6 +21,9 @@ SHARED_BYTES = 128 << 10
 _POISON = bytes([0xDD]) * SHARED_BYTES
 _STARVED_MS = 50
 _SPLIT_SHARE = 0.1
+_SENT_AGAIN_US = 200_000
+"""TCP's first, and twice as much each time."""
+_SENT_AGAIN_AT_LAST_US = 1_600_000
 CLIENTS = "clients"
 """The host that all clients run on."""
 
@@ -74,6 +77,8 @@ class Network:
         self.loop = loop
         self.random = Random(f"network-{seed}")
         self.delay_us = delay_us
+        self.loss = 0.0
+        """Share of what is sent that is lost, and sent again after a while; what follows it waits."""
         self.wires: dict[Wire, None] = {}
         self.opened = 0
         self.cuts = 0
@@ -83,7 +88,11 @@ class Network:
         """Connections on which something waits for a cut to end."""
 
     def way_us(self) -> int:
-        return self.random.randint(*self.delay_us)
+        way_us, again_us = self.random.randint(*self.delay_us), _SENT_AGAIN_US
+        while self.loss and again_us <= _SENT_AGAIN_AT_LAST_US and self.random.random() < self.loss:
+            way_us += again_us
+            again_us *= 2
+        return way_us
 
     def connect(self, server: Server, client: ClientEnd, name: str, *, host: str = CLIENTS) -> Wire:
         """A connection from a program on `host`."""

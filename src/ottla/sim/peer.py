@@ -18,7 +18,7 @@ from ottla.sim.loop import SimLoop, SimTimer
 from ottla.sim.machine import Machine
 from ottla.sim.network import Network, Wire
 
-_TIMEOUT_MS = 3000
+PATIENT_MS = 3000
 _CONNECT_AGAIN_US = 30_000
 
 
@@ -84,8 +84,11 @@ class _Dialogue:
 class Peer:
     """One client. Connects when it asks, and again after it lost its connection."""
 
-    def __init__(self, name: str, loop: SimLoop, network: Network, machine: Machine) -> None:
+    def __init__(
+        self, name: str, loop: SimLoop, network: Network, machine: Machine, timeout_ms: int = PATIENT_MS
+    ) -> None:
         self.name = name
+        self._timeout_ms = timeout_ms
         self.loop = loop
         self._network = network
         self._machine = machine
@@ -95,6 +98,11 @@ class Peer:
     @property
     def connected(self) -> bool:
         return self._dialogue is not None
+
+    @property
+    def reachable(self) -> bool:
+        """Whether somebody listens there; perhaps one that stands still."""
+        return self._machine.serving is not None
 
     async def connect(self) -> bool:
         """See that there is a connection, with ApiVersions as its first request; False where nobody listens."""
@@ -110,14 +118,14 @@ class Peer:
         dialogue.link.learn(response)
         return True
 
-    async def ask(self, request: Any, *, most: int = 32767, timeout_ms: int = _TIMEOUT_MS) -> Any:
+    async def ask(self, request: Any, *, most: int = 32767, timeout_ms: int | None = None) -> Any:
         """The answer; None where the connection was lost or nothing came in time (then the connection is closed)."""
         if not await self.connect():
             return None
         return await self.send(request, most=most, timeout_ms=timeout_ms)
 
     def send(
-        self, request: Any, *, most: int = 32767, timeout_ms: int = _TIMEOUT_MS, answered: bool = True
+        self, request: Any, *, most: int = 32767, timeout_ms: int | None = None, answered: bool = True
     ) -> Slot[Any]:
         """Without waiting: the slot of the answer. Full at once where there is no connection, or no answer to come."""
         dialogue = self._dialogue
@@ -139,7 +147,7 @@ class Peer:
         self.loop.call_after_us(delay_us, lambda: slot.fill(None))
         await slot
 
-    def _send(self, request: Any, version: int, timeout_ms: int = _TIMEOUT_MS, *, answered: bool = True) -> Slot[Any]:
+    def _send(self, request: Any, version: int, timeout_ms: int | None = None, *, answered: bool = True) -> Slot[Any]:
         dialogue = self._dialogue
         assert dialogue is not None
         kind = type(request)
@@ -147,7 +155,8 @@ class Peer:
         _, frame = dialogue.link.request(api, request, version, response_of(kind), answered=answered)
         slot: Slot[Any] = Slot()
         if answered:
-            dialogue.asked.append(_Asked(slot, self.loop.call_later(timeout_ms, dialogue.close)))
+            patience_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+            dialogue.asked.append(_Asked(slot, self.loop.call_later(patience_ms, dialogue.close)))
         else:
             slot.fill(None)
         dialogue.wire.write(bytes(frame))
@@ -166,16 +175,25 @@ class Peers:
     In a cluster of one broker there is nothing to find out, and nothing is asked.
     """
 
-    def __init__(self, name: str, loop: SimLoop, network: Network, machines: Mapping[BrokerId, Machine]) -> None:
+    def __init__(
+        self,
+        name: str,
+        loop: SimLoop,
+        network: Network,
+        machines: Mapping[BrokerId, Machine],
+        timeout_ms: int = PATIENT_MS,
+    ) -> None:
         many = len(machines) > 1
         self.by_broker = {
-            broker: Peer(f"{name}>{broker}" if many else name, loop, network, machines[broker])
+            broker: Peer(f"{name}>{broker}" if many else name, loop, network, machines[broker], timeout_ms)
             for broker in sorted(machines)
         }
         self._all = list(self.by_broker.values())
         self._at = sum(name.encode()) % len(self._all)
         self._leaders: dict[tuple[str, int], tuple[BrokerId, int]] = {}
         """Each with its epoch."""
+        self._newest: dict[tuple[bytes, int], int] = {}
+        """By topic id and partition: the newest leader epoch that was heard of; nobody believes an older one again."""
 
     @property
     def alone(self) -> bool:
@@ -186,7 +204,7 @@ class Peers:
         """Of the broker that is asked what any broker can say."""
         return self._all[self._at % len(self._all)]
 
-    async def ask(self, request: Any, *, most: int = 32767, timeout_ms: int = _TIMEOUT_MS) -> Any:
+    async def ask(self, request: Any, *, most: int = 32767, timeout_ms: int | None = None) -> Any:
         """Any broker's answer; where none came, another broker is asked the next time."""
         response = await self.some.ask(request, most=most, timeout_ms=timeout_ms)
         if response is None:
@@ -228,9 +246,15 @@ class Peers:
         response = await self.ask(MetadataRequest(topics=None))
         if response is None:
             return
-        self._leaders = {
-            (topic.name, part.partition_index): (BrokerId(part.leader_id), part.leader_epoch)
-            for topic in response.topics
-            for part in topic.partitions
-            if part.leader_id in self.by_broker
-        }
+        self._leaders = {}
+        stale = False
+        for topic in response.topics:
+            for part in topic.partitions:
+                place = bytes(topic.topic_id), part.partition_index
+                if part.leader_epoch < self._newest.get(place, -1):
+                    stale = True
+                    continue
+                self._newest[place] = part.leader_epoch
+                if part.leader_id in self.by_broker:
+                    self._leaders[topic.name, part.partition_index] = BrokerId(part.leader_id), part.leader_epoch
+        self._at += stale  # whoever was asked does not know yet: ask another

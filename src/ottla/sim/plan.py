@@ -25,16 +25,27 @@ FAULTS = (
 )
 """Every kind of fault; a seed uses some of them."""
 REFUSED = "refused connections"
-CLUSTER_FAULTS = (
-    *FAULTS,
+_AMONG_BROKERS = (
     "power cut of all",
     "pause",
     "expired session",
     "partition",
     "one-way cut",
-    REFUSED,
 )
+_DRAWN_LAST = (
+    "long pause",
+    "lossy network",
+    "lost disk",
+)
+CLUSTER_FAULTS = (*FAULTS, *_AMONG_BROKERS, *_DRAWN_LAST, REFUSED)
 """The same for worlds of several brokers."""
+_FENCING_EARLY = ("expired session", "clean restart", REFUSED)
+"""After these another broker coordinates while the lease of the one before it stands."""
+_FENCING_EARLY_WHERE_SEEN_AT_ONCE = ("pause", "long pause")
+_NO_HINDRANCE = frozenset({"kill", "pause", "long pause", "clock jump"})
+"""Faults that keep no other broker than the one they strike from following."""
+_QUICK_US = 60_000
+_SETTLED_MS = 500
 _NO_FAULTS_SHARE = 0.1
 
 
@@ -83,12 +94,20 @@ class Plan(NamedTuple):
     """Replicas of each topic, the internal ones included."""
     session_us: int = 0
     """What passes between a broker's end and the others' seeing it."""
+    client_timeout_ms: int = 3000
+    """After which producers give up an answer and ask again, over another connection."""
+    moves_leaders: bool = False
+    """An administrator has leaders elected among those in sync, again and again."""
+    watches: bool = False
+    """Somebody looks up what a group committed, at the coordinator that was found once, until it refuses."""
 
 
 def draw_plan(seed: int, brokers: int = 1) -> Plan:
     """The plan of a seed."""
     plan = _draw_alone(Random(f"plan-{seed}"), seed)
-    return plan if brokers == 1 else _draw_cluster(Random(f"cluster-{seed}"), plan, brokers)
+    if brokers == 1:
+        return plan
+    return _draw_more(Random(f"more-{seed}"), _draw_cluster(Random(f"cluster-{seed}"), plan, brokers))
 
 
 def _draw_cluster(random: Random, plan: Plan, brokers: int) -> Plan:
@@ -100,7 +119,7 @@ def _draw_cluster(random: Random, plan: Plan, brokers: int) -> Plan:
         "replica.lag.time.max.ms": str(random.choice((1000, 3000, 10_000))),
     }
     session_ms = int(texts["broker.session.timeout.ms"])
-    faults = plan.faults and tuple(kind for kind in CLUSTER_FAULTS if kind != REFUSED and random.random() < 0.5)
+    faults = plan.faults and tuple(kind for kind in (*FAULTS, *_AMONG_BROKERS) if random.random() < 0.5)
     if plan.faults and Random(f"refused-{plan.seed}").random() < 0.5:  # apart, so that it shifts no other draw
         faults += (REFUSED,)
     return plan._replace(
@@ -110,6 +129,30 @@ def _draw_cluster(random: Random, plan: Plan, brokers: int) -> Plan:
         session_us=random.choice((0, session_ms * 1000)),
         broker_texts=tuple(sorted(texts.items())),
     )
+
+
+def _draw_more(random: Random, plan: Plan) -> Plan:
+    """What is drawn apart, so that all the rest of a seed's world is drawn as before."""
+    more = tuple(kind for kind in _DRAWN_LAST if random.random() < 0.4)
+    plan = plan._replace(
+        faults=plan.faults and (*plan.faults, *more),
+        client_timeout_ms=random.choice((800, 3000)),
+        moves_leaders=random.random() < 0.4,
+    )
+    return plan._replace(watches=sessions_end_in_time(plan))
+
+
+def sessions_end_in_time(plan: Plan) -> bool:
+    """Whether nobody takes over from a broker that lives before its lease has run out (rule A12)."""
+    early = _FENCING_EARLY if plan.session_us else (*_FENCING_EARLY, *_FENCING_EARLY_WHERE_SEEN_AT_ONCE)
+    return not any(kind in early for kind in plan.faults)
+
+
+def keeps_up_ms(plan: Plan) -> int | None:
+    """After so long at work side by side no replica that lives lags behind its leader; None where one may."""
+    if not set(plan.faults) <= _NO_HINDRANCE or plan.sync_us[1] > _QUICK_US:
+        return None
+    return int(dict(plan.broker_texts)["replica.lag.time.max.ms"]) + _SETTLED_MS
 
 
 def _draw_alone(random: Random, seed: int) -> Plan:

@@ -55,7 +55,7 @@ class _Producer:
         self.name = name
         self.workload = workload
         self.random = Random(f"{name}-{workload.plan.seed}")
-        self.peer = workload.peer(name)
+        self.peer = workload.peer(name, workload.plan.client_timeout_ms)
         self._numbers = 0
         self._values = 0
 
@@ -149,6 +149,9 @@ class IdempotentProducer(_Producer):
             self.sent(batch, lane.log, _ALL, idempotent=True)
 
     async def _send_window(self, lane: _Lane) -> None:
+        if lane.topic not in self.workload.topics():
+            lane.gone = True  # nobody leads it any more who could say so
+            return
         peer = await self.peer.leader(lane.topic.plan.name, lane.partition)
         if peer is None or not await peer.connect():
             self.peer.forget(lane.topic.plan.name, lane.partition)

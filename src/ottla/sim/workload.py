@@ -16,10 +16,11 @@ from ottla.messages.metadata import MetadataRequest
 from ottla.sim.administrator import Administrator
 from ottla.sim.checkers.history import Alive, Event, Failed, History, LogKey, Traits
 from ottla.sim.group_member import GroupMember
-from ottla.sim.peer import Peers
+from ottla.sim.peer import PATIENT_MS, Peers
 from ottla.sim.plan import Plan, TopicPlan
 from ottla.sim.producers import IdempotentProducer, PlainProducer, Prober
 from ottla.sim.readers import Reader, Scanner
+from ottla.sim.watchers import Committer, Watcher
 
 if TYPE_CHECKING:
     from ottla.sim.world import World
@@ -53,8 +54,8 @@ class Workload:
 
     # for the clients
 
-    def peer(self, name: str) -> Peers:
-        return Peers(name, self.loop, self.world.network, self.world.machines)
+    def peer(self, name: str, timeout_ms: int = PATIENT_MS) -> Peers:
+        return Peers(name, self.loop, self.world.network, self.world.machines, timeout_ms)
 
     def topics(self) -> list[KnownTopic]:
         return [self._topics[name] for name in sorted(self._topics)]
@@ -93,6 +94,9 @@ class Workload:
         for number in range(plan.groups):
             group = "g" if number == 0 else f"g{number}"
             self._spawn(f"member of {group}", GroupMember(group, self).run())
+        if plan.watches:
+            self._spawn("committer", Committer(self).run())
+            self._spawn("watcher", Watcher(self).run())
 
     def end(self) -> None:
         """The world is healed: come to an end, write to every partition, read every log."""

@@ -21,7 +21,7 @@ from ottla.sim.faults import Faults
 from ottla.sim.loop import SimLoop
 from ottla.sim.machine import PORT, Incarnation, Machine
 from ottla.sim.network import Network
-from ottla.sim.plan import Plan, draw_plan
+from ottla.sim.plan import Plan, draw_plan, keeps_up_ms
 from ottla.sim.workload import Workload
 
 _MOST_TURNS = 2_000_000
@@ -63,7 +63,7 @@ class World:
         self._over = False
         self._untrue = 0
         required = int(dict(plan.broker_texts).get("min.insync.replicas", "1"))
-        self.invariants = Invariants(self.store, self.machines, required)
+        self.invariants = Invariants(self.store, self.machines, required, keeps_up_ms(plan))
 
     def _machine(self, broker: BrokerId) -> Machine:
         plan = self.plan

@@ -185,3 +185,54 @@ def test_who_loses_power_must_have_it_still():
     disk.sync_directory(f"/data/{TOPIC}-0")
     found = list(place.invariants.after_power_cut(place.replicas[2].machine))
     assert [anomaly.kind for anomaly in found] == ["not-on-disk"]
+
+
+def at_work_beside_one_another(place: Place) -> Place:
+    """All three since long, in a world where that is enough to keep up."""
+    machines = {BrokerId(number): replica.machine for number, replica in place.replicas.items()}
+    for machine in machines.values():
+        machine.loop = SimpleNamespace(now_us=9_000_000)
+        machine.working_since_us = 0
+        machine.paused = False
+        machine.serving = machine.current
+    place.invariants = Invariants(place.store, machines, 2, keeps_up_ms=1500)
+    assert place.look() == []
+    return place
+
+
+def test_nobody_is_said_to_lag_who_was_at_work_all_the_time():
+    place = at_work_beside_one_another(Place())
+    place.in_sync(1, 3)
+    assert place.look() == ["evicted"]
+
+
+def test_whoever_stood_still_a_moment_ago_may_be_said_to_lag():
+    place = at_work_beside_one_another(Place())
+    place.replicas[2].machine.working_since_us = 8_000_000
+    place.in_sync(1, 3)
+    assert place.look() == []
+
+
+def test_a_lost_disk_excuses_its_broker_until_it_registers_anew():
+    place = Place()
+    assert place.invariants.may_lose_disk(BrokerId(2))
+    place.invariants.disk_lost(BrokerId(2))
+    assert not place.invariants.may_lose_disk(BrokerId(3))
+    for number in (1, 3):
+        place.replicas[number].write(b"a")
+    place.committed(1, 1)
+    assert place.look() == []
+    place.do(register(2))
+    place.replicas[1].write(b"b")
+    place.replicas[3].write(b"b")
+    place.committed(2, 1)
+    assert "not-on-disk" in place.look()
+
+
+def test_a_disk_without_which_nothing_is_complete_must_not_be_lost():
+    place = Place()
+    place.in_sync(1, 2)
+    place.in_sync(1)
+    assert place.look() == []
+    assert not place.invariants.may_lose_disk(BrokerId(1))
+    assert place.invariants.may_lose_disk(BrokerId(3))

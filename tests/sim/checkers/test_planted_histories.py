@@ -135,6 +135,13 @@ def test_each_anomaly_is_found_and_no_other(kind: str, events: tuple[Event, ...]
     assert kinds(*events) == {kind}
 
 
+def test_who_looks_while_it_is_committed_may_be_told_either():
+    done = (CommitAsked(1, "g", LOG, 3), CommitDone(1, "g", LOG, 3), CommitAsked(2, "g", LOG, 5))
+    for offset in (3, 5):
+        assert kinds(*done, CommitDone(8, "g", LOG, 5), CommitSeen(7, 9, "g", LOG, offset)) == set()
+    assert kinds(*done, CommitDone(8, "g", LOG, 5), CommitSeen(8, 9, "g", LOG, 3)) == {"lost-commit"}
+
+
 def test_a_commit_without_an_answer_may_have_happened():
     done = (CommitAsked(1, "g", LOG, 3), CommitDone(1, "g", LOG, 3), CommitAsked(2, "g", LOG, 5))
     assert kinds(*done, CommitSeen(3, 3, "g", LOG, 3)) == set()

@@ -10,13 +10,22 @@ _NOTHING = -1
 
 
 class _Place:
-    """One group's commits for one log. Each group here has one client, which commits one at a time."""
+    """One group's commits for one log. Each group here has one client that commits, one at a time; another may look."""
 
     def __init__(self) -> None:
-        self.held: int = _NOTHING
-        """The last commit that was acknowledged."""
+        self.done: list[tuple[int, int]] = [(0, _NOTHING)]
+        """Commits that were acknowledged, and when."""
         self.unknown: list[int] = []
         """Commits that may have happened or may yet happen."""
+
+    def held_at(self, at_us: int) -> int:
+        """The last commit that was acknowledged before."""
+        return next(offset for done_us, offset in reversed(self.done) if done_us <= at_us)
+
+    def may_be_told(self, offset: int, asked_us: int) -> bool:
+        """What was held when it was asked, or any commit since then."""
+        since = [each for done_us, each in self.done if done_us > asked_us]
+        return offset == self.held_at(asked_us) or offset in since or offset in self.unknown
 
 
 def check_commits(history: History) -> Iterator[Anomaly]:
@@ -29,9 +38,9 @@ def check_commits(history: History) -> Iterator[Anomaly]:
         if isinstance(event, CommitAsked):
             place.unknown.append(event.offset)
         elif isinstance(event, CommitDone):
-            place.held = event.offset
+            place.done.append((event.at_us, event.offset))
             place.unknown.remove(event.offset)
-        elif event.offset != place.held and event.offset not in place.unknown:
-            name = history.name(event.log)
-            kind = "lost-commit" if event.offset < place.held else "phantom-commit"
-            yield Anomaly(kind, f"{name}: group {event.group} is told {event.offset}, and had committed {place.held}")
+        elif not place.may_be_told(event.offset, event.asked_us):
+            name, held = history.name(event.log), place.held_at(event.asked_us)
+            kind = "lost-commit" if event.offset < held else "phantom-commit"
+            yield Anomaly(kind, f"{name}: group {event.group} is told {event.offset}, and had committed {held}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.broker.node import Node
 from ottla.broker.partition import Partition
 from ottla.kernel.ids import BrokerId, TopicId
-from ottla.metadata.entries import decode_entry
+from ottla.metadata.entries import UNREGISTERED, decode_entry
 from ottla.metadata.state import Metadata, PartitionState
 from ottla.sim.checkers.history import Anomaly
 from ottla.sim.peek import batches
@@ -54,11 +54,18 @@ class _Committed:
 class Invariants:
     """All machines of one world, and the metadata as the store has it."""
 
-    def __init__(self, store: MemoryStore, machines: dict[BrokerId, Machine], required: int) -> None:
-        """`required`: min.insync.replicas."""
+    def __init__(
+        self, store: MemoryStore, machines: dict[BrokerId, Machine], required: int, keeps_up_ms: int | None = None
+    ) -> None:
+        """`required`: min.insync.replicas. `keeps_up_ms`: after so long at work side by side nobody may be said to
+        lag; None where somebody may."""
         self._store = store
         self._machines = machines
         self._required = required
+        self._keeps_up_ms = keeps_up_ms
+        self._lost: dict[BrokerId, int] = {}
+        """Whose disk is gone, with the epoch that its broker was registered in: until it registers anew, the metadata
+        counts on what is no longer there."""
         self._metadata = Metadata()
         self._before: dict[tuple[bytes, int], PartitionState] = {}
         self._nodes: dict[BrokerId, Node] = {}
@@ -155,7 +162,7 @@ class Invariants:
             return  # deleted meanwhile
         holds = 0
         for broker in state.replicas:
-            missing = self._missing(broker, key, topic, known)
+            missing = None if self._is_lost(broker) else self._missing(broker, key, topic, known)
             holds += missing is None
             if missing is not None and broker in state.in_sync:
                 yield Anomaly("not-on-disk", f"{where}: committed, and {missing}, which is in sync")
@@ -203,10 +210,26 @@ class Invariants:
         self.elections += state.has_leader and state.leader_epoch > before.leader_epoch
         if key in self._committed:
             for broker in state.in_sync:
-                if broker not in before.in_sync and (missing := self._missing(broker, key, topic, 0)) is not None:
+                if broker in before.in_sync or self._is_lost(broker):
+                    continue
+                if (missing := self._missing(broker, key, topic, 0)) is not None:
                     yield Anomaly(
                         "not-on-disk", f"{topic}-{key[1]}: broker {broker} joins those in sync, and {missing}"
                     )
+        if state.leader_epoch == before.leader_epoch:
+            yield from self._left(topic, before, state)
+
+    def _left(self, topic: str, before: PartitionState, state: PartitionState) -> Iterator[Anomaly]:
+        """Nobody is said to lag who was at work beside the leader for so long that it did not (rule A5)."""
+        if self._keeps_up_ms is None or not state.has_leader:
+            return
+        for broker in before.in_sync:
+            if broker in state.in_sync or broker not in state.replicas or not self._metadata.is_active(broker):
+                continue
+            machine = self._machines[broker]
+            worked_us = machine.loop.now_us - machine.working_since_us
+            if machine.serving is not None and not machine.paused and worked_us > self._keeps_up_ms * 1000:
+                yield Anomaly("evicted", f"{topic}-{state.partition}: broker {broker} is to lag, and does not")
 
     def not_in_sync(self) -> list[tuple[str, int]]:
         """Partitions that a replica of is not in sync."""
@@ -221,6 +244,8 @@ class Invariants:
 
     def after_power_cut(self, machine: Machine) -> Iterator[Anomaly]:
         """What was committed is there still, where it was to be."""
+        if self._is_lost(machine.broker_id):
+            return
         for topic_id in sorted(self._metadata.topics):
             topic = self._metadata.topics[topic_id]
             for state in topic.partitions:
@@ -229,3 +254,25 @@ class Invariants:
                     missing = self._missing(machine.broker_id, key, topic.name, 0)
                     if missing is not None:
                         yield Anomaly("not-on-disk", f"{topic.name}-{key[1]}: after the loss of power {missing}")
+
+    # --- lost disks ---
+
+    def may_lose_disk(self, broker: BrokerId) -> bool:
+        """Whether each of its partitions has another replica that the metadata takes for complete, and rightly."""
+        if any(self._is_lost(other) for other in self._lost):
+            return False
+        for topic in self._metadata.topics.values():
+            for state in topic.partitions:
+                if broker in state.replicas and not {*state.in_sync, *state.eligible} - {broker}:
+                    return False
+        return True
+
+    def disk_lost(self, broker: BrokerId) -> None:
+        self._lost[broker] = self._epoch(broker)
+
+    def _is_lost(self, broker: BrokerId) -> bool:
+        return broker in self._lost and self._lost[broker] == self._epoch(broker)
+
+    def _epoch(self, broker: BrokerId) -> int:
+        registered = self._metadata.brokers.get(broker)
+        return UNREGISTERED if registered is None else registered.epoch
