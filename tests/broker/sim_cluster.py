@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class SimCluster:
-    """Brokers 1 to `brokers`, all serving; one after the other has come up."""
+    """Brokers 1 to `brokers`, all serving; one after the other has come up. `{}` in an option is its number."""
 
     def __init__(self, brokers: int = 3, **options: str) -> None:
         self.loop = SimLoop(1)
@@ -28,7 +28,8 @@ class SimCluster:
         said = {name.replace("_", "."): text for name, text in options.items()}
         for number in range(1, brokers + 1):
             texts = {"node.id": str(number), "broker.host": f"host-{number}"}
-            texts |= {"listeners": f"PLAINTEXT://broker-{number}:{PORT}"} | said
+            texts |= {"listeners": f"PLAINTEXT://broker-{number}:{PORT}"}
+            texts |= {name: text.replace("{}", str(number)) for name, text in said.items()}
             machine = Machine(BrokerId(number), self.loop, self.store, number, texts)
             machine.join_network(self.network, self.find)
             self.machines[number] = machine

@@ -272,7 +272,6 @@ replica.fetch.max.bytes INT 1048576 R
 replica.fetch.min.bytes INT 1 R
 replica.fetch.response.max.bytes INT 10485760 R
 replica.fetch.wait.max.ms INT 500 R
-replica.selector.class STRING ~ R
 replica.socket.receive.buffer.bytes INT 65536 R
 replica.socket.timeout.ms INT 30000 R
 replication.quota.window.num INT 11 R
