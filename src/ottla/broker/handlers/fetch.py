@@ -167,16 +167,12 @@ def _read(
     refused_as = ErrorCode.NONE if partition.leader is not None else _as_follower(call, watch, partition)
     if refused_as or not call.node.may_lead():
         return _error(index, refused_as or ErrorCode.NOT_LEADER_OR_FOLLOWER, _leader_of(call, watch))
-    asked_epoch = watch.current_leader_epoch
-    if asked_epoch not in (-1, partition.leader_epoch):
-        if asked_epoch < partition.leader_epoch:
-            return _error(index, ErrorCode.FENCED_LEADER_EPOCH, (partition.leader_id, partition.leader_epoch))
-        return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if watch.current_leader_epoch not in (-1, partition.leader_epoch):
+        return _in_another_epoch(watch, partition)
     log = partition.log
     if look.follower is not None and (refused := _receipt(call, look.follower, watch, partition)) is not None:
         return refused
-    high_watermark = log.high_watermark
-    stable = log.last_stable_offset
+    high_watermark, stable = log.high_watermark, log.last_stable_offset
     if watch.last_fetched_epoch >= 0 and (told := _off_our_history(watch, partition)) is not None:
         return told
     if look.rack and (nearer := _nearer(call, look.rack, watch, partition)) is not None:
@@ -223,6 +219,12 @@ def _read(
         None,
         None,
     )
+
+
+def _in_another_epoch(watch: Watch, partition: Partition) -> FetchedPartition:
+    if watch.current_leader_epoch < partition.leader_epoch:
+        return _error(watch.index, ErrorCode.FENCED_LEADER_EPOCH, (partition.leader_id, partition.leader_epoch))
+    return _error(watch.index, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 def _as_follower(call: Call, watch: Watch, partition: Partition) -> ErrorCode:
