@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class SimCluster:
-    """Brokers 1 to `brokers`, all serving; one after the other has come up."""
+    """Brokers 1 to `brokers`, all serving; one after the other has come up. `{}` in an option is its number."""
 
     def __init__(self, brokers: int = 3, *, session_ms: int = 0, **options: str) -> None:
         """`session_ms` passes before the store tells of a death; at 0 it tells at once."""
@@ -29,7 +29,8 @@ class SimCluster:
         said = {name.replace("_", "."): text for name, text in options.items()}
         for number in range(1, brokers + 1):
             texts = {"node.id": str(number), "broker.host": f"host-{number}"}
-            texts |= {"listeners": f"PLAINTEXT://broker-{number}:{PORT}"} | said
+            texts |= {"listeners": f"PLAINTEXT://broker-{number}:{PORT}"}
+            texts |= {name: text.replace("{}", str(number)) for name, text in said.items()}
             machine = Machine(BrokerId(number), self.loop, self.store, number, texts)
             machine.session_us = session_ms * 1000
             machine.join_network(self.network, self.find)

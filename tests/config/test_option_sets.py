@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ottla
-from ottla.config.broker import BrokerConfig
+from ottla.config.broker import RACK_AWARE, BrokerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.known import broker_options
 from ottla.config.option import ConfigError, Kind, Option, Status, nearest
@@ -52,6 +52,12 @@ def test_a_refused_option_is_named_with_its_reason_and_its_default_is_allowed():
     with pytest.raises(ConfigError, match=r"preallocate: not supported here\. Segments grow"):
         TopicConfig.of_texts({"preallocate": "true"})
     assert TopicConfig.of_texts({"preallocate": "false"}) == TopicConfig()
+
+
+def test_a_replica_selector_that_is_not_here_is_refused_by_its_name():
+    assert BrokerConfig(replica_selector_class=RACK_AWARE).replica_selector_class == RACK_AWARE
+    with pytest.raises(ConfigError, match=r"no replica selector com\.example\.Nearest here"):
+        BrokerConfig.of_texts({"replica.selector.class": "com.example.Nearest"})
 
 
 @pytest.mark.parametrize("text", ["", " ", "+", "-", "1_000", "١", "0x10", "9" * 50, "1e3", "2147483648"])

@@ -16,6 +16,8 @@ class OttlaProcess:
     def __init__(self, directory: Path, *options: str) -> None:
         self.directory = directory
         self.options = options
+        self.source: Path | None = None
+        """Where the package is taken from, if not from where this test has it."""
         self.process: subprocess.Popen[str] | None = None
         self.address = ""
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the broker
@@ -27,7 +29,7 @@ class OttlaProcess:
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"} | self._path(),
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -36,6 +38,9 @@ class OttlaProcess:
             raise RuntimeError(f"the broker did not start: {self.log()}")
         self.address = line.split(" ready: ")[1].strip()
         return self
+
+    def _path(self) -> dict[str, str]:
+        return {} if self.source is None else {"PYTHONPATH": str(self.source)}
 
     @property
     def bootstrap_servers(self) -> str:

@@ -71,6 +71,11 @@ class ReplicaFetches:
         for fetch in self._from.values():
             fetch.remove(partition)
 
+    def silent_ms(self, leader: BrokerId) -> int:
+        """How long ago the leader last answered, or was first asked."""
+        fetch = self._from.get(leader)
+        return 0 if fetch is None else self.node.clock.mono_ms() - fetch.heard_ms
+
     def close(self) -> None:
         self.closed = True
         for fetch in self._from.values():
@@ -93,6 +98,7 @@ class LeaderFetch:
         self._look: dict[Key, None] = {}
         """Of whom it may hold something else than what is so: a fetch costs no look at the others (rule E5)."""
         self._looked_ms = 0
+        self.heard_ms = self._node.clock.mono_ms()
         self._running = False
         self._idle: Slot[None] | None = None
         self._way = 0
@@ -118,6 +124,7 @@ class LeaderFetch:
         self._more = False
         if not self._running:
             self._running = True
+            self.heard_ms = self._node.clock.mono_ms()
             self._report(run_story(self._run()))
             return
         self.wake()
@@ -296,6 +303,7 @@ class LeaderFetch:
 
     def _take(self, response: FetchResponse, places: Mapping[Key, Place]) -> None:
         self._started = []
+        self.heard_ms = self._node.clock.mono_ms()
         for topic in response.responses:
             for part in topic.partitions:
                 key = (bytes(topic.topic_id), part.partition_index)

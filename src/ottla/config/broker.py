@@ -6,6 +6,7 @@ from ottla.config.option import Kind, OptionSet, Scope, Status, Value, at_least,
 from ottla.config.topic import DAY_MS, LONG_MAX, MiB
 
 INT_MAX = (1 << 31) - 1
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 PLAIN_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
 
 
@@ -21,6 +22,12 @@ def _listener_addresses(value: Value) -> str | None:
 def _user_and_password(value: Value) -> str | None:
     if isinstance(value, str) and not all(value.partition(":")):
         return "it is not USER:PASSWORD"
+    return None
+
+
+def _selector(value: Value) -> str | None:
+    if value not in (None, RACK_AWARE):
+        return f"there is no replica selector {value} here, only {RACK_AWARE}"
     return None
 
 
@@ -232,6 +239,11 @@ class BrokerConfig(OptionSet):
     replica_socket_timeout_ms: int = option(
         "replica.socket.timeout.ms", 30_000, Kind.INT,
         doc="A leader that has not answered a fetch for this long is taken to be lost.",
+    )
+    replica_selector_class: str | None = option(
+        "replica.selector.class", None, Kind.STRING, check=_selector,
+        doc="Where consumers that name their rack (client.rack) are sent to read. "
+        f"{RACK_AWARE}: to an in-sync replica in that rack. Unset: always to the leader.",
     )
     leader_replication_throttled_rate: int = option(
         "leader.replication.throttled.rate", LONG_MAX, Kind.LONG, check=at_least(0), scope=Scope.CLUSTER_WIDE,

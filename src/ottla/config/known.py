@@ -267,7 +267,6 @@ remote.log.reader.threads INT 10 C
 remote.log.storage.manager.class.name STRING ~ R
 remote.log.storage.manager.class.path STRING ~ R
 remote.log.storage.manager.impl.prefix STRING rsm.config. R
-replica.selector.class STRING ~ R
 replica.socket.receive.buffer.bytes INT 65536 R
 replication.quota.window.num INT 11 R
 replication.quota.window.size.seconds INT 1 R

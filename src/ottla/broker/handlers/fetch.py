@@ -1,7 +1,9 @@
 """Fetch (key 1): what may this reader see; read it, or stay in the session until there is something (KIP-227).
 
 Nothing is copied: what is read are slices of segment files. Clients read below the high watermark, readers of
-committed records below the last stable offset, followers up to the log's end: their fetches are receipts.
+committed records below the last stable offset, followers up to the log's end: their fetches are receipts. Consumers
+may read from followers too, as far as these know what is committed; a leader sends those there that name the rack of
+one (KIP-392).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.replication.leader import Refused, ReplicaKey
+from ottla.replication.read_replica import nearest
 from ottla.storage.values import LogRead
 from ottla.wire.connection import Part
 from ottla.wire.hot import Fetch, FetchedPartition
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
 
 READ_COMMITTED = 1
+_ANY_REPLICA = 11
 _BY_TOPIC_ID = 13
 _LEADERSHIP = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -31,11 +35,13 @@ _LEADERSHIP = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 class Look:
     """What one look at a session found: the partitions to answer, their bytes, and whether one cannot wait."""
 
-    __slots__ = ("bytes", "follower", "found", "urgent")
+    __slots__ = ("bytes", "follower", "found", "rack", "urgent")
 
-    def __init__(self, follower: ReplicaKey | None) -> None:
+    def __init__(self, follower: ReplicaKey | None, rack: str) -> None:
         self.follower = follower
         """Whose receipts are in this look: a follower's, when its fetch has just come."""
+        self.rack = rack
+        """Of a consumer that may be sent to a replica nearer to it, else empty."""
         self.found: list[tuple[Watch, FetchedPartition]] = []
         self.bytes = 0
         self.urgent = False
@@ -96,7 +102,7 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
 
 def _look(call: Call, session: Session, request: Fetch, follower: ReplicaKey | None, *, full: bool) -> Look:
     """Read what there is, within the budget, from the partitions that may have something."""
-    look = Look(follower)
+    look = Look(follower, "" if session.replica or not call.node.config.replica_selector_class else request.rack)
     budget = min(request.max_bytes, call.node.config.fetch_max_bytes)
     committed = request.isolation_level == READ_COMMITTED
     try:
@@ -124,7 +130,7 @@ def _look_at_each(call: Call, session: Session, look: Look, budget: int, *, full
         if full or _is_news(watch, fetched):
             look.found.append((watch, fetched))
             look.bytes += fetched.records_size
-            look.urgent = look.urgent or fetched.error != 0 or fetched.diverging is not None
+            look.urgent |= fetched.error != 0 or fetched.diverging is not None or fetched.preferred_read_replica >= 0
         elif not _has_more(watch, fetched):
             watch.dirty = False
             session.dirty.pop(watch, None)
@@ -145,6 +151,7 @@ def _is_news(watch: Watch, fetched: FetchedPartition) -> bool:
         or fetched.high_watermark != watch.sent_high_watermark
         or fetched.log_start_offset != watch.sent_log_start
         or fetched.diverging is not None
+        or fetched.preferred_read_replica >= 0
     )
 
 
@@ -157,20 +164,20 @@ def _read(
 ) -> FetchedPartition:
     """One partition's part of the answer."""
     index, first = watch.index, look.bytes == 0
-    if partition.leader is None or not call.node.may_lead():
-        return _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, _leader_of(call, watch))
-    asked_epoch = watch.current_leader_epoch
-    if asked_epoch not in (-1, partition.leader_epoch):
-        if asked_epoch < partition.leader_epoch:
-            return _error(index, ErrorCode.FENCED_LEADER_EPOCH, (partition.leader_id, partition.leader_epoch))
-        return _error(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    refused_as = ErrorCode.NONE if partition.leader is not None else _as_follower(call, watch, partition)
+    if refused_as or not call.node.may_lead():
+        return _error(index, refused_as or ErrorCode.NOT_LEADER_OR_FOLLOWER, _leader_of(call, watch))
+    if watch.current_leader_epoch not in (-1, partition.leader_epoch):
+        return _in_another_epoch(watch, partition)
     log = partition.log
     if look.follower is not None and (refused := _receipt(call, look.follower, watch, partition)) is not None:
         return refused
-    high_watermark = log.high_watermark
-    stable = log.last_stable_offset
+    high_watermark, stable = log.high_watermark, log.last_stable_offset
     if watch.last_fetched_epoch >= 0 and (told := _off_our_history(watch, partition)) is not None:
         return told
+    if look.rack and (nearer := _nearer(call, look.rack, watch, partition)) is not None:
+        start = log.log_start_offset
+        return FetchedPartition(index, 0, high_watermark, stable, start, None, nearer, [], 0, None, None)
     limit = log.end_offset if watch.session.replica else stable if committed else high_watermark
     offset, most = watch.fetch_offset, max(0, min(watch.max_bytes, budget))
     exceeded, throttle = False, _throttle(call, watch, partition) if watch.session.replica else None
@@ -214,11 +221,47 @@ def _read(
     )
 
 
+def _in_another_epoch(watch: Watch, partition: Partition) -> FetchedPartition:
+    if watch.current_leader_epoch < partition.leader_epoch:
+        return _error(watch.index, ErrorCode.FENCED_LEADER_EPOCH, (partition.leader_id, partition.leader_epoch))
+    return _error(watch.index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+def _as_follower(call: Call, watch: Watch, partition: Partition) -> ErrorCode:
+    """NONE where a consumer may read, from us who follow, what we know to be committed.
+
+    It stays so, except where any replica may come to lead or nothing is synced: then our leader must have spoken
+    first. A follower that no longer hears its leader sends consumers back to it, where Apache Kafka's would let them
+    wait for what does not come.
+    """
+    follower, node = partition.follower, call.node
+    if follower is None or watch.session.replica or call.api_version < _ANY_REPLICA:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if follower.failed is not None or partition.log.refusing:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    silent_ms = node.replicas.fetches.silent_ms(follower.leader)
+    if silent_ms > node.config.replica_lag_time_max_ms or not (follower.lasting or follower.heard):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE
+
+
+def _nearer(call: Call, rack: str, watch: Watch, partition: Partition) -> BrokerId | None:
+    """A live replica in the consumer's rack that it can reach and that holds what it asks for, if we lead."""
+    leader = partition.leader
+    if leader is None:
+        return None
+    brokers, listener = call.node.metadata.brokers, call.connection.listener
+    found = [brokers[broker] for broker in leader.replicas if broker in brokers]
+    racks = {each.broker_id: each.rack for each in found if each.active and each.listener(listener) is not None}
+    return nearest(leader, racks, rack, watch.fetch_offset)
+
+
 def _off_our_history(watch: Watch, partition: Partition) -> FetchedPartition | None:
-    """What a reader is told whose last record is not one of ours."""
+    """What a reader is told whose last record is not one of ours. One who is ahead of a follower has not diverged."""
     log = partition.log
     ending = log.epoch_end(watch.last_fetched_epoch)
-    if ending.end_offset < 0 or watch.fetch_offset < log.log_start_offset:
+    ahead = partition.leader is None and watch.fetch_offset > log.end_offset
+    if ahead or ending.end_offset < 0 or watch.fetch_offset < log.log_start_offset:
         return _error(watch.index, ErrorCode.OFFSET_OUT_OF_RANGE)
     if ending.leader_epoch != watch.last_fetched_epoch or ending.end_offset < watch.fetch_offset:
         diverging, stable = (ending.leader_epoch, ending.end_offset), log.last_stable_offset
