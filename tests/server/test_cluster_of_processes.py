@@ -296,6 +296,10 @@ def shares(admin):
     return found
 
 
+def known_brokers(admin: AdminClient) -> set[str]:
+    return {f"{each.host}:{each.port}" for each in admin.list_topics(timeout=10).brokers.values()}
+
+
 def test_others_join_a_broker_that_runs_alone(tmp_path):
     with OttlaProcess(tmp_path / "first") as first:
         producer = Producer({"bootstrap.servers": first.address})
@@ -303,7 +307,6 @@ def test_others_join_a_broker_that_runs_alone(tmp_path):
         assert producer.flush(30) == 0
         with OttlaProcess(tmp_path / "second", "--id", "2", "--join", f"sqlite:{tmp_path / 'first'}") as second:
             admin = AdminClient({"bootstrap.servers": first.address})
-            brokers = admin.list_topics(timeout=10).brokers.values()
-            assert {f"{each.host}:{each.port}" for each in brokers} == {first.address, second.address}
+            until(lambda: known_brokers(admin) == {first.address, second.address})
             admin.create_topics([NewTopic("u", num_partitions=1, replication_factor=2)])["u"].result(20)
             assert described(admin, "u")[1] == [1, 2]
