@@ -52,7 +52,10 @@ class _Client:
 
 
 class Writer(_Client):
-    """Idempotent, acks=all; tries until it knows. `going` lets it begin new records, as many a second as it may."""
+    """Idempotent, acks=all; tries until it knows. `going` lets it begin new records, as many a second as it may.
+
+    At most `ahead` wait to be acknowledged; those for one partition do not keep the others from going on.
+    """
 
     def __init__(
         self, name: str, bootstrap: str, witness: Witness, seed: int, *, per_second: float, ahead: int
@@ -60,11 +63,11 @@ class Writer(_Client):
         super().__init__(witness)
         self.name = name
         self.going = threading.Event()
-        self.waiting = 0
+        self._waiting = [0] * PARTITIONS
         self.unplaced: list[tuple[LogKey, bytes]] = []
         """Acknowledged as repeats, without an offset."""
         self._random = Random(f"{name}-{seed}")
-        self._per_second, self._ahead = per_second, ahead
+        self._per_second, self._ahead = per_second, ahead // PARTITIONS
         self._numbers = 0
         settings = {"enable.idempotence": True, "acks": "all", "linger.ms": 2, "message.timeout.ms": _FOREVER}
         self._producer = Producer(
@@ -74,28 +77,33 @@ class Writer(_Client):
     def _run(self) -> None:
         due = time.monotonic()
         while not self._stopping.is_set():
-            if not self.going.is_set() or self.waiting >= self._ahead or time.monotonic() < due:
+            free = [number for number, waiting in enumerate(self._waiting) if waiting < self._ahead]
+            if not self.going.is_set() or not free or time.monotonic() < due:
                 self._producer.poll(0.005)
                 due = max(due, time.monotonic() - 1)
                 continue
             burst = self._random.randint(1, 20)
             due += burst / self._per_second
             for _ in range(burst):
-                self.write(self._random.randrange(PARTITIONS))
+                self.write(self._random.choice(free))
             self._producer.poll(0)
+
+    @property
+    def waiting(self) -> int:
+        return sum(self._waiting)
 
     def write(self, partition: int) -> None:
         self._numbers += 1
         value = f"{self.name}:{self._numbers}:".encode()
         value += self._random.randbytes(self._random.randint(0, 120)).hex().encode()
         log = LogKey(TOPIC, partition)
-        self.waiting += 1
+        self._waiting[partition] += 1
         self.witness.saw(Sent(self.witness.now_us(), self.name, log, self._numbers, (value,), _ALL, True))
         key = self._numbers.to_bytes(8, "big")
         self._producer.produce(TOPIC, value, key, partition)
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
-        self.waiting -= 1
+        self._waiting[message.partition()] -= 1
         log, value = LogKey(TOPIC, message.partition()), message.value()
         if error is not None:
             self.witness.saw(
