@@ -73,12 +73,12 @@ class Campaign:
         return found
 
     def _find_unplaced(self, scans: list[Scanned]) -> None:
-        """What was acknowledged as a repeat, without its offset, must be somewhere."""
+        """What was acknowledged without its offset must be somewhere."""
         there = {(event.log, value) for event in scans for _, value in event.records}
         for writer in self.writers:
             for log, value in writer.unplaced:
                 if (log, value) not in there:
-                    what = f"{value[:24]!r} was acknowledged as a repeat, and is not in {TOPIC}-{log.partition}"
+                    what = f"{value[:24]!r} was acknowledged without an offset, and is not in {TOPIC}-{log.partition}"
                     self.witness.saw(Failed(self.witness.now_us(), what, "lost-write"))
 
     def finish(self) -> list[Anomaly]:

@@ -65,7 +65,7 @@ class Writer(_Client):
         self.going = threading.Event()
         self._waiting = [0] * PARTITIONS
         self.unplaced: list[tuple[LogKey, bytes]] = []
-        """Acknowledged as repeats, without an offset."""
+        """Acknowledged without an offset: librdkafka does so when it takes a later answer for that of an earlier send."""
         self._random = Random(f"{name}-{seed}")
         self._per_second, self._ahead = per_second, ahead // PARTITIONS
         self._numbers = 0
@@ -110,11 +110,12 @@ class Writer(_Client):
                 Failed(self.witness.now_us(), f"{self.name} was refused {value[:24]!r}: {error}", "refused")
             )
             return
-        if message.offset() < 0:
+        offset = message.offset()
+        if offset is None or offset < 0:
             self.unplaced.append((log, value))
         else:
             number = int.from_bytes(message.key(), "big")
-            self.witness.saw(Acknowledged(self.witness.now_us(), self.name, log, number, message.offset()))
+            self.witness.saw(Acknowledged(self.witness.now_us(), self.name, log, number, offset))
         self.witness.counts_one()
 
     def _broke(self, error: KafkaError) -> None:
