@@ -10,6 +10,7 @@ from random import Random
 
 from tests.faults.brokers import Broker, Brokers, until
 from tests.faults.clients import PARTITIONS, TOPIC, Group, Prober, Reader, Writer, scan
+from tests.faults.sent_anew import senders_on_disk
 from tests.faults.witness import Witness
 
 from ottla.sim.checkers.history import Anomaly, Disturbed, Failed, Healed, LogKey, Scanned, Traits
@@ -65,11 +66,10 @@ class Campaign:
         """
         scans = scan(self.brokers.bootstrap, self.witness)
         self._find_unplaced(scans)
-        found = self.witness.judged(scans)
+        found = self.witness.judged(scans, senders_on_disk(self.brokers.of[1].disk.mount / "data"))
         found += [Anomaly("replicas-differ", place) for place in self.brokers.differing()]
         if found or last:
-            for event in scans:
-                self.witness.saw(event)
+            self.witness.keep(scans)
         return found
 
     def _find_unplaced(self, scans: list[Scanned]) -> None:

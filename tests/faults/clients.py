@@ -65,7 +65,7 @@ class Writer(_Client):
         self.going = threading.Event()
         self._waiting = [0] * PARTITIONS
         self.unplaced: list[tuple[LogKey, bytes]] = []
-        """Acknowledged without an offset: librdkafka does so where the answer to a later batch speaks for an earlier."""
+        """Acknowledged without an offset: to librdkafka the answer to a later batch speaks for an earlier one too."""
         self._random = Random(f"{name}-{seed}")
         self._per_second, self._ahead = per_second, ahead // PARTITIONS
         self._numbers = 0
