@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
-from tests.faults.brokers import Broker, Brokers, until
+from confluent_kafka import KafkaException
+from tests.faults.brokers import Broker, Brokers, Stuck, until
 from tests.faults.clients import PARTITIONS, TOPIC, Group, Prober, Reader, Writer, scan
 from tests.faults.sent_anew import senders_on_disk
 from tests.faults.witness import Witness
 
 from ottla.sim.checkers.history import Anomaly, Disturbed, Failed, Healed, LogKey, Scanned, Traits
+
+BROKEN_OFF = (Stuck, AssertionError, OSError, subprocess.SubprocessError, KafkaException)
+"""What ends a campaign before its time."""
 
 WITHIN_S = 60
 """After the last healing every partition takes a write within this time."""
@@ -56,7 +61,7 @@ class Campaign:
         """Begin nothing new; all that was begun is acknowledged, and every replica is in sync."""
         for writer in self.writers:
             writer.going.clear()
-        until(lambda: all(writer.waiting == 0 for writer in self.writers), "what was sent is acknowledged")
+        until(lambda: not any(writer.waits for writer in self.writers), "what was sent is acknowledged")
         until(self.brokers.are_whole, "all replicas are in sync again")
 
     def judge(self, *, last: bool = False) -> list[Anomaly]:

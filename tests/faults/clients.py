@@ -63,6 +63,7 @@ class Writer(_Client):
         super().__init__(witness)
         self.name = name
         self.going = threading.Event()
+        self.broken = False
         self._waiting = [0] * PARTITIONS
         self.unplaced: list[tuple[LogKey, bytes]] = []
         """Acknowledged without an offset: to librdkafka the answer to a later batch speaks for an earlier one too."""
@@ -70,11 +71,16 @@ class Writer(_Client):
         self._per_second, self._ahead = per_second, ahead // PARTITIONS
         self._numbers = 0
         settings = {"enable.idempotence": True, "acks": "all", "linger.ms": 2, "message.timeout.ms": _FOREVER}
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, **settings, **_QUICK, "error_cb": self._broke, "on_delivery": self._told}
-        )
+        self._producer = Producer({"bootstrap.servers": bootstrap, **settings, **_QUICK, "on_delivery": self._told})
 
     def _run(self) -> None:
+        try:
+            self._write_on()
+        except (KafkaException, SystemError) as why:  # the second is what it makes of some errors of ours
+            self.broken = True
+            self.witness.saw(Failed(self.witness.now_us(), f"{self.name} cannot go on: {why}", "refused"))
+
+    def _write_on(self) -> None:
         due = time.monotonic()
         while not self._stopping.is_set():
             free = [number for number, waiting in enumerate(self._waiting) if waiting < self._ahead]
@@ -89,8 +95,9 @@ class Writer(_Client):
             self._producer.poll(0)
 
     @property
-    def waiting(self) -> int:
-        return sum(self._waiting)
+    def waits(self) -> bool:
+        """For acknowledgements, which may come."""
+        return sum(self._waiting) > 0 and not self.broken
 
     def write(self, partition: int) -> None:
         self._numbers += 1
@@ -118,10 +125,6 @@ class Writer(_Client):
             self.witness.saw(Acknowledged(self.witness.now_us(), self.name, log, number, offset))
         self.witness.counts_one()
 
-    def _broke(self, error: KafkaError) -> None:
-        if error.fatal():
-            self.witness.saw(Failed(self.witness.now_us(), f"{self.name} cannot go on: {error}", "refused"))
-
 
 class Prober(Writer):
     """After healing: one record to every partition, and nothing else."""
@@ -132,7 +135,7 @@ class Prober(Writer):
 
     def is_told(self) -> bool:
         self._producer.poll(0)
-        return self.waiting == 0
+        return not self.waits
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
         super()._told(error, message)
