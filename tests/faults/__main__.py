@@ -46,6 +46,8 @@ def main() -> int:
         assert libs is not None
         witness, found = run_mix(folder, seed, options.minutes, options.faults or possible(), libs)
     print(f"{witness.acknowledged:,} records acknowledged in {(time.monotonic() - began) / 60:.1f} minutes")
+    if witness.older_copies:
+        print(f"{len(witness.older_copies)} records twice, which librdkafka sent anew in another producer epoch")
     status = _say(found, folder / "history.jsonl")
     if found:
         print(f"seed {seed}; history, logs and disks are in {folder}", file=sys.stderr)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
-from tests.faults.brokers import Broker, Brokers, until
+from confluent_kafka import KafkaException
+from tests.faults.brokers import Broker, Brokers, Stuck, until
 from tests.faults.clients import PARTITIONS, TOPIC, Group, Prober, Reader, Writer, scan
+from tests.faults.sent_anew import senders_on_disk
 from tests.faults.witness import Witness
 
 from ottla.sim.checkers.history import Anomaly, Disturbed, Failed, Healed, LogKey, Scanned, Traits
+
+BROKEN_OFF = (Stuck, AssertionError, OSError, subprocess.SubprocessError, KafkaException)
+"""What ends a campaign before its time."""
 
 WITHIN_S = 60
 """After the last healing every partition takes a write within this time."""
@@ -55,7 +61,7 @@ class Campaign:
         """Begin nothing new; all that was begun is acknowledged, and every replica is in sync."""
         for writer in self.writers:
             writer.going.clear()
-        until(lambda: all(writer.waiting == 0 for writer in self.writers), "what was sent is acknowledged")
+        until(lambda: not any(writer.waits for writer in self.writers), "what was sent is acknowledged")
         until(self.brokers.are_whole, "all replicas are in sync again")
 
     def judge(self, *, last: bool = False) -> list[Anomaly]:
@@ -65,20 +71,19 @@ class Campaign:
         """
         scans = scan(self.brokers.bootstrap, self.witness)
         self._find_unplaced(scans)
-        found = self.witness.judged(scans)
+        found = self.witness.judged(scans, senders_on_disk(self.brokers.of[1].disk.mount / "data"))
         found += [Anomaly("replicas-differ", place) for place in self.brokers.differing()]
         if found or last:
-            for event in scans:
-                self.witness.saw(event)
+            self.witness.keep(scans)
         return found
 
     def _find_unplaced(self, scans: list[Scanned]) -> None:
-        """What was acknowledged as a repeat, without its offset, must be somewhere."""
+        """What was acknowledged without its offset must be somewhere."""
         there = {(event.log, value) for event in scans for _, value in event.records}
         for writer in self.writers:
             for log, value in writer.unplaced:
                 if (log, value) not in there:
-                    what = f"{value[:24]!r} was acknowledged as a repeat, and is not in {TOPIC}-{log.partition}"
+                    what = f"{value[:24]!r} was acknowledged without an offset, and is not in {TOPIC}-{log.partition}"
                     self.witness.saw(Failed(self.witness.now_us(), what, "lost-write"))
 
     def finish(self) -> list[Anomaly]:

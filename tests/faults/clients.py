@@ -52,7 +52,10 @@ class _Client:
 
 
 class Writer(_Client):
-    """Idempotent, acks=all; tries until it knows. `going` lets it begin new records, as many a second as it may."""
+    """Idempotent, acks=all; tries until it knows. `going` lets it begin new records, as many a second as it may.
+
+    At most `ahead` wait to be acknowledged; those for one partition do not keep the others from going on.
+    """
 
     def __init__(
         self, name: str, bootstrap: str, witness: Witness, seed: int, *, per_second: float, ahead: int
@@ -60,58 +63,67 @@ class Writer(_Client):
         super().__init__(witness)
         self.name = name
         self.going = threading.Event()
-        self.waiting = 0
+        self.broken = False
+        self._waiting = [0] * PARTITIONS
         self.unplaced: list[tuple[LogKey, bytes]] = []
-        """Acknowledged as repeats, without an offset."""
+        """Acknowledged without an offset: to librdkafka the answer to a later batch speaks for an earlier one too."""
         self._random = Random(f"{name}-{seed}")
-        self._per_second, self._ahead = per_second, ahead
+        self._per_second, self._ahead = per_second, ahead // PARTITIONS
         self._numbers = 0
         settings = {"enable.idempotence": True, "acks": "all", "linger.ms": 2, "message.timeout.ms": _FOREVER}
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, **settings, **_QUICK, "error_cb": self._broke, "on_delivery": self._told}
-        )
+        self._producer = Producer({"bootstrap.servers": bootstrap, **settings, **_QUICK, "on_delivery": self._told})
 
     def _run(self) -> None:
+        try:
+            self._write_on()
+        except (KafkaException, SystemError) as why:  # the second is what it makes of some errors of ours
+            self.broken = True
+            self.witness.saw(Failed(self.witness.now_us(), f"{self.name} cannot go on: {why}", "refused"))
+
+    def _write_on(self) -> None:
         due = time.monotonic()
         while not self._stopping.is_set():
-            if not self.going.is_set() or self.waiting >= self._ahead or time.monotonic() < due:
+            free = [number for number, waiting in enumerate(self._waiting) if waiting < self._ahead]
+            if not self.going.is_set() or not free or time.monotonic() < due:
                 self._producer.poll(0.005)
                 due = max(due, time.monotonic() - 1)
                 continue
             burst = self._random.randint(1, 20)
             due += burst / self._per_second
             for _ in range(burst):
-                self.write(self._random.randrange(PARTITIONS))
+                self.write(self._random.choice(free))
             self._producer.poll(0)
+
+    @property
+    def waits(self) -> bool:
+        """For acknowledgements, which may come."""
+        return sum(self._waiting) > 0 and not self.broken
 
     def write(self, partition: int) -> None:
         self._numbers += 1
         value = f"{self.name}:{self._numbers}:".encode()
         value += self._random.randbytes(self._random.randint(0, 120)).hex().encode()
         log = LogKey(TOPIC, partition)
-        self.waiting += 1
+        self._waiting[partition] += 1
         self.witness.saw(Sent(self.witness.now_us(), self.name, log, self._numbers, (value,), _ALL, True))
         key = self._numbers.to_bytes(8, "big")
         self._producer.produce(TOPIC, value, key, partition)
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
-        self.waiting -= 1
+        self._waiting[message.partition()] -= 1
         log, value = LogKey(TOPIC, message.partition()), message.value()
         if error is not None:
             self.witness.saw(
                 Failed(self.witness.now_us(), f"{self.name} was refused {value[:24]!r}: {error}", "refused")
             )
             return
-        if message.offset() < 0:
+        offset = message.offset()
+        if offset is None or offset < 0:
             self.unplaced.append((log, value))
         else:
             number = int.from_bytes(message.key(), "big")
-            self.witness.saw(Acknowledged(self.witness.now_us(), self.name, log, number, message.offset()))
+            self.witness.saw(Acknowledged(self.witness.now_us(), self.name, log, number, offset))
         self.witness.counts_one()
-
-    def _broke(self, error: KafkaError) -> None:
-        if error.fatal():
-            self.witness.saw(Failed(self.witness.now_us(), f"{self.name} cannot go on: {error}", "refused"))
 
 
 class Prober(Writer):
@@ -123,7 +135,7 @@ class Prober(Writer):
 
     def is_told(self) -> bool:
         self._producer.poll(0)
-        return self.waiting == 0
+        return not self.waits
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
         super()._told(error, message)

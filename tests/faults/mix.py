@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.faults.brokers import NUMBERS, Broker, Brokers, Stuck, until
-from tests.faults.campaign import Campaign, put_away
+from tests.faults.brokers import NUMBERS, Broker, Brokers, until
+from tests.faults.campaign import BROKEN_OFF, Campaign, put_away
 from tests.faults.hosts import Hosts
 from tests.faults.nemesis import FAULTS, ZOOKEEPER, Field
 from tests.faults.witness import Witness
@@ -111,7 +110,7 @@ def run_mix(
         mix = Mix(campaign, Field(campaign.brokers, hosts, ensemble, campaign.random), kinds)
         try:
             found = mix.run(minutes, longest_s)
-        except (Stuck, AssertionError, OSError, subprocess.CalledProcessError) as why:
+        except BROKEN_OFF as why:
             found = campaign.stuck(why)
         print(f"{sum(mix.happened.values())} faults:", *mix.summary(), sep="\n")
     return witness, found

@@ -199,7 +199,7 @@ class Fault(NamedTuple):
     shortest_s: float
     longest_s: float
     now_and_then_s: float = 0.0
-    """Lasts this long instead, one time of five: an unheard follower leaves the in-sync set after 30 to 45 s."""
+    """Lasts this long instead, one time of five: who lags leaves the in-sync set after 30 to 45 s."""
 
     def draw_s(self, random: Random) -> float:
         lasts_s = random.uniform(self.shortest_s, self.longest_s)

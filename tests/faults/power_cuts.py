@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.faults.brokers import NUMBERS, Broker, Brokers, Stuck, cut_power, until
-from tests.faults.campaign import Campaign, put_away
+from tests.faults.campaign import BROKEN_OFF, Campaign, put_away
 from tests.faults.witness import Witness
 from tests.storage.image_disk import ImageDisk
 
@@ -119,7 +119,7 @@ def run_power_cuts(
         cuts = PowerCuts(campaign, store)
         try:
             found = cuts.run(rounds, config or {})
-        except Stuck as why:
+        except BROKEN_OFF as why:
             found = campaign.stuck(why)
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(cuts.moments.items()))
         print(f"{cuts.cuts} power cuts of the whole cluster in {sum(cuts.moments.values())} rounds ({kinds})")

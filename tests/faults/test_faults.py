@@ -8,11 +8,12 @@ import pytest
 from tests.faults.hosts import can_make_hosts
 from tests.faults.mix import run_mix
 from tests.faults.power_cuts import RECORDS_A_ROUND, run_power_cuts
+from tests.faults.sent_anew import older_copies, told_apart
 from tests.faults.witness import from_file
 from tests.storage.image_disk import can_mount
 from zookeeper_ensemble import zookeeper_jars
 
-from ottla.sim.checkers.history import Acknowledged, Disturbed, Event, History, Polled, Scanned, Sent
+from ottla.sim.checkers.history import Acknowledged, Disturbed, Event, History, LogKey, Polled, Scanned, Sent, Traits
 from ottla.sim.checkers.verdict import check
 
 pytestmark = [
@@ -70,6 +71,29 @@ def test_brokers_on_hosts_of_their_own_lose_nothing_to_a_cut_and_a_power_failure
         "one-way",
         "power-one",
     ]
+
+
+A, B = b"a", b"b"
+LOG = LogKey("faults", 0)
+
+
+def twice(*senders: tuple[int, int]) -> set[str]:
+    """What is said of a record that stands in a log twice; the senders are those of offsets 0, 1 and 2."""
+    history = History()
+    history.replicated = True
+    history.traits[LOG] = Traits("faults")
+    history.events = [Sent(0, "w", LOG, 1, (A,), -1, True), Sent(1, "v", LOG, 1, (B,), -1, True)]
+    history.events += [Polled(2, "reader", LOG, 0, ((0, A),)), Acknowledged(3, "v", LOG, 1, 1)]
+    history.events += [Acknowledged(4, "w", LOG, 1, 2), Polled(5, "reader", LOG, 1, ((1, B), (2, A)))]
+    scan = Scanned(6, LOG, 0, 3, ((0, A), (1, B), (2, A)))
+    history.add(scan)
+    return kinds(told_apart(history, older_copies([scan], lambda place: senders[place.offset])))
+
+
+def test_a_record_that_a_client_sent_anew_in_another_epoch_is_none_that_a_broker_doubled() -> None:
+    assert twice((1000, 6), (1001, 0), (1000, 7)) == set()
+    assert twice((1000, 6), (1001, 0), (1002, 0)) == set()
+    assert {"duplicate", "jepsen:duplicate"} <= twice((1000, 6), (1001, 0), (1000, 6))
 
 
 def kinds(history: History) -> set[str]:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import get_args
 
+from tests.faults.sent_anew import Place, SenderOf, older_copies, told_apart
+
 from ottla.sim.checkers.history import Anomaly, Event, History, LogKey, Scanned, Traits
 from ottla.sim.checkers.verdict import check
 
@@ -22,6 +24,8 @@ class Witness:
         self.history = History()
         self.history.replicated = True
         self.acknowledged = 0
+        self.older_copies: dict[Place, bytes] = {}
+        """Records that stand there twice because librdkafka sent them anew (sent_anew.py), by the last judgement."""
         self.longest_pause_s = 0.0
         """Without an acknowledgement, since `count_pauses`."""
         self._last_s = time.monotonic()
@@ -54,14 +58,23 @@ class Witness:
             self._last_s = now_s
             self.acknowledged += 1
 
-    def judged(self, scans: Iterable[Scanned]) -> list[Anomaly]:
-        """All that was seen until now, and these scans as the last."""
+    def judged(self, scans: Iterable[Scanned], sender_of: SenderOf) -> list[Anomaly]:
+        """What the checkers say of all that was seen until now, and of these scans as the last."""
         with self._lock:
             events = list(self.history.events)
         so_far = History()
         so_far.traits, so_far.replicated = self.history.traits, True
         so_far.events = [*events, *scans]
-        return check(so_far)
+        self.older_copies = older_copies(scans, sender_of)
+        return check(told_apart(so_far, self.older_copies))
+
+    def keep(self, scans: Iterable[Scanned]) -> None:
+        """Write the scans of the last judgement down, and which copies it told apart."""
+        for event in scans:
+            self.saw(event)
+        for place, name in self.older_copies.items():
+            told = {"older_copy": place.log, "offset": place.offset, "name": name.decode()}
+            self._file.write(json.dumps(told) + "\n")
 
     def close(self) -> None:
         self._file.close()
@@ -72,14 +85,17 @@ def as_line(event: Event) -> str:
 
 
 def from_file(path: Path) -> History:
-    """The history that a Witness wrote."""
-    history = History()
+    """The history that a Witness wrote, as its last judgement saw it."""
+    history, older = History(), {}
     history.replicated = True
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             fields = json.loads(line)
             if (log := fields.pop("promised", None)) is not None:
                 history.traits[LogKey(*log)] = Traits(**fields)
+                continue
+            if (log := fields.pop("older_copy", None)) is not None:
+                older[Place(LogKey(*log), fields["offset"])] = fields["name"].encode()
                 continue
             kind = _KINDS[fields.pop("event")]
             if "log" in fields:
@@ -89,4 +105,4 @@ def from_file(path: Path) -> History:
             if "records" in fields:
                 fields["records"] = tuple((offset, value.encode()) for offset, value in fields["records"])
             history.add(kind(**fields))
-    return history
+    return told_apart(history, older)
