@@ -296,12 +296,17 @@ class LeaderFetch:
 
     def _take(self, response: FetchResponse, places: Mapping[Key, Place]) -> None:
         self._started = []
-        for topic in response.responses:
-            for part in topic.partitions:
-                key = (bytes(topic.topic_id), part.partition_index)
-                partition, place = self._partitions.get(key), places.get(key)
-                if partition is not None and place is not None:
-                    self._take_partition(key, partition, place[0], part)
+        count = sum(len(topic.partitions) for topic in response.responses)
+        try:
+            with self._node.replicas.together(count):  # the first records of an epoch: its start is synced
+                for topic in response.responses:
+                    for part in topic.partitions:
+                        key = (bytes(topic.topic_id), part.partition_index)
+                        partition, place = self._partitions.get(key), places.get(key)
+                        if partition is not None and place is not None:
+                            self._take_partition(key, partition, place[0], part)
+        except OSError as error:
+            self._node.disk_failed(error)
         if self._started:
             self._node.replicas.note_starts()
             self._look.update(dict.fromkeys(self._started))
