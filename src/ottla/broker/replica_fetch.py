@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.throttle import names
@@ -99,6 +100,8 @@ class LeaderFetch:
         """Of whom it may hold something else than what is so: a fetch costs no look at the others (rule E5)."""
         self._looked_ms = 0
         self.heard_ms = self._node.clock.mono_ms()
+        self._unsynced: dict[Key, None] = {}
+        """Who has something that is not on disk yet: the next fetch waits for the last of them."""
         self._running = False
         self._idle: Slot[None] | None = None
         self._way = 0
@@ -114,7 +117,7 @@ class LeaderFetch:
         self._partitions[key] = partition
         self._told.pop(key, None)
         self._look[key] = None
-        partition.on_disk = self.wake
+        partition.on_disk = partial(self._is_on_disk, key)
         if not self._more:  # all that are added in this turn are asked for together
             self._more = True
             self._node.clock.call_soon(self._ask_for_more)
@@ -138,6 +141,12 @@ class LeaderFetch:
             partition.on_disk = None
             self._resting.pop(key, None)
             self._look[key] = None
+            self.wake()
+
+    def _is_on_disk(self, key: Key) -> None:
+        """Often one of thousands that one sync has put there: all are looked at once, when none is left."""
+        self._unsynced.pop(key, None)
+        if not self._unsynced:
             self.wake()
 
     def wake(self) -> None:
@@ -242,15 +251,18 @@ class LeaderFetch:
                 self._look[key] = None
         changed: dict[Key, Place] = {}
         gone: list[Key] = []
+        self._unsynced.clear()
         for key in self._look:
             place = self._place(key, now_ms)
             if place is _NOT_ON_DISK:
-                return None
-            if place is None:
+                self._unsynced[key] = None
+            elif place is None:
                 if key in self._told:
                     gone.append(key)
             elif self._told.get(key) != place:
                 changed[key] = place
+        if self._unsynced:
+            return None
         self._look.clear()
         for key in gone:
             del self._told[key]
@@ -304,12 +316,17 @@ class LeaderFetch:
     def _take(self, response: FetchResponse, places: Mapping[Key, Place]) -> None:
         self._started = []
         self.heard_ms = self._node.clock.mono_ms()
-        for topic in response.responses:
-            for part in topic.partitions:
-                key = (bytes(topic.topic_id), part.partition_index)
-                partition, place = self._partitions.get(key), places.get(key)
-                if partition is not None and place is not None:
-                    self._take_partition(key, partition, place[0], part)
+        count = sum(len(topic.partitions) for topic in response.responses)
+        try:
+            with self._node.replicas.together(count):  # the first records of an epoch: its start is synced
+                for topic in response.responses:
+                    for part in topic.partitions:
+                        key = (bytes(topic.topic_id), part.partition_index)
+                        partition, place = self._partitions.get(key), places.get(key)
+                        if partition is not None and place is not None:
+                            self._take_partition(key, partition, place[0], part)
+        except OSError as error:
+            self._node.disk_failed(error)
         if self._started:
             self._node.replicas.note_starts()
             self._look.update(dict.fromkeys(self._started))

@@ -180,7 +180,7 @@ class Replicas:
         self._drop_recovered()
         topics = list(topics)
         try:
-            with self._together(self._new_roles(topics)):
+            with self.together(self._new_roles(topics)):
                 for topic in topics:
                     for state in topic.partitions:
                         self._reconcile_or_put_off(topic, state)
@@ -331,7 +331,7 @@ class Replicas:
         some = list(islice(self._unsettled, _IN_A_TURN))
         if some and self._disk.free_files() < _FILES_OF_A_LOG * len(some) + _FILES_KEPT_FREE:
             raise OSError(errno.EMFILE, "too few file descriptors are left: raise the limit (ulimit -n, LimitNOFILE=)")
-        with self._together(len(some)):
+        with self.together(len(some)):
             for key in some:
                 self._settle(directory, key)
         for key in some:
@@ -358,8 +358,8 @@ class Replicas:
             log.info("%s-%d is new here", topic.name, index)
         self._reconcile_partition(topic, topic.partitions[index])
 
-    def _together(self, count: int) -> AbstractContextManager[None]:
-        """A new log asks for ten syncs, a new leader for two; those of many go together."""
+    def together(self, count: int) -> AbstractContextManager[None]:
+        """A new log asks for ten syncs, a new leader for two, its followers too; those of many go together."""
         return self._disk.gathered(self.path) if count > _FEW else nullcontext()
 
     def _remove_later(self) -> None:

@@ -44,7 +44,7 @@ class BrokerState(NamedTuple):
     """It is fenced, and its session may not have ended before."""
 
     def option(self, name: str) -> str | None:
-        return dict(self.options).get(name)
+        return next((value for known, value in self.options if known == name), None)
 
     @property
     def active(self) -> bool:

@@ -24,6 +24,8 @@ class _Gathering:
     """The thread whose syncs are put off until the end of `LocalDisk.gathered`, if any."""
 
     thread: int | None = None
+    put_off = False
+    """Whether there was one."""
 
 
 _gathering = _Gathering()
@@ -98,7 +100,9 @@ class LocalFile:
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
-        if _gathering.thread != get_ident():
+        if _gathering.thread == get_ident():
+            _gathering.put_off = True
+        else:
             os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
 
     def hold(self) -> None:
@@ -152,6 +156,7 @@ class LocalDisk:
 
     def sync_directory(self, path: str) -> None:
         if _gathering.thread == get_ident():
+            _gathering.put_off = True
             return
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -164,11 +169,13 @@ class LocalDisk:
         """What this thread would sync one by one meanwhile is synced at the end, by one call for the file system."""
         assert _gathering.thread is None
         _gathering.thread = get_ident()
+        _gathering.put_off = False
         try:
             yield
         finally:
             _gathering.thread = None
-            sync_file_system(path)
+            if _gathering.put_off:
+                sync_file_system(path)
 
     def file_size(self, path: str) -> int:
         return os.stat(path).st_size
