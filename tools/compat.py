@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "compat")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "compat"), str(ROOT / "tests" / "server")]
 
 import compat_report  # noqa: E402
-from apache_kafka import ApacheKafka  # noqa: E402
 from compat_suites import SUITES, Result, Results, Suite, SuiteFailed  # noqa: E402
-from ottla_process import OttlaProcess  # noqa: E402
+from moving_leaders import MovingLeaders, StoodStill  # noqa: E402
 
 EXPECTED = ROOT / "tests" / "compat" / "expected"
 _RANK = {"passed": 2, "skipped": 1, "failed": 0}
@@ -52,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
             continue
         try:
             outcome = run(suite, folder / suite.name, options.only, with_kafka=not options.no_kafka)
-        except SuiteFailed as fault:
+        except (SuiteFailed, StoodStill) as fault:
             faults.append(f"{suite.name}: {fault}")
             continue
         print(summary(outcome), flush=True)
@@ -82,13 +81,15 @@ def parser() -> argparse.ArgumentParser:
 def run(suite: Suite, folder: Path, only: Sequence[str], *, with_kafka: bool) -> Outcome:
     suite.prepare()
     started = time.monotonic()
-    with OttlaProcess(suite.settings) as broker:
+    with suite.ottla(suite.settings) as broker:
         ottla = judge(suite, broker.bootstrap, folder / "ottla", only)
         if not broker.running:
             raise SuiteFailed(f"the broker ended:\n{broker.last_words()}")
+        if isinstance(broker, MovingLeaders):
+            print(f"{suite.name}: {broker.end_of_moves()}", flush=True)
     kafka: Results = {}
     if with_kafka:
-        with ApacheKafka(dict(suite.settings)) as reference:
+        with suite.kafka(dict(suite.settings)) as reference:
             kafka = judge(suite, reference.bootstrap, folder / "kafka", only)
     if not any(result.state == "passed" for result in ottla.values()):
         raise SuiteFailed(f"nothing passed, or nothing ran: see {folder}")

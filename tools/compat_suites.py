@@ -14,9 +14,15 @@ import sys
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 from xml.etree import ElementTree
+
+from apache_kafka import TOOLS, ApacheKafka, jars_folder
+from moving_leaders import apache_moving, ottla_moving
+from ottla_process import OttlaProcess
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "compat"
@@ -39,6 +45,21 @@ class Result:
     said: str = ""
 
 
+class Reached(Protocol):
+    """Brokers that clients can be sent to."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+
+class Watched(Reached, Protocol):
+    """`running` is false once one of them has ended by itself."""
+
+    @property
+    def running(self) -> bool: ...
+    def last_words(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Suite:
     """`run(bootstrap, folder, only)` leaves its logs in the folder; `only` narrows it to some tests, if it is given."""
@@ -48,6 +69,8 @@ class Suite:
     prepare: Callable[[], None]
     run: Callable[[str, Path, Sequence[str]], Results]
     settings: Mapping[str, str]
+    ottla: Callable[[Mapping[str, str]], AbstractContextManager[Watched]] = OttlaProcess
+    kafka: Callable[[dict[str, str]], AbstractContextManager[Reached]] = ApacheKafka
 
 
 def execute(
@@ -87,14 +110,21 @@ def prepare_clients() -> None:
         raise SuiteFailed(f"{missing} is missing: install it with the system's package manager")
 
 
-def run_clients(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+def run_clients(bootstrap: str, folder: Path, only: Sequence[str], *options: str) -> Results:
+    """Each topic is on all the brokers that the address names."""
     environment = {"OTTLA_COMPAT_BOOTSTRAP": bootstrap, "KAFKA_VERSION": "", "KAFKA_URI": ""}
+    environment["OTTLA_COMPAT_BROKERS"] = str(len(bootstrap.split(",")))
     report = folder / "clients.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-m", "compat or not compat", f"--junitxml={report}"]
-    command += ["-p", "no:cacheprovider", *(f"tests/compat/test_{client}.py" for client in CLIENTS)]
+    command += ["-p", "no:cacheprovider", *options, *(f"tests/compat/test_{client}.py" for client in CLIENTS)]
     command += ["-k", " or ".join(name.partition("::")[2].partition("[")[0] for name in only)] if only else []
     execute(command, log=folder / "clients.log", timeout=1200, env=environment)
     return from_junit(report)
+
+
+def run_clients_apart(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+    """In processes of their own: a client that waits for ever, in compiled code, takes only its own test with it."""
+    return run_clients(bootstrap, folder, only, "-n", "2", "--timeout", "180", "--timeout-method", "thread")
 
 
 def from_junit(report: Path) -> Results:
@@ -216,8 +246,6 @@ def prepare_librdkafka() -> None:
 
 def tool_shims() -> Path:
     """Some tests call `$KAFKA_PATH/bin/kafka-topics.sh`: Apache Kafka's own tools, whichever broker is asked."""
-    from apache_kafka import TOOLS, jars_folder
-
     folder = CACHE / "kafka-tools" / "bin"
     folder.mkdir(parents=True, exist_ok=True)
     for name, main in TOOLS.items():
@@ -304,6 +332,10 @@ def rdkafka_reasons(log: str) -> dict[str, str]:
 QUICK = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
 SUITES = (
     Suite("clients", "Unmodified clients", prepare_clients, run_clients, QUICK),
+    Suite(
+        "three-brokers", "The same against three brokers, while leaders move and brokers go", prepare_clients,
+        run_clients_apart, QUICK, ottla_moving, apache_moving,
+    ),
     Suite(
         "kafka-python", f"kafka-python {KAFKA_PYTHON}: its integration tests", prepare_kafka_python, run_kafka_python,
         {**QUICK, "num.partitions": "4"},

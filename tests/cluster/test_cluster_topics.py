@@ -90,12 +90,33 @@ def test_an_internal_topic_starts_with_as_many_replicas_as_there_are_brokers():
     assert [set(one.replicas) for one in decisions.state.topic("offsets").partitions] == [{1, 2}, {1, 2}]
 
 
-def test_a_fenced_broker_gets_no_new_replica():
+def test_a_fenced_broker_gets_no_new_replica_while_others_suffice():
     decisions = a_cluster(1, 2)
     decisions.do(FenceBroker(2, decisions.epoch(2)))
     decisions.do(create("orders", 6))
     assert {one.replicas for one in decisions.state.topic("orders").partitions} == {(1,)}
-    assert decisions.refused(create("more", 1, 2)).code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_a_topic_that_needs_every_broker_is_created_while_one_is_away_and_not_in_sync():
+    decisions = a_cluster(1, 2, 3)
+    decisions.do(FenceBroker(2, decisions.epoch(2)))
+    decisions.do(create("orders", 6, 3))
+    for partition in decisions.state.topic("orders").partitions:
+        assert sorted(partition.replicas) == [1, 2, 3]
+        assert partition.replicas[2] == 2, "who is away is preferred last"
+        assert sorted(partition.in_sync) == [1, 3]
+        assert partition.leader == partition.replicas[0]
+    refused = decisions.refused(create("more", 1, 4))
+    assert refused.code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert refused.message.endswith("because only 3 broker(s) are registered.")
+
+
+def test_partitions_are_added_while_a_broker_is_away():
+    decisions = a_cluster(1, 2, 3)
+    decisions.do(create("orders", 1, 3))
+    decisions.do(FenceBroker(3, decisions.epoch(3)))
+    decisions.do(CreatePartitions("orders", 3))
+    assert [sorted(one.in_sync) for one in decisions.state.topic("orders").partitions[1:]] == [[1, 2], [1, 2]]
 
 
 def manual(*replicas: tuple[int, ...], partitions: int = -1, factor: int = -1) -> CreateTopic:

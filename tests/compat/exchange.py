@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 EPOCH_MS = 1_700_000_000_000
+BROKERS = int(os.environ.get("OTTLA_COMPAT_BROKERS", "1"))
+"""How many the given address stands for; a topic is on all of them."""
 
 
 def values(count: int, *, prefix: str = "value") -> list[bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from exchange import CODECS, EPOCH_MS, values
+from exchange import BROKERS, CODECS, EPOCH_MS, values
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -20,7 +20,7 @@ async def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:
-        await admin.create_topics([NewTopic(topic, partitions, 1)])
+        await admin.create_topics([NewTopic(topic, partitions, BROKERS)])
     finally:
         await admin.close()
 

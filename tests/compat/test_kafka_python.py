@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from exchange import CODECS, EPOCH_MS, until, values
+from exchange import BROKERS, CODECS, EPOCH_MS, until, values
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
     with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}})
+        admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": BROKERS}})
 
 
 def produce(bootstrap: str, topic: str, payloads: list[bytes], codec: str = "none", partition: int = 0) -> list[int]:

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from exchange import BROKERS
 
 pytestmark = pytest.mark.compat
 HERE = Path(__file__).parent
@@ -17,7 +18,7 @@ MODULES = Path(os.environ.get("OTTLA_NODE_MODULES", str(HERE.parents[1] / ".cach
 def test_a_client_for_node_does_its_whole_round(bootstrap: str, name: str, client: str) -> None:
     node = MODULES / "node" / "bin" / "node"
     done = subprocess.run(
-        [str(node), str(HERE / "node" / f"{client}.mjs"), str(MODULES), bootstrap, name],
+        [str(node), str(HERE / "node" / f"{client}.mjs"), str(MODULES), bootstrap, name, str(BROKERS)],
         capture_output=True, text=True, timeout=110, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from apache_kafka import ApacheKafka, free_port
@@ -20,8 +20,9 @@ SETTINGS = {"offsets.topic.num.partitions": "2", "replica.lag.time.max.ms": "300
 class ApacheCluster:
     """Three nodes; the first is the controller too."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="apache-cluster-"))
+        self.settings = settings
         controller = free_port()
         self.nodes = {number: self._node(number, controller) for number in NUMBERS}
 
@@ -35,14 +36,17 @@ class ApacheCluster:
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "process.roles": "broker,controller" if number == 1 else "broker",
             "listeners": f"{own},CONTROLLER://127.0.0.1:{controller}" if number == 1 else own,
-            **SETTINGS,
+            **self.settings,
         }
         return node
 
     @property
     def bootstrap(self) -> str:
         """The first two: the third is the one that tests stop."""
-        return ",".join(self.nodes[number].bootstrap for number in (1, 2))
+        return ",".join(self.address(number) for number in (1, 2))
+
+    def address(self, number: int) -> str:
+        return self.nodes[number].bootstrap
 
     def __enter__(self) -> ApacheCluster:
         for node in self.nodes.values():
@@ -58,13 +62,19 @@ class ApacheCluster:
     def kill(self, number: int) -> None:
         self.nodes[number].kill()
 
+    def stop(self, number: int) -> None:
+        self.nodes[number].stop(keep=True)
+
+    def start(self, number: int) -> None:
+        self.nodes[number].start()
+
 
 class OttlaCluster:
     """Three processes that share a store."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ottla-cluster-"))
-        options = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+        options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         join = f"sqlite:{self.folder}/store"
         self.nodes = {
             number: OttlaProcess(self.folder / str(number), "--id", str(number), "--join", join, *options)
@@ -73,7 +83,10 @@ class OttlaCluster:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(self.nodes[number].address for number in (1, 2))
+        return ",".join(self.address(number) for number in (1, 2))
+
+    def address(self, number: int) -> str:
+        return self.nodes[number].address
 
     def __enter__(self) -> OttlaCluster:
         for node in self.nodes.values():
@@ -90,6 +103,13 @@ class OttlaCluster:
 
     def kill(self, number: int) -> None:
         self.nodes[number].kill()
+
+    def stop(self, number: int) -> None:
+        """By SIGTERM; it must end cleanly."""
+        assert self.nodes[number].stop() == 0
+
+    def start(self, number: int) -> None:
+        self.nodes[number].start()
 
 
 def wait_for_brokers(bootstrap: str, count: int) -> None:

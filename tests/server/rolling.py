@@ -20,7 +20,7 @@ class Load:
     """
 
     def __init__(self, cluster: OttlaCluster, topic: str = "rolled") -> None:
-        self._servers = {"bootstrap.servers": cluster.bootstrap_servers}
+        self._servers = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}  # that brokers go is no news
         self.topic = topic
         self.admin = AdminClient(self._servers)
         self.acknowledged: list[int] = []

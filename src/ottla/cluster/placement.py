@@ -15,11 +15,14 @@ from ottla.metadata.state import BrokerState, Metadata, PartitionState
 def place(
     state: Metadata, topic_id: TopicId, *, partitions: int, replicas: int, first_partition: int = 0
 ) -> list[tuple[BrokerId, ...]]:
-    """The replicas of each partition, the preferred leader first; there must be at least `replicas` active brokers.
+    """The replicas of each partition, the preferred leader first; there must be at least `replicas` brokers.
 
-    No machine gets two replicas of a partition while another has none (architecture, decision 6).
+    No machine gets two replicas of a partition while another has none (architecture, decision 6). Where too few are
+    active, those that are away get what is left, as with Apache Kafka: they join when they are back.
     """
     brokers = state.active_brokers()
+    if len(brokers) < replicas:
+        brokers += [state.brokers[broker_id] for broker_id in sorted(state.brokers) if not state.is_active(broker_id)]
     assert len(brokers) >= replicas > 0
     if len(brokers) == 1:
         return [(brokers[0].broker_id,)] * partitions
@@ -71,6 +74,7 @@ def _next(
     return min(
         free,
         key=lambda broker: (
+            not broker.active,
             hosts.count(broker.host),
             racks.count(broker.rack) if broker.rack is not None else 0,
             load[broker.broker_id],

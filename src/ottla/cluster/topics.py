@@ -143,13 +143,17 @@ def _new_assignment(command: CreateTopic, state: Metadata) -> Assignment | ApiEr
 
 
 def _too_few_brokers(state: Metadata, replicas: int) -> ApiError | None:
-    active = len(state.active_brokers())
-    if active >= replicas:
+    """Brokers that are away count, as long as somebody is there to lead."""
+    registered = len(state.brokers)
+    if not state.active_brokers():
+        why = "All brokers are currently fenced."
+    elif registered < replicas:
+        why = f"The target replication factor of {replicas} cannot be reached because "
+        why += f"only {registered} broker(s) are registered."
+    else:
         return None
     return ApiError(
-        ErrorCode.INVALID_REPLICATION_FACTOR,
-        f"Unable to replicate the partition {replicas} time(s): The target replication factor of {replicas} cannot be "
-        f"reached because only {active} broker(s) are registered.",
+        ErrorCode.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition {replicas} time(s): {why}"
     )
 
 

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
-const [modules, bootstrap, name] = process.argv.slice(2);
+const [modules, bootstrap, name, brokers] = process.argv.slice(2);
 const entry = createRequire(`${modules}/`).resolve("@platformatic/kafka");
 const { Admin, Consumer, Producer, ListOffsetTimestamps, stringDeserializers, stringSerializers } = await import(pathToFileURL(entry));
-const base = { clientId: name, bootstrapBrokers: [bootstrap] };
+const base = { clientId: name, bootstrapBrokers: bootstrap.split(",") };
 const admin = new Admin(base);
 
 async function take(consumer, options, count) {
@@ -22,7 +22,7 @@ async function take(consumer, options, count) {
 
 async function codec(compression) {
   const topic = `${name}-${compression}`;
-  await admin.createTopics({ topics: [topic], partitions: 1, replicas: 1 });
+  await admin.createTopics({ topics: [topic], partitions: 1, replicas: Number(brokers) });
   const producer = new Producer({ ...base, idempotent: true, serializers: stringSerializers });
   const messages = Array.from({ length: 100 }, (_, number) => ({
     topic, partition: 0, key: `key-${number}`, value: `value-${number}`, headers: { number: `${number}` }, timestamp: BigInt(1700000000000 + number),
@@ -50,7 +50,7 @@ async function codec(compression) {
 
 async function administration() {
   const topic = `${name}-admin`;
-  await admin.createTopics({ topics: [topic], partitions: 2, replicas: 1, configs: [{ name: "retention.ms", value: "3600000" }] });
+  await admin.createTopics({ topics: [topic], partitions: 2, replicas: Number(brokers), configs: [{ name: "retention.ms", value: "3600000" }] });
   assert((await admin.listTopics()).includes(topic));
   await admin.createPartitions({ topics: [{ name: topic, count: 3, assignments: null }] });
   const metadata = await admin.metadata({ topics: [topic], forceUpdate: true });
