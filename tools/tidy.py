@@ -18,11 +18,20 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE_LINES, FUNCTION_LINES = 500, 60
 
 MACHINES = ("replication", "groups", "transactions", "cluster")
-# A compaction's child process reports to its parent on standard output.
-MAY_PRINT = ("cli", "console", "server", "demo", "spark/lake", "sim/main.py", "storage/compact_child.py")
+# The child processes of compaction and scrub report to their parent on standard output.
+MAY_PRINT = (
+    "cli",
+    "console",
+    "server",
+    "demo",
+    "spark/lake",
+    "sim/main.py",
+    "storage/compact_child.py",
+    "storage/scrub_child.py",
+)
 MAY_CALL_FILES = (
-    "storage/disk.py", "storage/cleaner.py", "storage/compact_child.py", "server", "coordination", "config",
-    "spark/lake", "spark/daemon.py",
+    "storage/disk.py", "storage/cleaner.py", "storage/compact_child.py", "storage/scrub_child.py", "server",
+    "coordination", "config", "spark/lake", "spark/daemon.py",
     "spark/workers.py", "cli", "console", "demo", "testing", "connect",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "spark/workers.py")

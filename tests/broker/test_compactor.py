@@ -23,6 +23,7 @@ class Place:
         self.clock = SimLoop(1)
         self.runs: list[Slot[Any]] = []
         self.failed: list[OSError] = []
+        self.suspected: list[Any] = []
         self.due = True
         self.checkpoint: OSError | None = None
         log = SimpleNamespace(log_start_offset=0)
@@ -34,6 +35,7 @@ class Place:
             config=SimpleNamespace(log_cleaner_enable=True, log_cleaner_io_max_bytes_per_second=1e9),
             replicas=SimpleNamespace(directory=directory, by_id={KEY: partition}),
             disk_failed=self.failed.append,
+            scrubber=SimpleNamespace(suspect=lambda partition, offset: self.suspected.append((partition, offset))),
         )
         plan = SimpleNamespace(must=False, dirty_ratio=0.9)
         monkeypatch.setattr(compactor_module, "plan_compaction", lambda *_, **__: plan if self.due else None)
@@ -77,6 +79,7 @@ def test_a_log_whose_compaction_failed_is_tried_again_later(place: Place) -> Non
 def test_a_log_found_damaged_is_left_alone(place: Place) -> None:
     place.compactor.round()
     place.runs[0].fill(None)
+    assert [offset for _, offset in place.suspected] == [None], "all of it is checked"
     place.clock.run_for(2 * compactor_module.PUT_OFF_MS)
     place.compactor.round()
     assert len(place.runs) == 1

@@ -72,6 +72,9 @@ class Place(HandSyncer):
     def may_lead(self) -> bool:
         return self.lease_stands
 
+    def suspect(self, partition: Partition, offset: int) -> None:
+        raise AssertionError(offset)
+
     def batch(self) -> memoryview:
         return memoryview(build_batch([Record(0, self.clock.wall_ms(), b"k", b"v", ())]))
 

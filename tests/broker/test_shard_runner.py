@@ -52,6 +52,7 @@ class Place(HandSyncer):
         super().__init__()
         self.syncer = self
         self.failed: list[OSError] = []
+        self.suspected: list[int] = []
         self.lease = True
         self._random = itertools.count(1)
         self.disk = MemoryDisk()
@@ -86,6 +87,9 @@ class Place(HandSyncer):
 
     def may_lead(self) -> bool:
         return self.lease
+
+    def suspect(self, partition: Partition, offset: int) -> None:
+        self.suspected.append(offset)
 
     def lead(self, *, in_sync: frozenset[int] = frozenset({1})) -> None:
         """Lead in a new epoch, as reconciling with the metadata does."""
@@ -543,3 +547,26 @@ def test_a_shard_that_is_given_up_while_it_waits_for_a_lease_serves_no_more():
     place.groups.resign(0)
     place.clock.run_for(1000)
     assert place.fetch().result() == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("position", [65, 8, 16], ids=["records", "length", "magic"])
+def test_a_log_that_is_damaged_is_not_taken_for_its_sound_part_and_is_loaded_once_it_is_repaired(position: int) -> None:
+    place = Place().ready()
+    for offset in (5, 6, 7):
+        place.commit(offset)
+        place.sync()
+    place.groups.resign(0)
+    log = place.partition.log
+    second = log.active.positions[1]
+    sound = log.active.file.read_at(second + position, 1)
+    log.active.file.write_at(second + position, [bytes([sound[0] ^ 4])])
+    place.lead()
+    place.sync()
+    place.clock.run_for(5000)
+    assert place.groups.loading, "to serve what was committed before the damage would be to forget what came after"
+    assert place.suspected[0] == log.active.bases[1]
+    assert place.fetch().result() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    log.active.file.write_at(second + position, [sound])
+    place.clock.run_for(2000)
+    assert not place.groups.loading
+    assert place.fetched() == 7

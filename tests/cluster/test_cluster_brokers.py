@@ -13,6 +13,7 @@ from ottla.cluster.commands import (
     ElectLeader,
     FenceBroker,
     ReplicaEpoch,
+    ResignLeadership,
     UnfenceBroker,
     UnregisterBroker,
     Writer,
@@ -281,6 +282,27 @@ def test_an_incarnation_that_is_gone_does_not_join():
     stale = proposal(decisions, 1, 2, 3)
     decisions.do(register(3))
     assert decisions.refused(stale).code == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_a_leader_resigns_to_another_in_sync_replica_and_stays_in_the_set():
+    decisions = replicated()
+    before = decisions.partition("orders")
+    decisions.do(ResignLeadership(topic_id("orders"), 0, before.leader_epoch), by=1)
+    after = decisions.partition("orders")
+    assert (after.leader, after.in_sync, after.leader_epoch) == (2, (1, 2, 3), before.leader_epoch + 1)
+    again = ResignLeadership(topic_id("orders"), 0, before.leader_epoch)
+    assert decisions.refused(again, by=1).code == ErrorCode.FENCED_LEADER_EPOCH
+    assert decisions.refused(again, by=2).code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_the_last_one_in_sync_cannot_resign():
+    decisions = replicated()
+    for number in (2, 3):
+        fence(decisions, number)
+    partition = decisions.partition("orders")
+    assert partition.in_sync == (1,)
+    refused = decisions.refused(ResignLeadership(topic_id("orders"), 0, partition.leader_epoch), by=1)
+    assert refused.code == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
 def test_the_preferred_leader_comes_back_when_it_is_asked_for_and_in_sync():

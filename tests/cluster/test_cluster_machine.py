@@ -26,6 +26,7 @@ from ottla.cluster.commands import (
     ElectLeader,
     FenceBroker,
     ReplicaEpoch,
+    ResignLeadership,
     UnfenceBroker,
     UnregisterBroker,
 )
@@ -187,6 +188,14 @@ class ClusterMachine(RuleBasedStateMachine):
             ),
             by=partition.leader,
         )
+
+    @precondition(lambda self: self._partitions())
+    @rule(data=st.data())
+    def a_damaged_leader_resigns(self, data: st.DataObject) -> None:
+        partition = data.draw(st.sampled_from(self._partitions()))
+        if partition.has_leader:
+            command = ResignLeadership(partition.topic_id, partition.partition, partition.leader_epoch)
+            self.submit(command, by=partition.leader)
 
     @precondition(lambda self: self._partitions())
     @rule(data=st.data(), unclean=st.booleans())

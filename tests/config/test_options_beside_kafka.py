@@ -15,7 +15,14 @@ from ottla.config.topic import TopicConfig
 
 pytestmark = pytest.mark.kafka
 
-OURS = {"broker.host", "log.write.caching", "write.caching", "zookeeper.digest"}
+OURS = {
+    "broker.host",
+    "log.write.caching",
+    "ottla.scrub.interval.hours",
+    "ottla.scrub.max.bytes.per.second",
+    "write.caching",
+    "zookeeper.digest",
+}
 """Options that Apache Kafka does not have."""
 DYNAMIC_ONLY = {
     "follower.replication.throttled.rate",

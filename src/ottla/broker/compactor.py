@@ -138,6 +138,7 @@ class Compactor:
                 self._put_off[key] = self._node.clock.mono_ms() + PUT_OFF_MS
             else:
                 self._damaged[key] = partition.log.log_start_offset
+                self._node.scrubber.suspect(partition, None)
             discard(partition.log, plan)
             return
         if install(partition.log, plan, result):

@@ -54,6 +54,10 @@ LOG_SIZE = Metric("kafka_log_log_size", "gauge", "Bytes of the partition's log."
 CONNECTIONS = Metric("kafka_server_socket_server_metrics_connection_count", "gauge", "Connections open.")
 ACCEPTED = Metric("ottla_connections_accepted_total", "counter", "Connections accepted.")
 SYNCS = Metric("ottla_syncs_total", "counter", "Grouped syncs to disk.")
+SCRUBBED = Metric("ottla_scrub_checked_bytes_total", "counter", "Bytes of closed segments checked for damage.")
+SCRUB_PASSES = Metric("ottla_scrub_passes_total", "counter", "Passes over all closed segments.")
+DAMAGED = Metric("ottla_damaged_segments", "gauge", "Segments known to be damaged: what is damaged is not served.")
+REPAIRED = Metric("ottla_repaired_segments_total", "counter", "Damaged segments that were fetched from a peer.")
 REQUESTS = Metric("ottla_requests_total", "counter", "Requests by API.", ("api",))
 BUGS = Metric("ottla_handler_failures_total", "counter", "Requests that failed by the broker's own fault.")
 MALFORMED = Metric("ottla_malformed_requests_total", "counter", "Connections closed for what was no request.")
@@ -115,6 +119,10 @@ def _broker(node: Node) -> Iterator[Sample]:
     yield Sample(MALFORMED, (), node.dispatch.malformed)
     yield Sample(SESSIONS, (), len(node.fetch_sessions))
     yield Sample(SESSION_PARTITIONS, (), node.fetch_sessions.partitions_cached())
+    yield Sample(SCRUBBED, (), node.scrubber.checked_bytes)
+    yield Sample(SCRUB_PASSES, (), node.scrubber.passes)
+    yield Sample(DAMAGED, (), node.repairs.damaged_segments())
+    yield Sample(REPAIRED, (), node.repairs.repaired_segments)
     for api, count in node.dispatch.counts():
         yield Sample(REQUESTS, (api,), count)
 

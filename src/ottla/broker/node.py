@@ -23,8 +23,10 @@ from ottla.broker.metadata_follow import MetadataFollow
 from ottla.broker.partition import Partition
 from ottla.broker.peers import Peers
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.repairs import Repairs
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
+from ottla.broker.scrubber import Scrubber, ScrubInTurns, ScrubWork
 from ottla.broker.throttle import throttles
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.commands import CreateTopic
@@ -40,6 +42,7 @@ from ottla.metrics.metric import Traffic
 from ottla.storage.directory import HeldLock
 
 if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
     from ottla.config.topic import TopicConfig
     from ottla.wire.connection import ServerConnection
     from ottla.wire.hot import Endpoint
@@ -65,6 +68,7 @@ class Node:
         data_directory: str,
         on_fatal: Callable[[str], None],
         compaction: CompactionWork | None = None,
+        scrub: ScrubWork | None = None,
         network: Network | None = None,
     ) -> None:
         self.layers = layers
@@ -90,17 +94,15 @@ class Node:
         )
         self.follow.on_fatal = self._stop_for
         self.follow.on_lapse = self._lapsed
-        self.follow.upkeep = Upkeep(
-            balances=self.config.auto_leader_rebalance_enable,
-            interval_ms=self.config.leader_imbalance_check_interval_seconds * 1000,
-            factors={OFFSETS_TOPIC: self.config.offsets_topic_replication_factor},
-        )
+        self.follow.upkeep = _upkeep(self.config)
         self.leader_throttle, self.follower_throttle = throttles(self.deadlines, self.config)
         self.doubts = Doubts(self)
         self.peers = Peers(self, network)
         self.producer_ids = ProducerIds(self.follow)
         self.groups = GroupCoordinator(self, entropy, self.config, self._offsets_partitions)
         self.compactor = Compactor(self, compaction or InTurns(disk, clock))
+        self.scrubber = Scrubber(self, scrub or ScrubInTurns(disk, clock))
+        self.repairs = Repairs(self)
         self._rounds = Rounds(self)
         self._coordination = coordination
         self._on_fatal = on_fatal
@@ -156,6 +158,8 @@ class Node:
     async def _stop(self, *, clean: bool) -> None:
         self._rounds.stop()
         self.compactor.stop()
+        self.scrubber.stop()
+        self.repairs.stop()
         self.peers.close()
         self.groups.close()
         epoch = self.metadata.brokers[self.broker].epoch if self.broker in self.metadata.brokers else -1
@@ -290,6 +294,9 @@ class Node:
         """Whether we may answer as a leader or coordinator now (rule A12)."""
         return self.follow.lease_valid()
 
+    def suspect(self, partition: Partition, offset: int) -> None:
+        self.scrubber.suspect(partition, offset)
+
     def _lapsed(self) -> None:
         """Whoever waits for a commit would wait in vain: followers get nothing from us any more."""
         for partition in self.replicas.all():
@@ -374,6 +381,14 @@ class Node:
         for shard in self.groups.shards():
             for group_id, group in sorted(shard.groups.items()):
                 yield group_id, len(group.members)
+
+
+def _upkeep(config: BrokerConfig) -> Upkeep:
+    return Upkeep(
+        balances=config.auto_leader_rebalance_enable,
+        interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
+        factors={OFFSETS_TOPIC: config.offsets_topic_replication_factor},
+    )
 
 
 def _ignore(changes: Changes) -> None:

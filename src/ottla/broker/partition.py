@@ -46,6 +46,9 @@ class Surroundings(Protocol):
     def may_lead(self) -> bool:
         """Whether the lease still stands (rule A12)."""
 
+    def suspect(self, partition: Partition, offset: int) -> None:
+        """The log may be damaged at an offset: it is checked soon."""
+
 
 class Partition:
     """One replica. `leader` is the machine while this broker leads, `follower` while it follows; else None."""
@@ -352,6 +355,10 @@ class Partition:
         if not self._around.may_lead():
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE if leader.enough_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def suspect(self, offset: int) -> None:
+        """What was read at `offset` cannot have been written so."""
+        self._around.suspect(self, offset)
 
     def mark(self) -> None:
         """Something that readers see has moved."""

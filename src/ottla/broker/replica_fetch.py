@@ -108,6 +108,8 @@ class LeaderFetch:
         self._waiting: Slot[Answer | None] | None = None
         """For the answer to a fetch that may be overtaken."""
         self._more = False
+        self._refused: dict[Key, int] = {}
+        """The last offset of each partition from which on nothing could be appended."""
         self._started: list[Key] = []
         """Where records were deleted because the leader has deleted them."""
 
@@ -140,6 +142,7 @@ class LeaderFetch:
         if self._partitions.pop(key, None) is not None:
             partition.on_disk = None
             self._resting.pop(key, None)
+            self._refused.pop(key, None)
             self._look[key] = None
             self.wake()
 
@@ -371,7 +374,10 @@ class LeaderFetch:
         if part.records:
             appended = held.append_run(part.records, wall_ms=self._node.clock.wall_ms())
             if not isinstance(appended, Appended):
-                log.warning("%s-%d: refused what its leader sent: error %d", partition.topic, partition.index, appended)
+                if self._refused.get(key) != held.end_offset:  # it is asked for again and again: said once
+                    self._refused[key] = held.end_offset
+                    log.error("%s-%d: refused what its leader sent from offset %d on: %s", partition.topic,
+                              partition.index, held.end_offset, _what(appended))  # fmt: skip
                 self._rest(key)
                 return
             if held.synced_offset < held.end_offset:
@@ -410,3 +416,7 @@ class LeaderFetch:
         _, before = self._resting.get(key, (0, 0))
         pause = min(max(FIRST_BACK_OFF_MS, 2 * before), self._node.config.replica_fetch_backoff_ms)
         self._resting[key] = self._node.clock.mono_ms() + pause, pause
+
+
+def _what(error: ErrorCode) -> str:
+    return "a batch is damaged" if error == ErrorCode.CORRUPT_MESSAGE else f"error {int(error)}"

@@ -269,6 +269,7 @@ class Replicas:
             node.started_leading(partition)
             log.info("leads %s-%d from leader epoch %d on", partition.topic, partition.index, state.leader_epoch)
             partition.partition_epoch = state.partition_epoch
+            self._see_to_damage(partition, state)
             return
         partition.registered_changed(node.registered_epochs())
         if partition.partition_epoch != state.partition_epoch:
@@ -278,6 +279,22 @@ class Replicas:
         partition.partition_epoch = state.partition_epoch
         if partition.leader is not None and len(state.replicas) > 1:
             self.in_sync.look(partition)
+        self._see_to_damage(partition, state)
+
+    def _see_to_damage(self, partition: Partition, state: PartitionState) -> None:
+        """Closed segments are repaired; a log whose end was found damaged at the start is built anew from its leader.
+
+        That one holds no receipt of this incarnation, and was taken out of the sets as it registered (rule A7).
+        """
+        held, here = partition.log, self._node.broker
+        if held.damage:
+            self._node.repairs.look(partition)
+        if held.damaged_at is None or not state.has_leader or here in (state.leader, *state.in_sync, *state.eligible):
+            return
+        log.warning("%s-%d is damaged from offset %d on: it is fetched anew from its leader", partition.topic,
+                    partition.index, held.damaged_at)  # fmt: skip
+        self._drop(partition)
+        self._unsettled[(partition.topic_id, partition.index)] = None
 
     def _drop(self, partition: Partition) -> None:
         """The topic is deleted, or the replica is placed elsewhere."""

@@ -16,7 +16,7 @@ _FLUSH_EVERY_MS = 1000
 
 
 class Rounds:
-    """Checkpoints, retention, flushes of cached topics, compaction."""
+    """Checkpoints, retention, flushes of cached topics, compaction, scrub."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -32,6 +32,7 @@ class Rounds:
         self._every("retention", lambda: self._node.config.log_retention_check_interval_ms, replicas.apply_retention)
         self._every("compaction", lambda: self._node.config.log_cleaner_backoff_ms, self._node.compactor.round)
         self._every("in-sync sets", lambda: self._node.config.replica_lag_time_max_ms // 2, replicas.in_sync.round)
+        self._every("scrub", self._node.scrubber.every_ms, self._node.scrubber.round)
         self._every("flush", lambda: _FLUSH_EVERY_MS, replicas.flush_due)
 
     def stop(self) -> None:

@@ -19,6 +19,7 @@ from ottla.groups.entries import decode_entry, encode_entry
 from ottla.groups.shard import GroupShard
 from ottla.groups.values import Decision, Entry, Moment, Reply, Ticket, coordinator_error
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.seams import Buffer
 from ottla.kernel.story import Slot
 from ottla.records.batch import Batch, iterate_batches
 from ottla.records.builder import build_batch
@@ -36,6 +37,9 @@ LOOK_AGAIN_MS = 100
 _READ_BYTES = 256 * 1024
 _RECORDS_PER_STEP = 50
 _ENTRIES_PER_BATCH = 1000
+_REFUSED = -1
+_REFUSED_MS = 1000
+"""How long loading rests where the log cannot be read: another replica leads soon, or somebody has to look."""
 
 log = logging.getLogger("ottla.groups")
 
@@ -232,9 +236,13 @@ class ShardRunner:
         end_ms = clock.mono_ms() + SLICE_MS
         try:
             while clock.mono_ms() < end_ms:
-                if next(self._replay, None) is None:
+                step = next(self._replay, None)
+                if step is None:
                     self._replay_ended = True
                     self._serve_if_committed()
+                    return
+                if step == _REFUSED:
+                    self._around.deadlines.after(_REFUSED_MS, self._load)
                     return
         except OSError as error:
             self._around.disk_failed(error)
@@ -268,15 +276,22 @@ class ShardRunner:
         while offset < partition_log.end_offset:
             read = partition_log.read(offset, _READ_BYTES, limit_offset=partition_log.end_offset)
             if isinstance(read, ErrorCode):
+                if offset >= partition_log.log_start_offset:
+                    log.error("%s-%d cannot be loaded at offset %d, and its groups wait: error %d",
+                              self._partition.topic, self._partition.index, offset, read)  # fmt: skip
+                    yield _REFUSED
                 offset = max(offset, partition_log.log_start_offset)
                 continue
             before = offset
-            for batch in iterate_batches(read.data()):
+            for batch in _sound_batches(read.data()):
                 if batch.next_offset > offset:
                     yield from self._replay_batch(batch)
                     offset = batch.next_offset
             if offset == before:
-                break
+                if not read.bytes:
+                    break
+                self._partition.suspect(offset)
+                yield _REFUSED
         self._through = partition_log.end_offset
 
     def _replay_batch(self, batch: Batch) -> Iterator[int]:
@@ -302,3 +317,14 @@ class ShardRunner:
             return
         if entry is not None:
             self.shard.apply(entry, record.offset, producer)
+
+
+def _sound_batches(body: Buffer) -> Iterator[Batch]:
+    """Up to one that is damaged: it must not be applied, nor taken for the end."""
+    try:
+        for batch in iterate_batches(body):
+            if not batch.crc_holds():
+                return
+            yield batch
+    except CorruptRecords:
+        return

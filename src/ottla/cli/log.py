@@ -1,13 +1,17 @@
-"""`ottla log`: the files of a log directory in words."""
+"""`ottla log`: the files of a log directory in words, and whether they are what was written."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, noun
+
+if TYPE_CHECKING:
+    from ottla.storage.scrub import ClosedSegment
 
 _SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _NAMES = ("leader-epoch-checkpoint", "partition.metadata", "meta.properties")
@@ -42,7 +46,54 @@ def _files(path: str) -> list[str]:
     ]
 
 
+def _check(given: Given) -> int:
+    """Every segment below the paths given, by its CRCs; 1 where one is damaged."""
+    from ottla.storage.damage import Extent
+    from ottla.storage.disk import LocalDisk
+    from ottla.storage.scrub import check, check_index
+
+    disk = LocalDisk()
+    damaged = count = size = 0
+    for segment, is_last in _segments([path for word in given.words for path in _files(word)]):
+        count, size = count + 1, size + segment.size
+        extents = [step for step in check(disk, segment) if isinstance(step, Extent)]
+        for one in extents:
+            if is_last and one is extents[-1] and one.end == segment.size:
+                print(f"{segment.path}: no whole batch at byte {one.position}: a start after a crash cuts it there")
+                continue
+            damaged += 1
+            print(f"{segment.path}: damaged from byte {one.position} to {one.end}: offsets {one.first_offset} to "
+                  f"{one.next_offset - 1}")  # fmt: skip
+        wrong = None if extents or is_last else check_index(disk, segment)
+        if wrong is not None:
+            damaged += 1
+            print(f"{segment.path}: the offset index is not this segment's: {wrong}")
+    print(f"{count} segments, {size} bytes: " + (f"{damaged} damaged places" if damaged else "no damage"))
+    return 1 if damaged else 0
+
+
+def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
+    """With where each ends, and whether it is the last of its log, which may be being written."""
+    from ottla.storage.scrub import ClosedSegment
+    from ottla.storage.segment import base_offset_of
+
+    for path in paths:
+        base = base_offset_of(os.path.basename(path))
+        if base is None:
+            continue
+        beside = (base_offset_of(name) for name in os.listdir(os.path.dirname(path) or "."))
+        later = [other for other in beside if other is not None and other > base]
+        end = min(later, default=(1 << 63) - 1)
+        yield ClosedSegment(path, base, end, os.path.getsize(path)), not later
+
+
 VERBS = {
+    "check": Command(
+        "ottla log check FILE|DIRECTORY...",
+        "Check every batch of segments by its CRC; exit code 1 where one is damaged.",
+        _check,
+        words=(1, 1000),
+    ),
     "dump": Command(
         "ottla log dump FILE|DIRECTORY... [--records] [--data]",
         "Print segments, indexes, checkpoints and producer snapshots.",

@@ -100,6 +100,18 @@ class ElectLeader(NamedTuple):
         return ("partition of", self.topic, self.partition)
 
 
+class ResignLeadership(NamedTuple):
+    """A leader whose log is damaged asks that another in-sync replica leads; it stays in sync as a follower."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+
+    @property
+    def footprint(self) -> Footprint:
+        return ("partition", self.topic_id, self.partition)
+
+
 class NewCluster(NamedTuple):
     """What the first broker of an empty log calls the cluster."""
 
@@ -263,6 +275,7 @@ Command = (
     | CreatePartitions
     | ChangeInSync
     | ElectLeader
+    | ResignLeadership
     | AlterReassignment
     | BalanceLeaders
     | RaiseReplication
@@ -279,7 +292,7 @@ Command = (
 def sharing(command: Command) -> int:
     """Commands of one number above 0 may share an append, where their footprints differ: none sees what the other
     changes, so that all may be decided on one state."""
-    if isinstance(command, ChangeInSync | AllocateProducerIds | EditConfigs):
+    if isinstance(command, ChangeInSync | ResignLeadership | AllocateProducerIds | EditConfigs):
         return 1
     if isinstance(command, ElectLeader | AlterReassignment):
         return 3

@@ -22,6 +22,7 @@ from ottla.cluster.commands import (
     FenceBroker,
     RaiseReplication,
     RegisterBroker,
+    ResignLeadership,
     UnfenceBroker,
     UnregisterBroker,
     Writer,
@@ -52,6 +53,8 @@ def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> lis
         return topics.create_partitions(command, state)
     if isinstance(command, ChangeInSync):
         return partitions.change_in_sync(command, state, by)
+    if isinstance(command, ResignLeadership):
+        return partitions.resign(command, state, by)
     if isinstance(command, ElectLeader):
         return partitions.elect(command, state)
     if isinstance(command, AlterReassignment):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from ottla.cluster.commands import BalanceLeaders, ChangeInSync, ElectLeader, Writer
+from ottla.cluster.commands import BalanceLeaders, ChangeInSync, ElectLeader, ResignLeadership, Writer
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
 from ottla.metadata.entries import Body, PartitionsChanged
@@ -72,6 +72,19 @@ def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
     if not state.is_active(preferred) or preferred not in before.in_sync:
         return ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred replica is not alive and in sync.")
     return changed_entries([later(before, before._replace(leader=preferred))])
+
+
+def resign(command: ResignLeadership, state: Metadata, by: Writer) -> list[Body] | ApiError:
+    """Another in-sync replica leads; the sets stay as they are, as the one that resigns lacks nothing but soundness."""
+    before = state.partition(command.topic_id, command.partition)
+    if before is None:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if command.leader_epoch != before.leader_epoch or before.leader != by.broker_id:
+        return ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+    for broker_id in before.replicas:
+        if broker_id != by.broker_id and broker_id in before.in_sync and state.is_active(broker_id):
+            return changed_entries([later(before, before._replace(leader=broker_id))])
+    return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No other replica is alive and in sync.")
 
 
 def balance(command: BalanceLeaders, state: Metadata) -> list[Body]:

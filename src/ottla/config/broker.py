@@ -147,6 +147,14 @@ class BrokerConfig(OptionSet):
         "log.cleaner.io.max.bytes.per.second", 1.7976931348623157e308, Kind.DOUBLE, scope=Scope.CLUSTER_WIDE,
         doc="How fast compaction may read and write.",
     )
+    scrub_interval_hours: float = option(
+        "ottla.scrub.interval.hours", 168.0, Kind.DOUBLE, check=at_least(0), scope=Scope.CLUSTER_WIDE,
+        doc="ottla's own: how long after the last pass the closed segments are checked for damage again; 0: never.",
+    )
+    scrub_max_bytes_per_second: int = option(
+        "ottla.scrub.max.bytes.per.second", 8 * MiB, Kind.LONG, check=at_least(1), scope=Scope.CLUSTER_WIDE,
+        doc="ottla's own: how fast segments are checked for damage, and how fast damaged ones are fetched from a peer.",
+    )
     producer_id_expiration_ms: int = option(
         "producer.id.expiration.ms", DAY_MS, Kind.INT, check=at_least(1), scope=Scope.CLUSTER_WIDE,
         doc="Forget the sequences of a producer that wrote nothing for this long.",

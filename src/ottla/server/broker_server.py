@@ -27,6 +27,7 @@ from ottla.server.compaction_child import CompactionChild
 from ottla.server.dialer import Dialer
 from ottla.server.http import HttpServer, Page
 from ottla.server.listener import Listener
+from ottla.server.scrub_child import ScrubChild
 from ottla.server.stores import open_store
 from ottla.server.sync_loop import SyncLoop
 from ottla.storage.directory import LOCK, DirectoryRefused, refuse_foreign
@@ -147,6 +148,7 @@ class BrokerServer:
             data_directory=self.directory,
             on_fatal=self._fail,
             compaction=None if self._memory else CompactionChild(self._loop),
+            scrub=None if self._memory else ScrubChild(self._loop),
             network=self._dialer,
         )
         self.node = node

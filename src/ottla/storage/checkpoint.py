@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ottla.kernel.ids import TopicId, TopicPartition, parse_topic_id, topic_id_text
 from ottla.kernel.seams import Disk
@@ -17,6 +17,10 @@ LOG_START = "log-start-offset-checkpoint"
 REPLICATION = "replication-offset-checkpoint"
 CLEANER = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
+SCRUBBED = "scrub-offset-checkpoint"
+"""ottla's own: how far the scrub's pass has come; empty between passes, and written when the last one ended."""
+DAMAGE = "damage-checkpoint"
+"""ottla's own, in a partition's directory."""
 PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 SYNC_FAILED = ".sync-failed"
@@ -83,6 +87,20 @@ def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
         if len(words) != 2:
             raise BadCheckpoint(f"{path}: expected 'epoch offset', found {line!r}")
         found.append((_number(path, words[0]), _number(path, words[1])))
+    return found
+
+
+def write_numbers(disk: Disk, path: str, rows: Sequence[tuple[int, ...]]) -> None:
+    """Version 0, the count, then a row of numbers a line."""
+    lines = ["0", str(len(rows)), *(" ".join(map(str, row)) for row in rows)]
+    replace_file(disk, path, ("\n".join(lines) + "\n").encode())
+
+
+def read_numbers(disk: Disk, path: str, count: int) -> list[tuple[int, ...]]:
+    """Rows of `count` numbers; empty where the file is missing."""
+    found = [tuple(_number(path, word) for word in line.split(" ")) for line in _checkpoint_lines(disk, path)]
+    if any(len(row) != count for row in found):
+        raise BadCheckpoint(f"{path}: a row has not {count} numbers")
     return found
 
 

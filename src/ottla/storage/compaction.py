@@ -150,7 +150,7 @@ def group_segments(segments: list[SegmentFacts], *, segment_bytes: int, index_by
 def plan_compaction(log: Log, *, cleaned_to: int | None, now_ms: int) -> CompactionPlan | None:
     """What is to be compacted now; None where nothing is. The caller runs one plan of a log at a time."""
     config = log.config
-    if not config.compacted or log.refusing or log.damaged_at is not None:
+    if not config.compacted or log.refusing or log.damaged_at is not None or log.damage:
         return None
     sealed = [_facts(segment) for segment in log.segments[:-1]]
     limit = min(log.last_stable_offset, log.recovery_point)
@@ -203,21 +203,22 @@ def install(log: Log, plan: CompactionPlan, result: CompactionResult) -> bool:
         return False
     try:
         for group, end in zip(plan.groups[: result.groups], plan.ends, strict=False):
-            _swap_in(log, group, end)
+            swap_in(log, group, end, CLEANED)
     except OSError:
         log.refusing = True
         raise
     return True
 
 
-def _swap_in(log: Log, group: list[int], end: int) -> None:
+def swap_in(log: Log, group: list[int], end: int, temporary: str) -> None:
+    """The synced files of this last suffix take the place of a group of sealed segments, which ends at `end`."""
     base = group[0]
-    new = Segment(log.disk, log.directory, base, created_ms=log.active.created_ms, last_suffix=CLEANED)
+    new = Segment(log.disk, log.directory, base, created_ms=log.active.created_ms, last_suffix=temporary)
     for suffix in SUFFIXES[1:]:
         if log.disk.exists(new.path(suffix)):
-            log.disk.rename(new.path(suffix), new.path(suffix).removesuffix(CLEANED) + SWAP)
+            log.disk.rename(new.path(suffix), new.path(suffix).removesuffix(temporary) + SWAP)
     log.disk.sync_directory(log.directory)
-    log.disk.rename(new.path(LOG), new.path(LOG).removesuffix(CLEANED) + SWAP)
+    log.disk.rename(new.path(LOG), new.path(LOG).removesuffix(temporary) + SWAP)
     log.disk.sync_directory(log.directory)  # from here on a crash goes forward
     complete_swap(log.disk, log.directory, base)
     swapped = Segment(log.disk, log.directory, base, created_ms=log.active.created_ms)

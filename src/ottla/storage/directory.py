@@ -33,6 +33,7 @@ _OWN_NAMES = frozenset(
         checkpoint.LOG_START,
         checkpoint.REPLICATION,
         checkpoint.CLEANER,
+        checkpoint.SCRUBBED,
     }
 )
 _NAME_MAX = 255
@@ -73,6 +74,8 @@ class LogDirectory:
         """Partitions that were there at the opening; each is for `open_log` or `discard`."""
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As checkpointed when last open; `checkpoint_high_watermarks` writes those of the open logs."""
+        self.scrubbed: dict[TopicPartition, int] = {}
+        """How far the pass of the scrub that runs has come."""
         self._lock = lock
         self._doomed: list[str] = []
         self._recovery_points: dict[TopicPartition, int] = {}
@@ -159,6 +162,7 @@ class LogDirectory:
         self._log_starts = self._read(checkpoint.LOG_START)
         self.high_watermarks = self._read(checkpoint.REPLICATION)
         self._cleaned = self._read(checkpoint.CLEANER)
+        self.scrubbed = self._read(checkpoint.SCRUBBED)
         if self.clean:  # gone before anything is written: the next crash must not look clean
             self.disk.remove(marker)
             self.disk.sync_directory(self.path)
@@ -310,6 +314,7 @@ class LogDirectory:
             (checkpoint.LOG_START, self._log_starts),
             (checkpoint.REPLICATION, self.high_watermarks),
             (checkpoint.CLEANER, self._cleaned),
+            (checkpoint.SCRUBBED, self.scrubbed),
         ]
 
     def remove_one(self) -> bool:
@@ -352,6 +357,21 @@ class LogDirectory:
     def set_cleaned_to(self, topic: str, partition: int, offset: int) -> None:
         self._cleaned[TopicPartition(topic, partition)] = offset
         checkpoint.write_offsets(self.disk, posixpath.join(self.path, checkpoint.CLEANER), self._cleaned)
+
+    def note_scrubbed(self, offsets: dict[TopicPartition, int]) -> None:
+        """The scrub has come so far in these partitions; a restart goes on from there."""
+        self.scrubbed.update(offsets)
+        checkpoint.write_offsets(self.disk, posixpath.join(self.path, checkpoint.SCRUBBED), self.scrubbed)
+
+    def end_scrub(self) -> None:
+        """A pass has seen all closed segments."""
+        self.scrubbed.clear()
+        checkpoint.write_offsets(self.disk, posixpath.join(self.path, checkpoint.SCRUBBED), {})
+
+    def scrub_ended_ms(self) -> int | None:
+        """When the last pass ended, by the wall clock; None while one is under way, or where there was none."""
+        path = posixpath.join(self.path, checkpoint.SCRUBBED)
+        return self.disk.modified_ms(path) if not self.scrubbed and self.disk.exists(path) else None
 
     # -- the owner's rounds ---
 

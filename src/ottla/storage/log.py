@@ -18,6 +18,7 @@ from ottla.kernel.seams import Buffer, Disk, FileSlice, SyncWork
 from ottla.records.batch import Batch
 from ottla.records.control import EndOfTransaction, read_marker
 from ottla.storage import lookup, reading, recovery, rolling, run, shrink
+from ottla.storage.damage import Damage
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.producers import Producers
 from ottla.storage.scan import CONTROL, OVERHEAD_BYTES, TRANSACTIONAL
@@ -56,6 +57,7 @@ class Log:
         "bases",
         "before_cut",
         "config",
+        "damage",
         "damaged_at",
         "directory",
         "disk",
@@ -117,6 +119,7 @@ class Log:
         """Below this everything, indexes included, is on disk: what the recovery-point checkpoint holds."""
         self.damaged_at: int | None = None
         """Offset of damage found below the recovery point: nothing from here on is served (rule A7)."""
+        self.damage = Damage(disk, directory)
         self.recovered = Recovered(0, 0, 0, 0, 0)
         self.refusing = False
         """After a failed sync or a failed cut: nothing is written any more, the directory is to be failed."""

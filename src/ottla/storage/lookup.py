@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.records.batch import Batch
 from ottla.records.faults import CorruptRecords
 from ottla.records.reader import Record, read_records
+from ottla.storage.damage import find_around, headers_around
 from ottla.storage.scan import LOG_APPEND_TIME, Header, scan_headers
 from ottla.storage.segment import Segment
 from ottla.storage.values import TimestampOffset
@@ -28,12 +29,13 @@ def offset_for_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
 
 def _first_at_or_after(log: Log, segment: Segment, timestamp: int) -> TimestampOffset | None:
     # All batches up to the entry's have timestamps of at most the entry's.
-    entry = segment.times.floor(timestamp - 1)
+    extents = log.damage.of(segment.base_offset)
+    entry = None if extents else segment.times.floor(timestamp - 1)
     position = 0
     if entry is not None:
         found = segment.find(segment.base_offset + entry[1])
         position = found.position if found is not None else 0
-    for header in scan_headers(segment.file, position, segment.size):
+    for header in headers_around(segment, extents, position):
         if header.max_timestamp < timestamp or header.next_offset <= log.log_start_offset:
             continue
         for record in _records(segment, header):
@@ -50,7 +52,9 @@ def max_timestamp_offset(log: Log) -> TimestampOffset | None:
             best = segment
     if best is None:
         return None
-    found = best.find(best.max_timestamp_offset)
+    extents = log.damage.of(best.base_offset)
+    wanted = best.max_timestamp_offset
+    found = find_around(best, extents, wanted) if extents else best.find(wanted)
     if found is None:
         return None
     for header in scan_headers(best.file, found.position, found.position + found.size):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import FileSlice
+from ottla.storage.damage import find_around, limit_around
 from ottla.storage.segment import Found, Segment
 from ottla.storage.values import AbortedTransaction, LogRead
 
@@ -25,13 +26,22 @@ def nothing(log: Log, offset: int) -> LogRead | ErrorCode:
 
 def read_cold(
     log: Log, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool, with_aborted: bool
-) -> LogRead:
-    """From any segment, through the sparse index. A batch that is not the first may be cut by `max_bytes`."""
+) -> LogRead | ErrorCode:
+    """From any segment, through the sparse index. A batch that is not the first may be cut by `max_bytes`.
+
+    Known damage is refused; a read in front of it ends there.
+    """
+    if log.damage and log.damage.covers(offset):
+        return ErrorCode.KAFKA_STORAGE_ERROR
     located = locate(log, offset)
     if located is None or located[1].next_offset > limit_offset:
         return LogRead([], -1, 0, [] if with_aborted else None)
     segment, found = located
-    stop = segment.limit_position(limit_offset)
+    extents = log.damage.of(segment.base_offset)
+    if extents:
+        stop = limit_around(segment, extents, found.position, limit_offset)
+    else:
+        stop = segment.limit_position(limit_offset)
     length = min(stop - found.position, max_bytes)
     if length < found.size:
         if not at_least_one:
@@ -45,7 +55,8 @@ def locate(log: Log, offset: int) -> tuple[Segment, Found] | None:
     """The first batch whose last offset is at or above `offset`, and its segment."""
     for at in range(max(0, bisect_right(log.bases, offset) - 1), len(log.segments)):
         segment = log.segments[at]
-        found = segment.find(offset)
+        extents = log.damage.of(segment.base_offset)
+        found = find_around(segment, extents, offset) if extents else segment.find(offset)
         if found is not None:
             return segment, found
     return None

@@ -17,7 +17,17 @@ from ottla.records.checksum import crc32c
 from ottla.storage.checkpoint import SYNC_FAILED, TEMPORARY, mark_failed_sync, write_partition_metadata
 from ottla.storage.run import note_producer
 from ottla.storage.scan import CRC_START, Header, scan_batches, scan_headers
-from ottla.storage.segment import CLEANED, DELETED, LOG, SUFFIXES, SWAP, Segment, base_offset_of, segment_path
+from ottla.storage.segment import (
+    CLEANED,
+    DELETED,
+    FETCHED,
+    LOG,
+    SUFFIXES,
+    SWAP,
+    Segment,
+    base_offset_of,
+    segment_path,
+)
 from ottla.storage.snapshot import load_newest, snapshot_offsets, snapshot_path, write_snapshot
 from ottla.storage.values import Recovered
 
@@ -56,6 +66,8 @@ def recover(log: Log, *, clean: bool, recovery_point: int, log_start_offset: int
     segments = _open_below(log, bases, recovery_point, wall_ms, cost)
     segments += _open_above(log, bases[len(segments) :], recovery_point, wall_ms, cost, clean=clean)
     log.set_segments(segments)
+    log.damage.load()
+    log.damage.keep(log.bases[:-1])
     log.log_start_offset = max(log_start_offset, log.bases[0])
     log.end_offset = log.high_watermark = log.active.next_offset
     log.log_start_offset = min(log.log_start_offset, log.end_offset)
@@ -315,7 +327,7 @@ def finish_swaps(disk: Disk, directory: str) -> None:
     """
     names = disk.list(directory)
     for name in names:
-        if name.endswith((DELETED, CLEANED, TEMPORARY)):
+        if name.endswith((DELETED, CLEANED, FETCHED, TEMPORARY)):
             disk.remove(posixpath.join(directory, name))
     swapped = [base for name in names if (base := base_offset_of(name, LOG + SWAP)) is not None]
     for base in sorted(swapped):

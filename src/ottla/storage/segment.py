@@ -19,7 +19,7 @@ from ottla.storage.index import SparseIndex, offset_index, time_index
 from ottla.storage.scan import Header, scan_headers
 
 LOG, INDEX, TIME_INDEX, ABORTED_INDEX = ".log", ".index", ".timeindex", ".txnindex"
-DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
+DELETED, CLEANED, FETCHED, SWAP = ".deleted", ".cleaned", ".fetched", ".swap"
 SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED_INDEX)
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _RECENT = 4096

@@ -175,6 +175,10 @@ def truncate_to(log: Log, offset: int) -> None:
     if offset < log.bases[0]:
         truncate_fully_to(log, offset, wall_ms=log.active.created_ms)
         return
+    if any(one.first_offset < offset for one in log.damage.of(log.bases[max(0, bisect_left(log.bases, offset) - 1)])):
+        # It would have to be written behind what is damaged: such a log stops, and is repaired by hand.
+        log.damaged_at, log.refusing = offset, True
+        return
     try:
         found = reading.locate(log, offset)
         _lower_recovery_point(log, offset if found is None else min(offset, found[1].base_offset))
@@ -202,6 +206,7 @@ def _after_cut(log: Log, end_offset: int) -> None:
     for snapshot in snapshot_offsets(log.disk, log.directory):
         if snapshot > end_offset:
             log.disk.remove(snapshot_path(log.directory, snapshot))
+    log.damage.keep(log.bases[:-1])
     log.epochs.cut_end(end_offset)
     log.log_start_offset = min(log.log_start_offset, end_offset)
     log.set_ends(end_offset)
@@ -220,6 +225,7 @@ def truncate_fully_to(log: Log, offset: int, wall_ms: int) -> None:
         segment.index.reset()
         segment.times.reset()
         log.damaged_at = None
+        log.damage.keep(())
         log.set_segments([segment])
         log.log_start_offset = offset
         log.end_offset = offset

@@ -202,8 +202,8 @@ def _read(
         call.node.disk_failed(error)
         return _error(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if read.__class__ is not LogRead:
-        partition.traffic.failed_fetches += 1
-        return _error(index, read)  # type: ignore[arg-type]
+        return _refused(partition, index, read)  # type: ignore[arg-type]
+    _note_served(call, partition, offset)
     if throttle is not None:
         throttle.took(read.bytes)
     return FetchedPartition(
@@ -254,6 +254,22 @@ def _nearer(call: Call, rack: str, watch: Watch, partition: Partition) -> Broker
     found = [brokers[broker] for broker in leader.replicas if broker in brokers]
     racks = {each.broker_id: each.rack for each in found if each.active and each.listener(listener) is not None}
     return nearest(leader, racks, rack, watch.fetch_offset)
+
+
+def _refused(partition: Partition, index: int, error: ErrorCode) -> FetchedPartition:
+    """KAFKA_STORAGE_ERROR is said of damage, and clients ask again; where no other replica will ever lead they are told
+    that the records are lost."""
+    partition.traffic.failed_fetches += 1
+    leader = partition.leader
+    if error == ErrorCode.KAFKA_STORAGE_ERROR and leader is not None and len(leader.replicas) == 1:
+        error = ErrorCode.CORRUPT_MESSAGE
+    return _error(index, error)
+
+
+def _note_served(call: Call, partition: Partition, offset: int) -> None:
+    """Other brokers check what they get: one that asks for the same again and again has refused it."""
+    if offset < partition.log.active.base_offset and call.peer is not None:
+        call.node.scrubber.served(partition, call.peer, offset)
 
 
 def _off_our_history(watch: Watch, partition: Partition) -> FetchedPartition | None:

@@ -1,0 +1,254 @@
+"""Looks for damage in closed segments: a slow pass over all of them now and then, and whatever is suspected before.
+
+rounds.py comes here by time; whoever cannot read a log, or hears of one who cannot, by `suspect`. The checking is done
+behind `ScrubWork`: in a child process (server/scrub_child.py), or in turns of the loop where the disk is memory or
+simulated. What is found goes to the log's own memory of damage (storage/damage.py) and to repairs.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ottla.kernel.ids import TopicPartition
+from ottla.kernel.seams import Clock, Disk
+from ottla.kernel.story import Slot, run_story
+from ottla.storage.log import FULL_DISK
+from ottla.storage.rolling import roll
+from ottla.storage.scrub import ClosedSegment, Finding, Progress, check_all
+from ottla.storage.segment import LOG, Segment
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.broker.partition import Partition
+
+log = logging.getLogger("ottla.scrub")
+HOUR_MS = 3_600_000
+_LOOK_EVERY_MS = 300_000
+_RUN_BYTES = 256 << 20
+_RUN_SEGMENTS = 1000
+_TURN_BYTES = 256 << 10
+_SUSPICIOUS = 3
+"""A peer that is sent the same offset so many times one after the other refuses what it gets."""
+_SUSPECT_AGAIN_MS = 600_000
+_MOST_SENT = 10_000
+
+
+class ScrubWork(Protocol):
+    """Checks segments somewhere; OSError where that could not be done."""
+
+    def run(self, segments: Sequence[ClosedSegment], *, max_bytes_per_second: float) -> Slot[list[Finding]]: ...
+
+    def stop(self) -> None:
+        """End what runs; nothing is lost with it."""
+
+
+class ScrubInTurns:
+    """Checks on the broker's own loop, some bytes a turn."""
+
+    def __init__(self, disk: Disk, clock: Clock) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._stopped = False
+
+    def run(self, segments: Sequence[ClosedSegment], *, max_bytes_per_second: float) -> Slot[list[Finding]]:
+        slot: Slot[list[Finding]] = Slot()
+        self._turn(check_all(self._disk, segments), [], slot)
+        return slot
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def _turn(self, steps: Iterator[Progress | Finding], found: list[Finding], slot: Slot[list[Finding]]) -> None:
+        left = _TURN_BYTES
+        try:
+            for step in steps:
+                if isinstance(step, Finding):
+                    found.append(step)
+                    continue
+                left -= step.bytes
+                if left <= 0:
+                    break
+            else:
+                slot.fill(found)
+                return
+        except OSError as error:
+            slot.fail(error)
+            return
+        if not self._stopped:
+            self._clock.call_soon(lambda: self._turn(steps, found, slot))
+
+
+class _Chosen(NamedTuple):
+    partition: Partition
+    segment: Segment
+    size: int
+
+    @property
+    def there(self) -> bool:
+        """Whether the log still has it as it was."""
+        return self.segment in self.partition.log.segments[:-1] and self.segment.size == self.size
+
+    def as_told(self) -> ClosedSegment:
+        segment = self.segment
+        return ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, self.size)
+
+
+class Scrubber:
+    """One run at a time: what is suspected first, then the pass."""
+
+    def __init__(self, node: Node, work: ScrubWork) -> None:
+        self._node = node
+        self._work = work
+        self._busy = self._stopped = False
+        self._suspects: dict[_Chosen, None] = {}
+        self._suspected_ms: dict[tuple[bytes, int, int], int] = {}
+        self._sent: dict[tuple[bytes, int, int], tuple[int, int]] = {}
+        self.passes = 0
+        self.checked_bytes = 0
+        self.damaged_segments = 0
+        """Found so far."""
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._work.stop()
+
+    def every_ms(self) -> int:
+        """How often to look whether a pass is due."""
+        return min(_LOOK_EVERY_MS, max(1, self._interval_ms() or _LOOK_EVERY_MS))
+
+    def _interval_ms(self) -> int:
+        return int(self._node.config.scrub_interval_hours * HOUR_MS)
+
+    # --- suspicions ---
+
+    def suspect(self, partition: Partition, offset: int | None) -> None:
+        """Check the segment that holds an offset, or all of a log (None), before anything else."""
+        held, now_ms = partition.log, self._node.clock.mono_ms()
+        if offset is not None and offset >= held.active.base_offset and held.active.size and not held.refusing:
+            roll(held, held.end_offset, self._node.clock.wall_ms())  # only what is closed can be checked and replaced
+            self._node.syncer.submit(held)
+        at = 0 if offset is None else max(0, held.segment_at(offset))
+        for segment in held.segments[at : None if offset is None else at + 1]:
+            key = (partition.topic_id, partition.index, segment.base_offset)
+            if segment is held.active or now_ms - self._suspected_ms.get(key, -_SUSPECT_AGAIN_MS) < _SUSPECT_AGAIN_MS:
+                continue
+            log.warning("%s is suspected of damage: checking it", segment.path(LOG))
+            self._suspected_ms[key] = now_ms
+            self._suspects[_Chosen(partition, segment, segment.size)] = None
+        if len(self._suspected_ms) > _MOST_SENT:
+            self._suspected_ms.clear()
+        self._node.clock.call_soon(self.round)
+
+    def served(self, partition: Partition, peer: int, offset: int) -> None:
+        """Another broker was sent what a closed segment holds from `offset` on: not for the first time, perhaps."""
+        key = (partition.topic_id, partition.index, peer)
+        before, times = self._sent.pop(key, (-1, 0))
+        times = times + 1 if before == offset else 1
+        self._sent[key] = (offset, times)
+        if len(self._sent) > _MOST_SENT:
+            del self._sent[next(iter(self._sent))]
+        if times == _SUSPICIOUS:
+            log.warning("broker %d asks for %s-%d from offset %d again and again",
+                        peer, partition.topic, partition.index, offset)  # fmt: skip
+            self.suspect(partition, offset)
+            del self._sent[key]
+
+    # --- runs ---
+
+    def round(self) -> None:
+        """Begin a run if there is something to check and none is under way."""
+        if self._busy or self._stopped:
+            return
+        chosen = [one for one in self._suspects if one.there]
+        self._suspects.clear()
+        covered: dict[TopicPartition, int] = {}
+        if not chosen:
+            if not self._is_due():
+                return
+            chosen, covered = self._next_of_pass()
+        self._busy = True
+        story = run_story(self._check(chosen, covered))
+        story.when_full(lambda: self._ended(story))
+
+    def _is_due(self) -> bool:
+        directory, interval_ms = self._node.replicas.directory, self._interval_ms()
+        if directory is None or interval_ms <= 0:
+            return False
+        ended_ms, now_ms = directory.scrub_ended_ms(), self._node.clock.wall_ms()
+        return ended_ms is None or not ended_ms <= now_ms < ended_ms + interval_ms
+
+    def _next_of_pass(self) -> tuple[list[_Chosen], dict[TopicPartition, int]]:
+        """By topic, partition and offset, from where the pass has come to; and where it will be then."""
+        directory = self._node.replicas.directory
+        assert directory is not None
+        chosen: list[_Chosen] = []
+        covered: dict[TopicPartition, int] = {}
+        size = 0
+        for partition in self._node.replicas.all():
+            held, place = partition.log, TopicPartition(partition.topic, partition.index)
+            if held.damaged_at is not None:
+                continue
+            for segment in held.segments[bisect_left(held.bases, directory.scrubbed.get(place, 0)) : -1]:
+                if size >= _RUN_BYTES or len(chosen) >= _RUN_SEGMENTS:
+                    return chosen, covered
+                if not held.damage.of(segment.base_offset):
+                    chosen.append(_Chosen(partition, segment, segment.size))
+                    size += segment.size
+                covered[place] = segment.next_offset
+        return chosen, covered
+
+    async def _check(self, chosen: list[_Chosen], covered: dict[TopicPartition, int]) -> None:
+        rate = self._node.config.scrub_max_bytes_per_second
+        if chosen:
+            try:
+                findings = await self._work.run([one.as_told() for one in chosen], max_bytes_per_second=rate)
+            except OSError as error:
+                log.warning("a scrub failed, and is tried again later: %s", error)
+                return
+            if self._stopped:
+                return
+            self.checked_bytes += sum(one.size for one in chosen)
+            for finding in findings:
+                self._take(chosen[finding.number], finding)
+        directory = self._node.replicas.directory
+        if directory is None:
+            return
+        if covered:
+            directory.note_scrubbed(covered)
+        elif not chosen:
+            directory.end_scrub()
+            self.passes += 1
+            return
+        self._node.clock.call_soon(self.round)
+
+    def _take(self, chosen: _Chosen, finding: Finding) -> None:
+        """A segment is damaged: refused from now on, and to be repaired."""
+        partition, segment = chosen.partition, chosen.segment
+        replicas = self._node.replicas
+        if replicas.by_id.get((partition.topic_id, partition.index)) is not partition or not chosen.there:
+            return  # deleted, compacted or cut meanwhile
+        where = ", ".join(f"{one.first_offset} to {one.next_offset - 1}" for one in finding.extents)
+        log.error("%s is damaged: offsets %s are refused from now on", segment.path(LOG), where)
+        self.damaged_segments += 1
+        try:
+            partition.log.damage.note(segment.base_offset, finding.extents)
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                raise
+            log.warning("no room to note the damage of %s-%d", partition.topic, partition.index)
+        segment.forget_recent()
+        partition.mark()
+        self._node.repairs.look(partition)
+
+    def _ended(self, story: Slot[None]) -> None:
+        self._busy = False
+        try:
+            story.result()
+        except OSError as error:
+            if error.errno in FULL_DISK:
+                log.warning("no room to note how far the scrub has come: %s", error)
+            else:
+                self._node.disk_failed(error)

@@ -1,0 +1,44 @@
+"""Checks closed segments in a child process (child_process.py)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ottla.kernel.story import Slot
+from ottla.server.child_process import ChildProcess, Ended
+from ottla.storage.scrub import ClosedSegment, Finding, decode_findings, encode_segments
+from ottla.storage.scrub_child import command
+
+
+class ScrubChild:
+    """`broker.scrubber.ScrubWork` by a process for each run."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._child = ChildProcess(loop)
+
+    def run(self, segments: Sequence[ClosedSegment], *, max_bytes_per_second: float) -> Slot[list[Finding]]:
+        slot: Slot[list[Finding]] = Slot()
+        ended = self._child.run(command(max_bytes_per_second), encode_segments(segments))
+        ended.when_full(lambda: _take(ended, slot))
+        return slot
+
+    def stop(self) -> None:
+        self._child.stop()
+
+
+def _take(ended: Slot[Ended], slot: Slot[list[Finding]]) -> None:
+    try:
+        status, output, why = ended.result()
+    except OSError as error:
+        slot.fail(error)
+        return
+    if status != 0:
+        slot.fail(OSError(f"the scrub's process ended with {status}: {why[-500:]}"))
+        return
+    try:
+        findings = decode_findings(output)
+    except Exception as fault:  # whoever waits must hear of it
+        slot.fail(OSError(f"the scrub's process said what it should not: {fault!r}"))
+    else:
+        slot.fill(findings)

@@ -1,0 +1,359 @@
+"""Brokers in virtual time, one with a flipped bit in a closed segment: found, not served, not led from, repaired."""
+
+from __future__ import annotations
+
+import pytest
+from sim_broker import SimBroker
+from sim_cluster import SimCluster
+
+from ottla.broker.repairs import Repairs
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.records.batch import iterate_batches
+from ottla.records.builder import BatchBuilder
+from ottla.records.reader import read_run
+from ottla.storage.segment import LOG
+
+SEGMENT_BYTES = "700"
+BATCHES = 40
+
+
+def created(replicas, **configs):
+    texts = {"internal_segment_bytes": SEGMENT_BYTES} | configs
+    given = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in texts.items()]
+    return CreateTopicsRequest(
+        topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=replicas, configs=given)],
+        timeout_ms=5000,
+    )
+
+
+def produced(number):
+    builder = BatchBuilder()
+    builder.add(1_700_000_000_000 + number, b"key-%d" % (number % 5), b"value-%04d" % number)
+    data = [PartitionProduceData(index=0, records=builder.build())]
+    return ProduceRequest(acks=-1, timeout_ms=3000, topic_data=[TopicProduceData(name="t", partition_data=data)])
+
+
+def fetch(topic_id, offset):
+    place = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return FetchRequest(
+        max_wait_ms=0, min_bytes=0, isolation_level=0, session_id=0, forgotten_topics_data=[], rack_id="",
+        topics=[FetchTopic(topic_id=topic_id, partitions=[place])],
+    )  # fmt: skip
+
+
+class Cluster:
+    """Three brokers, one partition on all of them, with closed segments."""
+
+    def __init__(self, *, scrub_hours="168", **configs):
+        self.cluster = SimCluster(min_insync_replicas="2", ottla_scrub_interval_hours=scrub_hours)
+        self.cluster.ask(1, created(3, **configs))
+        self.cluster.until(lambda: all(("t", 0) in self.cluster.node(each).replicas.by_name for each in (1, 2, 3)))
+        for number in range(BATCHES):
+            self.produce(number)
+
+    def state(self):
+        return self.cluster.node(self.living()).metadata.topic("t").partitions[0]
+
+    def living(self):
+        return next(number for number in (1, 2, 3) if self.cluster.machines[number].current is not None)
+
+    @property
+    def leader(self):
+        return self.state().leader
+
+    def followers(self):
+        return [number for number in (1, 2, 3) if number != self.leader]
+
+    def log(self, number):
+        return self.cluster.node(number).replicas.by_name[("t", 0)].log
+
+    def produce(self, number):
+        answer = self.cluster.ask(self.leader, produced(number), most=9).responses[0].partition_responses[0]
+        assert answer.error_code == ErrorCode.NONE
+        assert answer.base_offset == number
+
+    def read(self, number, offset):
+        answer = self.cluster.ask(number, fetch(self.state().topic_id, offset))
+        return answer.responses[0].partitions[0]
+
+    def values(self, number):
+        """All of a log, as it stands on that broker; each batch's CRC holds."""
+        log, offset, found = self.log(number), 0, []
+        while offset < log.end_offset:
+            body = log.read(offset, 1 << 20, limit_offset=log.end_offset).data()
+            batches = list(iterate_batches(body))
+            assert all(batch.crc_holds() for batch in batches)
+            found += [record.value for record in read_run(body)]
+            offset = batches[-1].next_offset
+        return found
+
+    def rot(self, number, at=0, position=65):
+        """A bit of a closed segment flips, in the cache and on the disk."""
+        segment = self.log(number).segments[at]
+        assert segment is not self.log(number).active
+        self.cluster.machines[number].disk.flip_bit(segment.path(LOG), position)
+        return segment
+
+    def scrub(self, number):
+        self.cluster.node(number).scrubber.round()
+
+    def repaired(self, number):
+        return self.cluster.node(number).repairs.repaired_segments
+
+
+def everything(count=BATCHES):
+    return [b"value-%04d" % number for number in range(count)]
+
+
+PLACES = {"base offset": 7, "length": 9, "epoch": 13, "magic": 16, "crc": 18, "count": 58, "records": 70, "last": -1}
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
+def test_a_damaged_follower_fetches_the_segment_anew_and_stays_in_sync(place):
+    cluster = Cluster()
+    damaged = cluster.followers()[0]
+    segment = cluster.rot(damaged, 1, place if place >= 0 else cluster.log(damaged).segments[1].size + place)
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1)
+    assert cluster.values(damaged) == everything()
+    assert not cluster.log(damaged).damage
+    assert segment not in cluster.log(damaged).segments
+    assert cluster.state().in_sync == cluster.state().replicas
+    assert cluster.values(cluster.leader) == everything()
+    cluster.produce(BATCHES)
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
+def test_a_damaged_leader_hands_over_and_is_repaired_as_a_follower(place):
+    cluster = Cluster()
+    damaged = cluster.leader
+    segment = cluster.rot(damaged, 1, place if place >= 0 else cluster.log(damaged).segments[1].size + place)
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: cluster.leader != damaged)
+    assert cluster.read(damaged, segment.base_offset).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1)
+    assert cluster.values(damaged) == everything()
+    assert len(cluster.state().in_sync) == 3
+    cluster.cluster.until(lambda: cluster.cluster.node(cluster.leader).replicas.by_name[("t", 0)].leader is not None)
+    cluster.produce(BATCHES)
+
+
+def test_between_its_discovery_and_the_next_leader_damage_is_refused_and_clients_ask_again():
+    cluster = Cluster()
+    damaged = cluster.leader
+    segment = cluster.rot(damaged)
+    told = []
+    look = Repairs.look
+
+    def looked(self, partition):
+        """No resignation yet: the store is slow, say."""
+        told.append(partition)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Repairs, "look", looked)
+        cluster.scrub(damaged)
+        cluster.cluster.until(lambda: bool(told))
+        assert cluster.read(damaged, segment.base_offset).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        behind = cluster.read(damaged, segment.next_offset)
+        assert behind.error_code == ErrorCode.NONE and behind.records
+    look(cluster.cluster.node(damaged).repairs, told[0])
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1)
+
+
+def test_two_replicas_that_are_damaged_in_different_places_repair_one_another():
+    cluster = Cluster()
+    others = cluster.followers()
+    cluster.cluster.kill(others[1])
+    cluster.cluster.until(lambda: len(cluster.state().in_sync) == 2, 60_000)
+    first, second = cluster.leader, others[0]
+    cluster.rot(first, 0)
+    cluster.rot(second, 2)
+    cluster.scrub(first)
+    cluster.scrub(second)
+    cluster.cluster.until(lambda: cluster.repaired(first) == cluster.repaired(second) == 1, 300_000)
+    assert cluster.values(first) == cluster.values(second) == everything()
+
+
+def test_alone_in_sync_it_leads_on_and_deletes_nothing_until_another_has_come():
+    cluster = Cluster()
+    alone = cluster.leader
+    others = cluster.followers()
+    for number in others:
+        cluster.cluster.kill(number)
+    cluster.cluster.until(lambda: cluster.state().in_sync == (alone,), 60_000)
+    segment = cluster.rot(alone)
+    size = segment.size
+    cluster.scrub(alone)
+    cluster.cluster.until(lambda: bool(cluster.log(alone).damage))
+    cluster.cluster.loop.run_for(20_000)
+    assert cluster.leader == alone
+    assert cluster.log(alone).segments[0] is segment and segment.size == size
+    assert cluster.read(alone, 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert cluster.read(alone, segment.next_offset).error_code == ErrorCode.NONE
+    cluster.cluster.start(others[0])
+    cluster.cluster.until(lambda: cluster.repaired(alone) == 1, 60_000)
+    assert cluster.leader == others[0]
+    assert cluster.values(alone) == everything()
+
+
+def test_a_damaged_replica_that_is_elected_gives_the_leadership_away_and_nothing_is_lost():
+    cluster = Cluster()
+    leader, (damaged, third) = cluster.leader, cluster.followers()
+    cluster.cluster.network.block(f"broker-{damaged}", f"broker-{leader}")  # so that it cannot repair itself first
+    cluster.rot(damaged)
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: bool(cluster.log(damaged).damage))
+    cluster.cluster.kill(leader)
+    cluster.cluster.until(lambda: cluster.state().leader == third and cluster.repaired(damaged) == 1, 60_000)
+    assert cluster.values(damaged) == cluster.values(third) == everything()
+
+
+def test_damage_is_known_after_a_restart():
+    cluster = Cluster()
+    leader, damaged = cluster.leader, cluster.followers()[0]
+    cluster.cluster.network.block(f"broker-{damaged}", f"broker-{leader}")
+    cluster.rot(damaged)
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: bool(cluster.log(damaged).damage))
+    cluster.cluster.end_of(cluster.cluster.machines[damaged].current.stop(clean=True))
+    cluster.cluster.machines[damaged].vanish()
+    cluster.cluster.network.unblock_all()
+    cluster.cluster.start(damaged)
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1, 60_000)
+    assert cluster.values(damaged) == everything()
+
+
+def test_of_a_compacted_log_all_that_is_closed_is_fetched():
+    """A part alone could bring back a record whose tombstone is gone here."""
+    cluster = Cluster(cleanup_policy="compact")
+    damaged = cluster.followers()[0]
+    cluster.rot(damaged, 1)
+    before = cluster.log(damaged).segments[:-1]
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1)
+    assert not set(before) & set(cluster.log(damaged).segments)
+    assert cluster.values(damaged) == everything()
+
+
+def test_a_follower_that_finds_its_end_damaged_when_it_starts_is_built_anew_from_its_leader():
+    """Below the recovery point, where no torn end can be: it gives no receipt before it has all again."""
+    cluster = Cluster()
+    damaged = cluster.followers()[0]
+    node = cluster.cluster.node(damaged)
+    cluster.log(damaged).sync_now()
+    node.replicas.checkpoint_recovery_points()
+    active = cluster.log(damaged).active
+    cluster.cluster.kill(damaged)
+    cluster.cluster.machines[damaged].disk.flip_bit(active.path(LOG), 65)
+    cluster.cluster.start(damaged)
+    cluster.cluster.until(lambda: len(cluster.state().in_sync) == 3, 60_000)
+    assert cluster.log(damaged).damaged_at is None
+    assert cluster.values(damaged) == everything()
+    cluster.produce(BATCHES)
+
+
+# found at read time
+
+
+def test_a_follower_that_refuses_what_it_is_sent_makes_the_leader_look(caplog):
+    cluster = Cluster()
+    leader, behind = cluster.leader, cluster.followers()[0]
+    healthy = cluster.followers()[1]
+    cluster.cluster.kill(behind)
+    cluster.cluster.machines[behind].disk.remove_tree("/data/t-0")  # it has to fetch all again
+    cluster.rot(leader, 1)
+    cluster.cluster.start(behind)
+    cluster.cluster.until(lambda: cluster.leader == healthy, 60_000)
+    cluster.cluster.until(lambda: cluster.log(behind).end_offset == BATCHES, 60_000)
+    cluster.cluster.until(lambda: cluster.repaired(leader) == 1, 60_000)
+    assert cluster.values(behind) == cluster.values(leader) == everything()
+    refusals = [record.getMessage() for record in caplog.records if "refused what its leader sent" in record.msg]
+    assert len(refusals) == 1, "said once, not with every try"
+    assert any("again and again" in record.msg for record in caplog.records)
+
+
+def test_a_repair_waits_while_the_leader_is_damaged_in_the_same_place():
+    cluster = Cluster()
+    leader, damaged = cluster.leader, cluster.followers()[0]
+    cluster.rot(damaged)
+    cluster.rot(leader)
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == cluster.repaired(leader) == 1, 300_000)
+    assert cluster.leader not in (leader, damaged), "the third was sound"
+    assert all(cluster.values(number) == everything() for number in (1, 2, 3))
+
+
+# the pass
+
+
+def test_a_pass_goes_over_all_closed_segments_once_in_each_interval():
+    cluster = Cluster(scrub_hours="0.05")
+    node = cluster.cluster.node(1)
+    closed = sum(segment.size for segment in cluster.log(1).segments[:-1])
+    node.scrubber.round()
+    cluster.cluster.until(lambda: node.scrubber.passes == 1)
+    assert node.scrubber.checked_bytes == closed
+    node.scrubber.round()
+    cluster.cluster.loop.run_for(1000)
+    assert node.scrubber.passes == 1, "the next is not due"
+    cluster.cluster.until(lambda: node.scrubber.passes == 2, 2 * 180_000)
+    assert node.scrubber.passes == 2
+    assert node.scrubber.checked_bytes == 2 * closed
+
+
+def test_a_scrub_that_is_switched_off_reads_nothing():
+    place = SimBroker(ottla_scrub_interval_hours="0")
+    place.ask(created(1))
+    for number in range(BATCHES):
+        place.ask(produced(number), most=9)
+    place.loop.run_for(301_000)
+    place.here.node.scrubber.round()
+    place.loop.run_for(1000)
+    scrubber = place.here.node.scrubber
+    assert (scrubber.passes, scrubber.checked_bytes) == (0, 0)
+
+
+# alone
+
+
+def alone():
+    place = SimBroker()
+    place.ask(created(1))
+    for number in range(BATCHES):
+        place.ask(produced(number), most=9)
+    return place, place.here.node.replicas.by_name[("t", 0)]
+
+
+def test_the_only_replica_refuses_what_is_damaged_by_name_and_serves_and_takes_the_rest():
+    place, partition = alone()
+    segment = partition.log.segments[1]
+    place.machine.disk.flip_bit(segment.path(LOG), 65)
+    place.here.node.scrubber.round()
+    assert place.loop.run_until(lambda: bool(partition.log.damage), within_ms=5000)
+    (extent,) = partition.log.damage.of(segment.base_offset)
+
+    def read(offset):
+        return place.ask(fetch(partition.topic_id, offset)).responses[0].partitions[0]
+
+    assert read(extent.first_offset).error_code == ErrorCode.CORRUPT_MESSAGE
+    assert read(extent.next_offset).error_code == ErrorCode.NONE
+    assert read(0).error_code == ErrorCode.NONE
+    answer = place.ask(produced(BATCHES), most=9).responses[0].partition_responses[0]
+    assert answer.base_offset == BATCHES
+    place.restart(clean=True)
+    partition = place.here.node.replicas.by_name[("t", 0)]
+    assert read(extent.first_offset).error_code == ErrorCode.CORRUPT_MESSAGE
+    assert place.here.node.repairs.damaged_segments() == 1
+
+
+def test_damage_that_retention_takes_away_is_forgotten():
+    place, partition = alone()
+    place.machine.disk.flip_bit(partition.log.segments[0].path(LOG), 65)
+    place.here.node.scrubber.round()
+    assert place.loop.run_until(lambda: bool(partition.log.damage), within_ms=5000)
+    partition.log.delete_records_before(partition.log.bases[1])
+    partition.log.apply_retention(place.loop.wall_ms(), mono_ms=place.loop.mono_ms())
+    assert place.loop.run_until(lambda: not partition.log.damage, within_ms=10_000)

@@ -1,0 +1,68 @@
+"""`ottla log check`: says of the files of a stopped broker whether they are what was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla.cli.main import main
+from ottla.config.topic import TopicConfig
+from ottla.records.batch import Batch
+from ottla.records.builder import build_batch
+from ottla.records.reader import Record
+from ottla.storage.disk import LocalDisk
+from ottla.storage.log import Log
+
+
+def batch(number: int) -> Batch:
+    return Batch(build_batch([Record(0, 1_700_000_000_000 + number, None, b"value-%03d" % number)]))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A log of three segments of five batches."""
+    log = Log.create(
+        LocalDisk(), str(tmp_path / "t-0"), topic="t", partition=0, topic_id=bytes(16),
+        config=TopicConfig(internal_segment_bytes=5 * batch(0).size, index_interval_bytes=1), wall_ms=0,
+        producer_expiration_ms=1000, on_synced=lambda offset: None,
+    )  # fmt: skip
+    for number in range(15):
+        log.append(batch(number), leader_epoch=0, wall_ms=0)
+    log.close(clean=True)
+    return tmp_path
+
+
+def flip(path: Path, position: int) -> None:
+    body = bytearray(path.read_bytes())
+    body[position] ^= 4
+    path.write_bytes(body)
+
+
+def test_what_is_whole_is_said_to_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "check", str(folder)]) == 0
+    assert capsys.readouterr().out == f"3 segments, {15 * batch(0).size} bytes: no damage\n"
+
+
+def test_a_flipped_bit_is_named_by_its_offsets(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = folder / "t-0" / "00000000000000000005.log"
+    size = batch(0).size
+    flip(damaged, 2 * size + 65)
+    assert main(["log", "check", str(folder)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"{damaged}: damaged from byte {2 * size} to {3 * size}: offsets 7 to 7"
+    assert said[1].endswith("bytes: 1 damaged places")
+    assert main(["log", "check", str(folder / "t-0" / "00000000000000000000.log")]) == 0
+
+
+def test_an_index_that_points_elsewhere_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flip(folder / "t-0" / "00000000000000000000.index", 7)
+    assert main(["log", "check", str(folder)]) == 1
+    assert "the offset index is not this segment's: its entry 0" in capsys.readouterr().out
+
+
+def test_a_torn_end_is_no_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    last = folder / "t-0" / "00000000000000000010.log"
+    last.write_bytes(last.read_bytes()[:-3])
+    assert main(["log", "check", str(folder)]) == 0
+    assert "a start after a crash cuts it there" in capsys.readouterr().out

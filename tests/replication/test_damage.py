@@ -1,0 +1,65 @@
+"""A damaged replica does not lead where another can, fetches anew where it follows, and alone keeps what it has."""
+
+from __future__ import annotations
+
+from ottla.kernel.ids import NO_LEADER
+from ottla.replication.damage import (
+    FIRST_BACK_OFF_MS,
+    LEAD_AGAIN_MS,
+    LONGEST_BACK_OFF_MS,
+    DamagedReplica,
+    Keep,
+    Later,
+    Refetch,
+    Resign,
+)
+
+ALL = (1, 2, 3)
+
+
+def look(replica, leader, *, in_sync=ALL, active=ALL, epoch=4, now_ms=0):
+    return replica.look(leader=leader, leader_epoch=epoch, in_sync=in_sync, active=active, now_ms=now_ms)
+
+
+def test_a_leader_resigns_to_another_in_sync_replica_that_lives():
+    assert look(DamagedReplica(1), 1) == Resign(4)
+    assert look(DamagedReplica(1), 1, in_sync=(1, 3), active=(1, 3)) == Resign(4)
+
+
+def test_a_leader_that_is_alone_in_sync_keeps_what_it_has():
+    assert look(DamagedReplica(1), 1, in_sync=(1,)) == Keep()
+    assert look(DamagedReplica(1), 1, in_sync=(1, 2), active=(1, 3)) == Keep(), "2 is fenced or about to stop"
+
+
+def test_a_follower_fetches_from_its_leader_also_where_it_is_not_in_sync():
+    assert look(DamagedReplica(2), 1) == Refetch(1, 4)
+    assert look(DamagedReplica(2), 1, in_sync=(1,)) == Refetch(1, 4)
+
+
+def test_nothing_is_done_while_nobody_leads():
+    assert look(DamagedReplica(2), NO_LEADER, in_sync=(2,)) == Later()
+
+
+def test_who_is_made_to_lead_again_does_so_for_a_while_so_that_another_damaged_one_can_fetch():
+    replica = DamagedReplica(1)
+    assert look(replica, 1) == Resign(4)
+    assert look(replica, 1, epoch=6, now_ms=LEAD_AGAIN_MS - 1) == Later()
+    assert look(replica, 1, epoch=6, now_ms=LEAD_AGAIN_MS) == Resign(6)
+
+
+def test_a_resignation_that_was_refused_is_asked_for_again():
+    replica = DamagedReplica(1)
+    look(replica, 1)
+    replica.on_resign_refused()
+    assert look(replica, 1, epoch=5) == Resign(5)
+
+
+def test_a_fetch_that_failed_is_tried_again_later_and_later():
+    replica = DamagedReplica(2)
+    replica.on_refetch_failed(1000)
+    assert look(replica, 1, now_ms=1000 + FIRST_BACK_OFF_MS - 1) == Later()
+    assert look(replica, 1, now_ms=1000 + FIRST_BACK_OFF_MS) == Refetch(1, 4)
+    for _ in range(12):
+        replica.on_refetch_failed(0)
+    assert look(replica, 1, now_ms=LONGEST_BACK_OFF_MS - 1) == Later()
+    assert look(replica, 1, now_ms=LONGEST_BACK_OFF_MS) == Refetch(1, 4)

@@ -1,0 +1,218 @@
+"""A scrub finds every flip that can be seen, and says where it ends; what is sound around it is read on."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from log_desk import a_batch, a_log, put, records_of, reopened, sync, values_of
+
+from ottla.kernel.errors import ErrorCode
+from ottla.sim.disk import SimDisk
+from ottla.storage.damage import Extent
+from ottla.storage.log import Log
+from ottla.storage.scan import HEADER_BYTES
+from ottla.storage.scrub import (
+    ClosedSegment,
+    Finding,
+    check,
+    check_all,
+    decode_findings,
+    decode_segments,
+    encode_findings,
+    encode_segments,
+)
+from ottla.storage.segment import INDEX, LOG
+
+BATCHES = 8
+PER_BATCH = 3
+
+
+def a_closed_segment(**options: object) -> Log:
+    """One closed segment of eight batches of three records, and an active one behind it."""
+    size = a_batch(*[b"value-00"] * PER_BATCH).size
+    log = a_log(internal_segment_bytes=BATCHES * size, **options)
+    for number in range(BATCHES + 1):
+        put(log, a_batch(*[b"value-%02d" % number] * PER_BATCH), leader_epoch=5)
+    sync(log)
+    assert len(log.segments) == 2
+    return log
+
+
+def told(log: Log, at: int = 0) -> ClosedSegment:
+    segment = log.segments[at]
+    return ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size)
+
+
+def found(log: Log) -> list[Extent]:
+    return [step for step in check(log.disk, told(log)) if isinstance(step, Extent)]
+
+
+def note(log: Log) -> list[Extent]:
+    extents = found(log)
+    log.damage.note(log.segments[0].base_offset, extents)
+    log.segments[0].forget_recent()
+    return extents
+
+
+def flip(log: Log, position: int, bit: int) -> None:
+    assert isinstance(log.disk, SimDisk)
+    log.disk.flip_bit(log.segments[0].path(LOG), position, bit)
+
+
+def test_a_sound_segment_has_no_damage() -> None:
+    assert found(a_closed_segment()) == []
+
+
+@pytest.mark.parametrize("number", range(BATCHES))
+def test_every_flipped_bit_of_a_header_is_found_in_its_batch_or_beside_it(number: int) -> None:
+    """Base offset, length and epoch are in no CRC. Too low an epoch in the first batch, or too high a one in the last,
+    contradicts nothing."""
+    log = a_closed_segment()
+    start = number * (log.segments[0].size // BATCHES)
+    for place in range(HEADER_BYTES):
+        for bit in range(8):
+            flip(log, start + place, bit)
+            extents = found(log)
+            flip(log, start + place, bit)
+            if not extents:
+                assert 12 <= place < 16 and number in (0, BATCHES - 1), (place, bit)
+                continue
+            first, last = extents[0], extents[-1]
+            assert first.first_offset <= number * PER_BATCH < last.next_offset, (place, bit, extents)
+            assert first.position <= start < last.end
+
+
+def test_every_flipped_byte_of_records_costs_that_batch_alone() -> None:
+    log = a_closed_segment()
+    size = log.segments[0].size // BATCHES
+    for number in range(BATCHES):
+        for place in range(HEADER_BYTES, size, 5):
+            flip(log, number * size + place, place % 8)
+            whole = Extent(number * PER_BATCH, (number + 1) * PER_BATCH, number * size, (number + 1) * size)
+            assert found(log) == [whole]
+            flip(log, number * size + place, place % 8)
+
+
+def test_an_offset_that_is_too_high_is_its_own_batchs_fault() -> None:
+    log = a_closed_segment()
+    size = log.segments[0].size // BATCHES
+    flip(log, 2 * size + 7, 3)  # 6 becomes 14
+    assert found(log) == [Extent(6, 9, 2 * size, 3 * size)]
+
+
+def test_a_length_that_lies_is_left_behind_by_the_index() -> None:
+    log = a_closed_segment(index_interval_bytes=1)
+    size = log.segments[0].size // BATCHES
+    flip(log, 3 * size + 8, 5)
+    assert found(log) == [Extent(9, 12, 3 * size, 4 * size)]
+    log.disk.remove(log.segments[0].path(INDEX))
+    assert found(log) == [Extent(9, 24, 3 * size, 8 * size)], "without one, nothing behind it is trusted"
+
+
+def test_two_damaged_places_are_two_extents_and_a_cut_end_is_one() -> None:
+    log = a_closed_segment()
+    size = log.segments[0].size // BATCHES
+    flip(log, size + 70, 0)
+    flip(log, 5 * size + 70, 0)
+    file = log.disk.open(log.segments[0].path(LOG))
+    file.truncate(8 * size - 1)
+    file.release()
+    assert [(one.first_offset, one.next_offset) for one in found(log)] == [(3, 6), (15, 18), (21, 24)]
+
+
+def test_a_sector_that_cannot_be_read_is_damage_and_another_error_is_the_disks() -> None:
+    import errno
+
+    log = a_closed_segment()
+    assert isinstance(log.disk, SimDisk)
+    log.disk.fail("read", errno.EIO)
+    assert found(log) == [Extent(0, 24, 0, log.segments[0].size)]
+    log.disk.fail("read", errno.EACCES)
+    with pytest.raises(PermissionError):
+        found(log)
+
+
+def test_a_segment_that_is_gone_is_passed_over_and_the_others_are_checked() -> None:
+    log = a_closed_segment()
+    flip(log, 70, 0)
+    gone = told(log)._replace(path="/data/t-0/00000000000000000999.log")
+    steps = [step for step in check_all(log.disk, [gone, told(log)]) if isinstance(step, Finding)]
+    assert [step.number for step in steps] == [1]
+    assert decode_findings(encode_findings(steps)) == steps
+    assert decode_segments(encode_segments([gone])) == [gone]
+
+
+# what is known is not served
+
+
+def test_known_damage_is_refused_and_all_around_it_is_read() -> None:
+    log = a_closed_segment(index_interval_bytes=1)
+    size = log.segments[0].size // BATCHES
+    flip(log, 2 * size + 70, 0)
+    flip(log, 3 * size + 8, 5)
+    assert [(one.first_offset, one.next_offset) for one in note(log)] == [(6, 12)]
+    for offset in range(6, 12):
+        assert log.read(offset, 1 << 20, limit_offset=log.end_offset) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(records_of(log, 0, limit=6)) == 6
+    before = log.read(0, 1 << 20, limit_offset=log.end_offset)
+    assert before.bytes == 2 * size, "a read in front of damage ends there"
+    behind = [record.offset for record in records_of(log, 12)]
+    assert behind == list(range(12, 27))
+
+
+def test_a_limit_inside_a_damaged_segment_is_kept() -> None:
+    log = a_closed_segment()
+    size = log.segments[0].size // BATCHES
+    flip(log, 2 * size + 70, 0)
+    note(log)
+    assert log.read(9, 1 << 20, limit_offset=15).bytes == 2 * size
+    assert log.read(0, 1 << 20, limit_offset=3).bytes == size
+
+
+def test_damage_is_remembered_when_the_log_is_opened_again() -> None:
+    log = a_closed_segment()
+    flip(log, 70, 0)
+    extents = note(log)
+    log.close(clean=True)
+    again = reopened(log, clean=True)
+    assert list(again.damage.of(0)) == extents
+    assert again.read(0, 1 << 20, limit_offset=again.end_offset) is ErrorCode.KAFKA_STORAGE_ERROR
+    again.truncate_fully_to(0, wall_ms=0)
+    assert not again.damage
+    assert not reopened(again).damage
+
+
+def test_a_look_by_time_passes_over_damage() -> None:
+    log = a_closed_segment()
+    flip(log, 70, 0)
+    note(log)
+    earliest = log.offset_for_timestamp(0)
+    assert earliest is not None and earliest.offset == 3
+    assert log.max_timestamp_offset() is None or log.max_timestamp_offset().offset >= 3
+
+
+def test_a_log_that_must_be_cut_behind_its_damage_stops_and_keeps_what_it_has() -> None:
+    log = a_closed_segment()
+    flip(log, 70, 0)
+    note(log)
+    log.truncate_to(12)
+    assert log.refusing and log.damaged_at == 12
+    assert len(log.segments) == 2
+
+
+def test_a_log_is_cut_in_front_of_its_damage() -> None:
+    log = a_closed_segment()
+    size = log.segments[0].size // BATCHES
+    flip(log, 5 * size + 70, 0)
+    note(log)
+    log.truncate_to(12)
+    assert log.end_offset == 12 and not log.damage
+    assert values_of(log) == [b"value-%02d" % number for number in range(4) for _ in range(PER_BATCH)]
+
+
+def test_damage_of_a_segment_that_is_the_last_one_again_after_a_crash_is_forgotten(tmp_path: os.PathLike[str]) -> None:
+    log = a_closed_segment()
+    note_of = Extent(0, 3, 0, 10)
+    log.damage.note(log.active.base_offset, [note_of])
+    assert not reopened(log, recovery_point=24).damage
