@@ -242,3 +242,29 @@ def test_followers_ask_as_they_are_told_to():
     for request, timeout_ms in asked:
         assert (request.max_bytes, request.min_bytes, request.max_wait_ms, timeout_ms) == (70_000, 3, 120, 7000)
         assert {place.partition_max_bytes for topic in request.topics for place in topic.partitions} <= {5000}
+
+
+def test_what_one_sync_puts_on_disk_is_looked_at_once(monkeypatch):
+    cluster, count = SimCluster(), 60
+    placed = [CreatableReplicaAssignment(partition_index=index, broker_ids=[1, 2, 3]) for index in range(count)]
+    topic = CreatableTopic(name="many", num_partitions=-1, replication_factor=-1, assignments=placed)
+    cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    cluster.loop.run_for(6000)
+    looks = 0
+    ask = FollowerReplica.ask
+
+    def counted(self, **ends):
+        nonlocal looks
+        looks += 1
+        return ask(self, **ends)
+
+    monkeypatch.setattr(FollowerReplica, "ask", counted)
+    builder = BatchBuilder()
+    builder.add(0, None, b"x")
+    records = builder.build()
+    data = [PartitionProduceData(index=index, records=records) for index in range(count)]
+    produced = [TopicProduceData(name="many", partition_data=data)]
+    answer = cluster.ask(1, ProduceRequest(acks=-1, timeout_ms=3000, topic_data=produced), most=9)
+    assert all(part.error_code == ErrorCode.NONE for part in answer.responses[0].partition_responses)
+    followers = 2
+    assert looks <= 4 * followers * count

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import socket
 from pathlib import Path
 
@@ -82,7 +84,7 @@ def test_a_cold_piece_is_read_once_while_the_socket_could_take_more(
         cold = Cold()
         end = End(cold=cold)
         file = LocalDisk().open(str(tmp_path / "file"))
-        end.transport.send([bytes(4 << 20), FileSlice(file, 0, 1000)])
+        end.transport.send([bytes(4 << 20), FileSlice(file, 0, 20_000)])
         file.release()
         got = 0
         for _ in range(200):
@@ -94,8 +96,49 @@ def test_a_cold_piece_is_read_once_while_the_socket_could_take_more(
         for _ in range(20):
             got += end.read()
             await turns(2)
-        assert (got, len(cold.readings)) == ((4 << 20) + 1000, 1)
+        assert (got, len(cold.readings)) == ((4 << 20) + 20_000, 1)
         assert file.fileno() < 0
+        end.transport.close()
+
+    asyncio.run(run())
+
+
+def test_small_slices_leave_with_what_is_around_them_and_large_ones_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytes(at * 7 % 251 for at in range(100_000))
+    (tmp_path / "file").write_bytes(content)
+    by_themselves: list[int] = []
+    sendfile = os.sendfile
+
+    def counted(out: int, descriptor: int, position: int, count: int) -> int:
+        by_themselves.append(count)
+        return sendfile(out, descriptor, position, count)
+
+    monkeypatch.setattr(os, "sendfile", counted)
+
+    async def run() -> None:
+        end = End()
+        end.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that it goes in many pieces
+        file = LocalDisk().open(str(tmp_path / "file"))
+        parts: list[bytes | FileSlice] = []
+        expected = b""
+        for number in range(300):
+            length = 30_000 if number == 150 else number
+            parts += [b"head %d " % number, FileSlice(file, number, length)] if length else [b"head"]
+            expected += (b"head %d " % number if length else b"head") + content[number : number + length]
+        file.release()
+        end.transport.send(parts)
+        got = b""
+        while len(got) < len(expected):
+            await turns(2)
+            with contextlib.suppress(BlockingIOError):
+                got += end.peer.recv(5000)
+        assert got == expected
+        assert by_themselves[0] == 30_000, "the rest of it, as often as it takes, and of no other"
+        assert sorted(by_themselves, reverse=True) == by_themselves
+        assert file.fileno() < 0, "every slice was let go"
+        assert end.transport.unsent_bytes == 0
         end.transport.close()
 
     asyncio.run(run())

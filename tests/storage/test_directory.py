@@ -424,3 +424,21 @@ def test_a_real_process_killed_at_any_moment_keeps_what_it_said_was_synced(tmp_p
         assert log.damaged_at is None and log.end_offset >= synced > 0
         assert values == [b"%d" % at for at in range(log.end_offset)]
         directory.close(clean=False)
+
+
+def test_syncs_that_are_gathered_are_one_and_none_where_nothing_was_to_be_synced(tmp_path, monkeypatch):
+    synced: list[str] = []
+    monkeypatch.setattr("ottla.storage.disk.sync_file_system", synced.append)
+    disk, here = LocalDisk(), str(tmp_path)
+    with disk.gathered(here):
+        pass
+    assert synced == []
+    with disk.gathered(here):
+        for name in ("a", "b"):
+            file = disk.open(f"{here}/{name}", create=True)
+            file.write_at(0, [b"x"])
+            file.sync()
+            file.release()
+        disk.sync_directory(here)
+        assert synced == []
+    assert synced == [here]

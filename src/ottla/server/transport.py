@@ -13,10 +13,12 @@ from collections import deque
 from collections.abc import Callable
 
 from ottla.kernel.seams import FileSlice
-from ottla.server.cold_reads import PIECE_BYTES, ColdReads, is_warm
+from ottla.server.cold_reads import PIECE_BYTES, ColdReads, is_warm, read_warm
 
 Part = bytes | FileSlice
 _MOST_PARTS = 64
+_SMALL_BYTES = 8 << 10
+"""A slice of up to so much is copied and goes with what is around it: one call for many (bench/many_replicas.py)."""
 _TURN_BYTES = 4 << 20
 """A connection sends at most so much file data in one turn of the loop."""
 _MORE = getattr(socket, "MSG_MORE", 0)
@@ -122,39 +124,44 @@ class SocketTransport:
         share = _TURN_BYTES
         while queue:
             first = queue[0]
-            if first.__class__ is FileSlice:
+            sent = 0 if self._slice_sent else self._send_bytes(queue)
+            if sent == 0 and first.__class__ is FileSlice:
                 if share <= 0:
                     return False
                 sent = self._send_slice(first)
                 if sent == 0:
                     return False
                 share -= sent
-            else:
-                sent = self._send_bytes(queue)
             self.unsent_bytes -= sent
             self.stuck_since = None
         return True
 
     def _send_bytes(self, queue: deque[Part]) -> int:
-        buffers = []
+        """Send the bytes in front, small slices among them; 0 where a slice is in front that goes by itself."""
+        buffers: list[bytes] = []
         flags = 0
-        for part in queue:
+        while queue and len(buffers) < _MOST_PARTS:
+            part = queue[0]
             if part.__class__ is FileSlice:
-                flags = _MORE
-                break
-            buffers.append(part)
-            if len(buffers) == _MOST_PARTS:
-                break
-        alone = len(buffers) == 1
-        sent = self._socket.send(buffers[0], flags) if alone else self._socket.sendmsg(buffers, [], flags)  # type: ignore[arg-type]
-        left = sent
-        for _ in buffers:
-            size = len(queue[0])  # type: ignore[arg-type]
-            if left < size:
-                queue[0] = queue[0][left:]  # type: ignore[index]
-                break
-            left -= size
+                if (copied := _copied(part)) is None:
+                    flags = _MORE
+                    break
+                part.release()
+                part = copied
+            buffers.append(part)  # type: ignore[arg-type]
             queue.popleft()
+        if not buffers:
+            return 0
+        left = 0
+        try:
+            alone = len(buffers) == 1
+            left = sent = self._socket.send(buffers[0], flags) if alone else self._socket.sendmsg(buffers, [], flags)
+        finally:  # what did not leave goes back
+            for number, buffer in enumerate(buffers):
+                if left < len(buffer):
+                    queue.extendleft([*buffers[:number:-1], buffer[left:]])
+                    break
+                left -= len(buffer)
         return sent
 
     def _send_slice(self, piece: FileSlice) -> int:
@@ -190,6 +197,13 @@ class SocketTransport:
         elif self._queue and not self._writing:
             self._writing = True
             self._loop.add_writer(self._socket.fileno(), self._flush)
+
+
+def _copied(piece: FileSlice) -> bytes | None:
+    """What a small slice holds, where it is at hand without waiting for the disk."""
+    if piece.length > _SMALL_BYTES or (descriptor := piece.file.fileno()) < 0:
+        return None
+    return read_warm(descriptor, piece.position, piece.length)
 
 
 def _release(parts: deque[Part] | list[bytes | FileSlice]) -> None:
