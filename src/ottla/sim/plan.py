@@ -34,6 +34,7 @@ _AMONG_BROKERS = (
 _DRAWN_LAST = (
     "long pause",
     "lossy network",
+    "stalled connections",
     "lost disk",
 )
 CLUSTER_FAULTS = (*FAULTS, *_AMONG_BROKERS, *_DRAWN_LAST)
