@@ -17,7 +17,13 @@ from ottla.sim.world import World
 
 
 def _leaders_move(plan: Plan) -> Plan:
-    return plan._replace(moves_leaders=True)
+    """And who lags for a second leaves."""
+    return _with_options(plan._replace(moves_leaders=True), replica_lag_time_max_ms=1000)
+
+
+def _deaths_seen_at_once(plan: Plan) -> Plan:
+    plan = plan._replace(session_us=0, sync_us=(2000, 40_000))
+    return _with_options(plan, broker_session_timeout_ms=6000)
 
 
 def _with_options(plan: Plan, **options: int) -> Plan:
@@ -27,7 +33,9 @@ def _with_options(plan: Plan, **options: int) -> Plan:
 
 def _watched_commits(plan: Plan) -> Plan:
     """Sessions are short, and end in their time."""
-    plan = plan._replace(watches=True, busy_ms=8000, session_us=1_500_000, groups=1, pause_us=(1000, 30_000))
+    plan = plan._replace(
+        watches=True, busy_ms=12_000, session_us=1_500_000, groups=0, fault_every_ms=(1500, 3500), sync_us=(200, 4000)
+    )
     return _with_options(plan, broker_session_timeout_ms=1500)
 
 
@@ -37,8 +45,22 @@ def _little_lag(plan: Plan) -> Plan:
     return _with_options(plan, broker_session_timeout_ms=6000, replica_lag_time_max_ms=1000)
 
 
+def _one_log(plan: Plan) -> Plan:
+    """One partition, no groups: more happens to it, for longer."""
+    kept = plan.topics[0]._replace(partitions=1)
+    return plan._replace(busy_ms=9000, groups=0, topics=(kept,), sync_us=(500, 8000), pause_us=(500, 20_000))
+
+
+def _few_writes(plan: Plan) -> Plan:
+    """What is late on its way is the last that was written for a while."""
+    return plan._replace(busy_ms=9000, groups=0, sync_us=(500, 8000), pause_us=(100_000, 500_000))
+
+
 CIRCUMSTANCES = {
+    "few writes": _few_writes,
+    "one log": _one_log,
     "leaders moved": _leaders_move,
+    "deaths seen at once": _deaths_seen_at_once,
     "watched commits": _watched_commits,
     "little lag": _little_lag,
 }

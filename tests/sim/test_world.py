@@ -23,7 +23,9 @@ def test_a_seed_that_failed_once_is_green(seed: int):
 def drawn_before(seed: int) -> Plan:
     """Of three brokers, without what worlds draw since `_draw_more`: as it was when a seed of old failed."""
     plan = draw_plan(seed, brokers=3)
-    faults = tuple(kind for kind in plan.faults if kind not in ("long pause", "lossy network", "lost disk"))
+    faults = tuple(
+        kind for kind in plan.faults if kind not in ("long pause", "lossy network", "stalled connections", "lost disk")
+    )
     return plan._replace(faults=faults, client_timeout_ms=3000, moves_leaders=False, watches=False)
 
 

@@ -36,6 +36,7 @@ _AGAIN_US = 30_000
 _PAUSE_US = (200_000, 1_500_000)
 _SHORT_PAUSE_US = (20_000, 400_000)
 _PREFERRED = 0
+_BACK_SHARE = 0.7
 
 
 class Administrator:
@@ -65,7 +66,7 @@ class Administrator:
         if plan.brokers > plan.replication:  # there is somewhere to move replicas to
             actions += [self._reassign, self._reassign]
         if plan.moves_leaders:
-            actions += [self._move_leader] * 2 * len(actions)
+            actions += [self._move_leaders] * 2 * len(actions)
         return actions
 
     def _pause_us(self) -> tuple[int, int]:
@@ -145,27 +146,32 @@ class Administrator:
         asked = ReassignableTopic(name=topic.plan.name, partitions=[partition])
         await self.peer.ask(AlterPartitionReassignmentsRequest(topics=[asked], timeout_ms=2000))
 
-    async def _move_leader(self) -> None:
-        """Another replica is to be preferred, and then the preferred one to lead; who led stays in sync."""
+    async def _move_leaders(self) -> None:
+        """Of one partition: to another replica, and back perhaps before everybody has heard of it."""
         topic = self.workload.some_topic(self.random)
         if topic is None:
             return
         name, index = topic.plan.name, self.random.randrange(topic.plan.partitions)
         about = [MetadataRequestTopic(name=name)]
         response = await self.peer.ask(MetadataRequest(topics=about, allow_auto_topic_creation=False))
-        found = [] if response is None else [each for each in response.topics[0].partitions if each.isr_nodes]
-        replicas = next((list(each.replica_nodes) for each in found if each.partition_index == index), None)
-        if replicas is None:
+        found = [] if response is None else [each for each in response.topics[0].partitions if each.leader_id >= 0]
+        now = next((each for each in found if each.partition_index == index), None)
+        if now is None or len(now.replica_nodes) == 1:
             return
-        self.random.shuffle(replicas)
-        partition = ReassignablePartition(partition_index=index, replicas=replicas)
+        another = self.random.choice([broker for broker in now.replica_nodes if broker != now.leader_id])
+        await self._prefer(name, index, another, now.replica_nodes)
+        if self.random.random() < _BACK_SHARE:
+            await self.peer.sleep_us(self.random.randint(0, _SHORT_PAUSE_US[1]))
+            await self._prefer(name, index, now.leader_id, now.replica_nodes)
+
+    async def _prefer(self, name: str, index: int, leader: int, replicas: list[int]) -> None:
+        """It is to be preferred, and then the preferred one to lead; who led stays in sync."""
+        in_order = [leader, *(broker for broker in replicas if broker != leader)]
+        partition = ReassignablePartition(partition_index=index, replicas=in_order)
         asked = ReassignableTopic(name=name, partitions=[partition])
         await self.peer.ask(AlterPartitionReassignmentsRequest(topics=[asked], timeout_ms=2000))
-        await self.peer.ask(
-            ElectLeadersRequest(
-                election_type=_PREFERRED, topic_partitions=[TopicPartitions(topic=name, partitions=[index])]
-            )
-        )
+        places = [TopicPartitions(topic=name, partitions=[index])]
+        await self.peer.ask(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=places))
 
     async def _configure(self) -> None:
         topic = self.workload.some_topic(self.random)

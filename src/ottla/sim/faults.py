@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _RESTART_MS = (10, 800)
 _LASTS_MS = (100, 1500)
+_STALLS_MS = (200, 4000)
+_SOON_MS = (20, 300)
 _CLOCK_MS = 20 * 60 * 1000
 """No jump moves the clock further than this from the truth: no timestamp becomes one that topics refuse."""
 
@@ -57,6 +59,7 @@ class Faults:
             "refused connections": self._refused_connections,
             "long pause": self._long_pause,
             "lossy network": self._lossy_network,
+            "stalled connections": self._stalled_connections,
             "lost disk": self._lost_disk,
         }
 
@@ -184,15 +187,26 @@ class Faults:
     # its disk
 
     def _lost_disk(self) -> bool:
-        """Another, empty disk takes its place: where others have what it held, and are not waited for themselves."""
+        """Another, empty disk takes its place: where others have what it held, and are not waited for themselves.
+
+        Its line may fail first: then what its broker has sent before arrives in the days of the next.
+        """
         machine = self._pick()
         if not self.world.invariants.may_lose_disk(machine.broker_id):
             return False
-        machine.vanish()
-        machine.lose_disk()
-        self.world.invariants.disk_lost(machine.broker_id)
-        self.broker_ended(machine)
+        after_ms = self.random.choice((0, self.random.randint(*_SOON_MS)))
+        if after_ms:
+            hosts = [other.host for other in self.world.machines.values() if other is not machine]
+            self._block([(machine.host, host) for host in hosts])
+        self.world.loop.call_later(after_ms, lambda: self._lose_disk(machine))
         return True
+
+    def _lose_disk(self, machine: Machine) -> None:
+        if not self.healed and self.world.invariants.may_lose_disk(machine.broker_id):
+            machine.vanish()
+            machine.lose_disk()
+            self.world.invariants.disk_lost(machine.broker_id)
+            self.broker_ended(machine)
 
     def _fail(self, operation: str, *, skip: int) -> bool:
         """One operation of the disk to come fails with EIO."""
@@ -263,6 +277,18 @@ class Faults:
         network.loss = self.random.choice((0.02, 0.1, 0.3))
         self._for_a_while(lambda: setattr(network, "loss", 0.0))
         return True
+
+    def _stalled_connections(self) -> bool:
+        """What was sent on them comes long after what was sent later on others, by the next process perhaps."""
+        stalled = self.world.network.stall_some(self.random.choice((0.2, 0.5)))
+
+        def end() -> None:
+            for wire in stalled:
+                wire.stalled = False
+                wire.go_on()
+
+        self.world.loop.call_later(self.random.randint(*_STALLS_MS), end)
+        return bool(stalled)
 
     # among several brokers
 

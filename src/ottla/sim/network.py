@@ -132,6 +132,13 @@ class Network:
     def is_refused(self, sender: str, receiver: str) -> bool:
         return (sender, receiver) in self._refused
 
+    def stall_some(self, share: float) -> list[Wire]:
+        """What is sent on some connections to their servers does not get on, while that on others does."""
+        chosen = [wire for wire in self.wires if self.random.random() < share]
+        for wire in chosen:
+            wire.stalled = True
+        return chosen
+
     def cut_some(self, share: float) -> int:
         """Cut connections; how many."""
         chosen = [wire for wire in self.wires if self.random.random() < share]
@@ -152,6 +159,8 @@ class Wire:
         self._held: tuple[deque[Callable[[], None]], deque[Callable[[], None]]] = (deque(), deque())
         self._client: ClientEnd | None = client
         self._arrive_us = [0, 0]
+        self.stalled = False
+        """Nothing gets on to the server, not even that the client has gone."""
         network.wires[self] = None
         self.server: ServerEnd | None = ServerEnd(self, server, name)
 
@@ -203,7 +212,8 @@ class Wire:
 
     def _later(self, direction: int, callback: Callable[[], None]) -> None:
         """In order: never before what was sent earlier; what cannot pass is sent again until it can."""
-        if self._held[direction] or self._network.is_blocked(*self._ways[direction]):
+        stalled = self.stalled and direction == 0
+        if stalled or self._held[direction] or self._network.is_blocked(*self._ways[direction]):
             self._held[direction].append(callback)
             self._network.holding[self] = None
             return
@@ -213,7 +223,7 @@ class Wire:
         loop.call_after_us(at_us - loop.now_us, callback)
 
     def go_on(self) -> None:
-        """A cut may be over."""
+        """A cut may be over, or a stall."""
         for direction, held in enumerate(self._held):
             waiting = list(held)
             held.clear()

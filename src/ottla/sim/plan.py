@@ -35,6 +35,7 @@ _AMONG_BROKERS = (
 _DRAWN_LAST = (
     "long pause",
     "lossy network",
+    "stalled connections",
     "lost disk",
 )
 CLUSTER_FAULTS = (*FAULTS, *_AMONG_BROKERS, *_DRAWN_LAST, REFUSED)
@@ -150,7 +151,7 @@ def sessions_end_in_time(plan: Plan) -> bool:
 
 def keeps_up_ms(plan: Plan) -> int | None:
     """After so long at work side by side no replica that lives lags behind its leader; None where one may."""
-    if not set(plan.faults) <= _NO_HINDRANCE or plan.sync_us[1] > _QUICK_US:
+    if plan.brokers == 1 or not set(plan.faults) <= _NO_HINDRANCE or plan.sync_us[1] > _QUICK_US:
         return None
     return int(dict(plan.broker_texts)["replica.lag.time.max.ms"]) + _SETTLED_MS
 

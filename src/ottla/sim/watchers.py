@@ -27,6 +27,8 @@ _GROUP = "watched"
 _BY_NAME = 9
 _NO_GENERATION = -1
 _AGAIN_US = 20_000
+_COMMIT_EVERY_US = (50_000, 400_000)
+"""Seldom: what a deposed coordinator has begun to write keeps it from answering, lease or no lease."""
 _TIMEOUT_MS = 400
 """Short: what is asked of a broker that stands still is asked again while it does."""
 
@@ -40,9 +42,6 @@ class _Client:
     def topic(self) -> KnownTopic | None:
         found = [topic for topic in self.workload.topics() if topic.plan.stable and not topic.plan.cached]
         return found[0] if found else None
-
-    async def rest(self) -> None:
-        await self.peer.sleep_us(_AGAIN_US + self.random.randint(*self.workload.plan.pause_us))
 
 
 class Committer(_Client):
@@ -58,7 +57,7 @@ class Committer(_Client):
             if coordinator is not None and topic is not None:
                 number += 1
                 await self._commit(coordinator, topic, number)
-            await self.rest()
+            await self.peer.sleep_us(self.random.randint(*_COMMIT_EVERY_US))
         self.peer.close()
 
     async def _commit(self, coordinator: Peer, topic: KnownTopic, number: int) -> None:
@@ -92,7 +91,7 @@ class Watcher(_Client):
                 coordinator = await find_coordinator(self.peer)
             if coordinator is not None and topic is not None and not await self._look(coordinator, topic):
                 coordinator = None
-            await self.rest()
+            await self.peer.sleep_us(_AGAIN_US + self.random.randint(*self.workload.plan.pause_us))
         self.peer.close()
 
     async def _look(self, coordinator: Peer, topic: KnownTopic) -> bool:
