@@ -196,6 +196,27 @@ class ZookeeperCoordination:
             self._call_soon(callback)
 
 
+def bring(
+    hosts: str, chroot: str, snapshot: StoredSnapshot, mark: bytes, *, session_timeout_ms: int,
+    digest: tuple[str, str] | None = None,
+) -> bool:  # fmt: skip
+    """Begin the log there with what another store held; False where there is a log of others. Waits for the ensemble.
+
+    OSError where that failed, or nobody knows: it may be tried again with the same mark.
+    """
+    client = _client(hosts, session_timeout_ms, digest)
+    log = ZookeeperLog(client, chroot or "/ottla", patience_s=FIRST_CONNECTION_S, on_silence=_Connection(client).drop)
+    try:
+        client.start(timeout=FIRST_CONNECTION_S)
+        log.make_nodes("/live")
+        return log.begin_with(snapshot, mark)
+    except FAILED as failure:
+        raise OSError(f"ZooKeeper at {hosts}: {failure!r}") from None
+    finally:
+        client.stop()
+        client.close()
+
+
 class _Worker:
     """A thread that does one thing after the other."""
 

@@ -1,8 +1,8 @@
 """The metadata log as nodes of a ZooKeeper ensemble (rule C6). Synchronous: `zookeeper.py` calls it from its threads.
 
 Under the root: `head` says how far the log goes; `log/BUCKET/VERSION` are the entries; `staged/VERSION-MARK` the bodies
-of entries whose append was larger than a packet; `snapshots/VERSION-MARK-CHUNK`. One transaction sets `head` and makes
-the entries, so an append is there as a whole or not at all.
+of entries whose append was larger than a packet; `snapshots/VERSION-MARK-CHUNK`; `brought` is there where the log was
+begun elsewhere. One transaction sets `head` and makes the entries, so an append is there as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -225,14 +225,9 @@ class ZookeeperLog:
     def save_snapshot(self, snapshot: StoredSnapshot) -> None:
         """Chunks first, then head names them; then what is not needed any more goes."""
         head, stat_version = self._look()
-        parts = [snapshot.body[at : at + CHUNK_BYTES] for at in range(0, max(1, len(snapshot.body)), CHUNK_BYTES)]
-        name = SnapshotName(snapshot.version, os.urandom(8).hex(), len(parts))
-        written = False
+        name: SnapshotName | None = None
         while not head.snapshots or head.snapshots[-1].version < snapshot.version:
-            if not written:
-                for index, part in enumerate(parts):
-                    self.answer(self._client.create_async(self._chunk(name, index), part))
-                written = True
+            name = name or self._write_chunks(snapshot)
             old = head.snapshots[-1:]
             after = head._replace(snapshots=(*old, name), first=max(head.first, old[0].version + 1 if old else 1))
             with contextlib.suppress(BadVersionError):
@@ -240,6 +235,41 @@ class ZookeeperLog:
                 break
             head, stat_version = self._look()
         self._sweep()
+
+    def _write_chunks(self, snapshot: StoredSnapshot) -> SnapshotName:
+        parts = [snapshot.body[at : at + CHUNK_BYTES] for at in range(0, max(1, len(snapshot.body)), CHUNK_BYTES)]
+        name = SnapshotName(snapshot.version, os.urandom(8).hex(), len(parts))
+        for index, part in enumerate(parts):
+            self.answer(self._client.create_async(self._chunk(name, index), part))
+        return name
+
+    def begin_with(self, snapshot: StoredSnapshot, mark: bytes) -> bool:
+        """The empty log goes on behind a snapshot of another store; False where it is not empty.
+
+        True too where it was begun with the same mark before: who brings it need not know how the last try ended.
+        """
+        path = f"{self._root}/brought"
+        with contextlib.suppress(NoNodeError):
+            return bool(self.answer(self._client.get_async(path))[0] == mark)
+        head, stat_version = self._look()
+        if head.version:
+            return False
+        first = snapshot.version + 1
+        after = Head(snapshot.version, first, (self._write_chunks(snapshot),))
+        with contextlib.suppress(NodeExistsError):
+            self.answer(self._client.create_async(f"{self._root}/log/{first // BUCKET}"))
+        transaction = self._client.transaction()
+        transaction.set_data(f"{self._root}/head", after.encoded(), version=stat_version)
+        transaction.set_data(f"{self._root}/log", b"%d" % first)
+        transaction.create(path, mark)
+        self._known = None
+        results = self.answer(transaction.commit_async())
+        refused = [result for result in results if isinstance(result, Exception)]
+        if any(isinstance(result, BadVersionError | NodeExistsError) for result in refused):
+            return False
+        if refused or len(results) != 3:
+            raise OSError(f"ZooKeeper refused to begin a log: {results!r}"[:500])
+        return True
 
     def _chunk(self, name: SnapshotName, index: int) -> str:
         return f"{self._root}/snapshots/{name.version}-{name.mark}-{index}"

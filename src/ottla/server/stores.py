@@ -11,7 +11,8 @@ from collections.abc import Callable
 from ottla.broker.replicas import METADATA_DIRECTORY
 from ottla.coordination.zookeeper_address import SCHEME, parse_zookeeper_address
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import Coordination
+from ottla.kernel.seams import Coordination, StoredSnapshot
+from ottla.server.store_carried import alone, carry_over, refuse_half_carried, two_clusters
 
 SQLITE = "sqlite:"
 Soon = Callable[[Callable[[], None]], object]
@@ -40,22 +41,30 @@ def open_store(
     """
     if join is not None and join.startswith(SCHEME):
         address = parse_zookeeper_address(join)
-        _refuse_two(own, join)
         try:
-            from ottla.coordination.zookeeper import ZookeeperCoordination
+            from ottla.coordination.zookeeper import ZookeeperCoordination, bring
         except ImportError:
             raise OSError("joining through ZooKeeper needs kazoo: pip install 'ottla[zookeeper]'") from None
         user, _, password = (digest or "").partition(":")
+        hosts, known_as = ",".join(address.hosts), (user, password) if digest else None
+
+        def begin(snapshot: StoredSnapshot, mark: bytes) -> bool:
+            timeout_ms = session_timeout_ms
+            return bring(hosts, address.chroot, snapshot, mark, session_timeout_ms=timeout_ms, digest=known_as)
+
+        with alone(own, broker, session_timeout_ms):
+            carry_over(own, join, begin)
         return ZookeeperCoordination(
-            ",".join(address.hosts),
+            hosts,
             broker,
             call_soon_threadsafe,
             session_timeout_ms=session_timeout_ms,
             chroot=address.chroot,
-            digest=(user, password) if digest else None,
+            digest=known_as,
         )
     from ottla.coordination.sqlite import SqliteCoordination
 
+    refuse_half_carried(own)
     directory = own if join is None else shared_directory(join.removeprefix(SQLITE))
     if not _same(directory, own):
         _bring(own, directory, broker, session_timeout_ms)
@@ -83,18 +92,14 @@ def _bring(own: str, shared: str, broker: BrokerId, session_timeout_ms: int) -> 
     One rename, so that at any moment there is one store and no other. It must be nobody else's.
     """
     from ottla.coordination.database import Database, sync_directory
-    from ottla.coordination.presence import Presence
     from ottla.coordination.sqlite import FILE_NAME
 
     source, target = os.path.join(own, FILE_NAME), os.path.join(shared, FILE_NAME)
     if not os.path.exists(source):
         return
     if os.path.exists(target):
-        _refuse_two(own, shared)
-    presence = Presence(os.path.join(own, "brokers"), broker, session_timeout_ms=session_timeout_ms)
-    try:
-        if presence.look() != {broker}:
-            raise OSError(f"{own} is the store of brokers that run: let the others join it there (--join sqlite:{own})")
+        raise two_clusters(own, shared)
+    with alone(own, broker, session_timeout_ms):
         os.makedirs(shared, exist_ok=True)
         database = Database(source, "DELETE")  # takes in what a crash left in the journal, and drops the journal
         database.head()
@@ -102,15 +107,3 @@ def _bring(own: str, shared: str, broker: BrokerId, session_timeout_ms: int) -> 
         os.rename(source, target)
         for directory in (shared, own):
             sync_directory(directory)
-    finally:
-        presence.close()
-
-
-def _refuse_two(own: str, other: str) -> None:
-    from ottla.coordination.sqlite import FILE_NAME
-
-    if os.path.exists(os.path.join(own, FILE_NAME)):
-        raise OSError(
-            f"{own} holds a cluster of its own, and {other} is another: a directory belongs to one of them. "
-            "Start without --join, or join with an empty data directory"
-        )
