@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
 
 from ottla.broker.repairs import Repairs
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.batch import iterate_batches
 from ottla.records.builder import BatchBuilder
 from ottla.records.reader import read_run
+from ottla.storage.scan import scan_headers
+from ottla.storage.scrub import ClosedSegment, Finding, check_all
 from ottla.storage.segment import LOG
+from ottla.storage.syncing import CHECKPOINT_BYTES
 
 SEGMENT_BYTES = "700"
 BATCHES = 40
@@ -243,7 +249,10 @@ def test_a_follower_that_finds_its_end_damaged_when_it_starts_is_built_anew_from
     cluster = Cluster()
     damaged = cluster.followers()[0]
     node = cluster.cluster.node(damaged)
-    cluster.log(damaged).sync_now()
+    cluster.produce(BATCHES)  # begins a segment
+    cluster.log(damaged).syncing._checkpoint_at = -CHECKPOINT_BYTES  # the next sync takes the indexes along
+    cluster.produce(BATCHES + 1)
+    cluster.cluster.until(lambda: cluster.log(damaged).recovery_point == BATCHES + 2)
     node.replicas.checkpoint_recovery_points()
     active = cluster.log(damaged).active
     cluster.cluster.kill(damaged)
@@ -251,8 +260,30 @@ def test_a_follower_that_finds_its_end_damaged_when_it_starts_is_built_anew_from
     cluster.cluster.start(damaged)
     cluster.cluster.until(lambda: len(cluster.state().in_sync) == 3, 60_000)
     assert cluster.log(damaged).damaged_at is None
+    assert cluster.values(damaged) == everything(BATCHES + 2)
+    cluster.produce(BATCHES + 2)
+
+
+def test_a_replica_that_recovery_cut_below_what_was_committed_does_not_count_until_it_has_caught_up():
+    """A bit rots in what is above the recovery point, the broker is killed: the cut looks like that of a torn end."""
+    cluster = Cluster()
+    damaged, healthy = cluster.followers()
+    leader = cluster.leader
+    cluster.cluster.until(lambda: cluster.log(damaged).high_watermark == BATCHES)
+    cluster.cluster.node(damaged).replicas.checkpoint_high_watermarks()
+    active = cluster.log(damaged).active
+    cluster.cluster.kill(damaged)
+    cluster.cluster.machines[damaged].disk.flip_bit(active.path(LOG), 65)
+    for other in (leader, healthy):
+        cluster.cluster.network.block(f"broker-{damaged}", f"broker-{other}")
+    cluster.cluster.start(damaged)
+    assert cluster.log(damaged).end_offset == active.base_offset < BATCHES
+    cluster.cluster.until(
+        lambda: damaged not in cluster.cluster.node(healthy).metadata.topic("t").partitions[0].in_sync
+    )
+    cluster.cluster.network.unblock_all()
+    cluster.cluster.until(lambda: len(cluster.state().in_sync) == 3, 60_000)
     assert cluster.values(damaged) == everything()
-    cluster.produce(BATCHES)
 
 
 # found at read time
@@ -284,6 +315,97 @@ def test_a_repair_waits_while_the_leader_is_damaged_in_the_same_place():
     cluster.cluster.until(lambda: cluster.repaired(damaged) == cluster.repaired(leader) == 1, 300_000)
     assert cluster.leader not in (leader, damaged), "the third was sound"
     assert all(cluster.values(number) == everything() for number in (1, 2, 3))
+
+
+class Storm:
+    """Records, rot, scrubs and kills in an order drawn from a seed; of each record one copy at most is rotten."""
+
+    def __init__(self, seed):
+        self.random = Random(seed)
+        self.place = Cluster()
+        self.acknowledged = dict(enumerate(everything()))
+        self.written = BATCHES
+        self.rotten = []
+        """Whose disk, and which offsets."""
+        self.flips = 0
+
+    def run(self, steps):
+        for _ in range(steps):
+            self.random.choice([self.write, self.write, self.rot, self.scrub, self.scrub, self.restart])()
+            self.place.cluster.loop.run_for(self.random.choice((1, 20, 300, 3000)))
+
+    def write(self):
+        for _ in range(self.random.randint(1, 8)):
+            request = produced(self.written)
+            answer = self.place.cluster.ask(self.place.leader, request, most=9).responses[0].partition_responses[0]
+            if answer.error_code == ErrorCode.NONE:
+                self.acknowledged[answer.base_offset] = b"value-%04d" % self.written
+            self.written += 1
+
+    def rot(self):
+        number = self.random.choice((1, 2, 3))
+        log = self.place.log(number)
+        segment = self.random.choice(log.segments)
+        self.rotten = [one for one in self.rotten if not self.is_sound(*one)]
+        if segment is log.active or segment.next_offset > log.recovery_point:
+            return
+        if any(first < segment.next_offset and segment.base_offset < end for _, first, end in self.rotten):
+            return
+        size = segment.size // len(list(scan_headers(segment.file, 0, segment.size)))
+        position = self.random.randrange(segment.size)
+        if 12 <= position % size < 16:
+            return  # an epoch, of which not every flip can be seen
+        self.place.cluster.node(number).replicas.checkpoint_recovery_points()
+        self.rotten.append((number, segment.base_offset, segment.next_offset))
+        self.flips += 1
+        disk = self.place.cluster.machines[number].disk
+        disk.flip_bit(segment.path(LOG), position, self.random.randrange(8))
+
+    def is_sound(self, number, first, end):
+        log = self.place.log(number)
+        told = [
+            ClosedSegment(one.path(LOG), one.base_offset, one.next_offset, one.size)
+            for one in log.segments[:-1]
+            if one.base_offset < end and first < one.next_offset
+        ]
+        return not any(isinstance(step, Finding) for step in check_all(log.disk, told))
+
+    def scrub(self):
+        self.begin_pass(self.random.choice((1, 2, 3)))
+
+    def begin_pass(self, number):
+        directory = self.place.cluster.node(number).replicas.directory
+        directory.note_scrubbed({TopicPartition("t", 0): 0})
+        self.place.scrub(number)
+
+    def restart(self):
+        number = self.random.choice((1, 2, 3))
+        self.place.cluster.kill(number)
+        self.place.cluster.loop.run_for(self.random.choice((1, 5000)))
+        self.place.cluster.start(number)
+        self.place.cluster.until(lambda: all(self.serves(each) for each in (1, 2, 3)), 60_000)
+
+    def serves(self, number):
+        return ("t", 0) in self.place.cluster.node(number).replicas.by_name and self.place.leader > 0
+
+    def all_sound(self):
+        for number in (1, 2, 3):
+            self.begin_pass(number)
+        self.place.cluster.loop.run_for(2000)
+        return all(self.is_sound(number, 0, self.written) for number in (1, 2, 3))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_order_things_come_in_all_replicas_end_alike_and_sound(seed):
+    storm = Storm(seed)
+    storm.run(steps=50)
+    assert storm.flips > 1 and len(storm.acknowledged) > BATCHES
+    assert any(storm.all_sound() for _ in range(200))
+    cluster = storm.place
+    cluster.cluster.until(lambda: len(cluster.state().in_sync) == 3, 60_000)
+    values = cluster.values(1)
+    assert cluster.values(2) == cluster.values(3) == values
+    assert {offset: values[offset] for offset in storm.acknowledged} == storm.acknowledged
 
 
 # the pass

@@ -146,11 +146,16 @@ class Replicas:
     def short(self) -> tuple[tuple[TopicId, tuple[int, ...]], ...]:
         """Replicas that may lack the end of what was acknowledged: written without syncs, and then no clean stop.
 
+        Or cut by recovery below what was committed: no torn end reaches there, so a batch has rotted.
         And those that are not here at all, though they count as complete: the disk is another one.
         """
         found: dict[TopicId, list[int]] = {}
+        directory = self.directory
         for (topic_id, index), opened in sorted(self._recovered.items()):
-            if opened.write_caching and self.directory is not None and not self.directory.clean:
+            if directory is None:
+                break
+            committed = directory.high_watermarks.get(TopicPartition(opened.topic, index), 0)
+            if (opened.write_caching and not directory.clean) or opened.end_offset < committed:
                 found.setdefault(TopicId(topic_id), []).append(index)
         for topic_id, index in self._missing():
             found.setdefault(TopicId(topic_id), []).append(index)
