@@ -96,6 +96,11 @@ class Writing:
     def to_every_partition(self) -> None:
         self._burst.set()
 
+    def fills(self, places: list[Place]) -> None:
+        """Wait until each partition has taken a record."""
+        self.to_every_partition()
+        until(lambda: {place for place, _, _ in list(self.acknowledged)} == set(places))
+
     def _run(self) -> None:
         at = 0
         while self._going:
@@ -156,6 +161,7 @@ class Run:
             self._idle()
             writing = Writing(self._brokers.servers, places)
             try:
+                writing.fills(places)
                 self._lose(writing, signal.SIGTERM, 1, "stop")
                 self._lose(writing, signal.SIGKILL, 2, "kill")
             finally:
@@ -188,8 +194,7 @@ class Run:
         self._say("created: every in-sync set full, s", time.monotonic() - began)
         writing = Writing(self._brokers.servers, places)
         try:
-            writing.to_every_partition()
-            until(lambda: {place for place, _, _ in list(writing.acknowledged)} == set(places))
+            writing.fills(places)
         finally:
             writing.stop()
         took = time.monotonic() - began
