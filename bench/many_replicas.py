@@ -96,10 +96,10 @@ class Writing:
     def to_every_partition(self) -> None:
         self._burst.set()
 
-    def fills(self, places: list[Place]) -> None:
+    def fills(self) -> None:
         """Wait until each partition has taken a record."""
         self.to_every_partition()
-        until(lambda: {place for place, _, _ in list(self.acknowledged)} == set(places))
+        until(lambda: {place for place, _, _ in list(self.acknowledged)} == set(self._places))
 
     def _run(self) -> None:
         at = 0
@@ -161,7 +161,7 @@ class Run:
             self._idle()
             writing = Writing(self._brokers.servers, places)
             try:
-                writing.fills(places)
+                writing.fills()
                 self._lose(writing, signal.SIGTERM, 1, "stop")
                 self._lose(writing, signal.SIGKILL, 2, "kill")
             finally:
@@ -194,7 +194,7 @@ class Run:
         self._say("created: every in-sync set full, s", time.monotonic() - began)
         writing = Writing(self._brokers.servers, places)
         try:
-            writing.fills(places)
+            writing.fills()
         finally:
             writing.stop()
         took = time.monotonic() - began
