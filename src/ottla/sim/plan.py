@@ -33,6 +33,7 @@ _AMONG_BROKERS = (
 )
 _DRAWN_LAST = (
     "long pause",
+    "slow coordination",
     "lossy network",
     "stalled connections",
     "lost disk",
