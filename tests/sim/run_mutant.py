@@ -21,9 +21,9 @@ def _leaders_move(plan: Plan) -> Plan:
     return _with_options(plan._replace(moves_leaders=True), replica_lag_time_max_ms=1000)
 
 
-def _deaths_seen_at_once(plan: Plan) -> Plan:
-    plan = plan._replace(session_us=0, sync_us=(2000, 40_000))
-    return _with_options(plan, broker_session_timeout_ms=6000)
+def _impatient(plan: Plan) -> Plan:
+    """Leaders: who lags for a moment leaves."""
+    return _with_options(plan, broker_session_timeout_ms=6000, replica_lag_time_max_ms=400)
 
 
 def _with_options(plan: Plan, **options: int) -> Plan:
@@ -32,10 +32,10 @@ def _with_options(plan: Plan, **options: int) -> Plan:
 
 
 def _watched_commits(plan: Plan) -> Plan:
-    """Sessions are short, and end in their time."""
-    plan = plan._replace(
-        watches=True, busy_ms=12_000, session_us=1_500_000, groups=0, fault_every_ms=(1500, 3500), sync_us=(200, 4000)
-    )
+    """Sessions are short, and end in their time; others do little."""
+    plan = plan._replace(watches=True, busy_ms=12_000, session_us=1_500_000, groups=0, fault_every_ms=(1500, 3500))
+    plan = plan._replace(idempotent_producers=1, plain_producers=1, readers=1)
+    plan = plan._replace(sync_us=(200, 4000), pause_us=(20_000, 200_000))
     return _with_options(plan, broker_session_timeout_ms=1500)
 
 
@@ -60,7 +60,7 @@ CIRCUMSTANCES = {
     "few writes": _few_writes,
     "one log": _one_log,
     "leaders moved": _leaders_move,
-    "deaths seen at once": _deaths_seen_at_once,
+    "impatient leaders": _impatient,
     "watched commits": _watched_commits,
     "little lag": _little_lag,
 }

@@ -24,17 +24,18 @@ def drawn_before(seed: int) -> Plan:
     """Of three brokers, without what worlds draw since `_draw_more`: as it was when a seed of old failed."""
     plan = draw_plan(seed, brokers=3)
     faults = tuple(
-        kind for kind in plan.faults if kind not in ("long pause", "lossy network", "stalled connections", "lost disk")
+        kind
+        for kind in plan.faults
+        if kind not in ("long pause", "lossy network", "stalled connections", "lost disk", "slow coordination")
     )
     return plan._replace(faults=faults, client_timeout_ms=3000, moves_leaders=False, watches=False)
 
 
-@pytest.mark.parametrize("seed", [3, 26, 34, 99, 1021, 30078, 30314, 30386])
+@pytest.mark.parametrize("seed", [3, 26, 34, 99, 1021, 30078])
 def test_a_seed_of_three_brokers_that_failed_once_is_green(seed: int):
     """3: a follower whose leader's log starts inside a batch; 26: deleted records came back with another leader;
     34: a topic made anew took over an old one's log; 99: a follower that would not cut back what need not last;
-    1021: nobody might lead after all had come back short; 30078: a cached log emptied behind its leader's end;
-    30314 and 30386: clients believed brokers that did not know yet."""
+    1021: nobody might lead after all had come back short; 30078: a cached log emptied behind its leader's end."""
     assert World(drawn_before(seed)).run().anomalies == []
 
 

@@ -40,6 +40,8 @@ Key = tuple[bytes, int]
 Place = tuple[Asked, int, int]
 """What is asked, the epoch of the record before it, and where our log starts."""
 _NOT_ON_DISK: Place = (Asked(BrokerId(-1), LeaderEpoch(-1), SyncedOffset(-1)), -1, -1)
+_SAY_AGAIN: Place = (Asked(BrokerId(-2), LeaderEpoch(-2), SyncedOffset(-2)), -1, -1)
+"""The leader's session holds something of it, which is to be said anew whatever it is."""
 _LOOK_AT_ALL_MS = 5000
 """What moves a log's start on disk by itself (retention, a checkpoint) is told this late."""
 Answer = Slot[FetchResponse]
@@ -117,7 +119,8 @@ class LeaderFetch:
         """Ask for it from now on; also where the leader's session holds it, from before it was left."""
         key = (partition.topic_id, partition.index)
         self._partitions[key] = partition
-        self._told.pop(key, None)
+        if key in self._told:
+            self._told[key] = _SAY_AGAIN
         self._look[key] = None
         partition.on_disk = partial(self._is_on_disk, key)
         if not self._more:  # all that are added in this turn are asked for together
@@ -270,7 +273,8 @@ class LeaderFetch:
         for key in gone:
             del self._told[key]
         self._told.update(changed)
-        return self._request(changed, gone) if self._told else None
+        # What the leader's session is not told to forget it would speak of at once, fetch after fetch.
+        return self._request(changed, gone) if self._told or gone else None
 
     def _place(self, key: Key, now_ms: int) -> Place | None:
         """What to tell the leader of a partition; None where it is not to be asked for."""

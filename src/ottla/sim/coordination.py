@@ -45,6 +45,7 @@ CALM = CoordinationFaults()
 ROUGH = CoordinationFaults(
     way_us=(50, 30_000), lost_answer=0.05, lost_request=0.05, late=0.05, lost_hint=0.3, patience_us=100_000
 )
+SLOW = CoordinationFaults(way_us=(20_000, 300_000), patience_us=2_000_000)
 
 
 class SimCoordination:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from ottla.sim.coordination import CALM, ROUGH
+from ottla.sim.coordination import CALM, ROUGH, SLOW, CoordinationFaults
 from ottla.sim.network import CLIENTS
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS
 
@@ -46,7 +46,7 @@ class Faults:
             "read error": lambda: self._fail("read", skip=30),
             "disk full": self._disk_full,
             "slow disk": self._slow_disk,
-            "rough coordination": self._rough_coordination,
+            "rough coordination": lambda: self._poor_coordination(ROUGH),
             "cut coordination": self._cut_coordination,
             "clock jump": self._clock_jump,
             "cut connections": self._cut_connections,
@@ -58,6 +58,7 @@ class Faults:
             "one-way cut": self._one_way_cut,
             "refused connections": self._refused_connections,
             "long pause": self._long_pause,
+            "slow coordination": lambda: self._poor_coordination(SLOW),
             "lossy network": self._lossy_network,
             "stalled connections": self._stalled_connections,
             "lost disk": self._lost_disk,
@@ -230,9 +231,9 @@ class Faults:
 
     # its surroundings
 
-    def _rough_coordination(self) -> bool:
+    def _poor_coordination(self, how: CoordinationFaults) -> bool:
         machine = self._pick()
-        machine.set_coordination(ROUGH, cut=False)
+        machine.set_coordination(how, cut=False)
         self._for_a_while(lambda: machine.set_coordination(CALM, cut=False))
         return True
 

@@ -34,6 +34,7 @@ _AMONG_BROKERS = (
 )
 _DRAWN_LAST = (
     "long pause",
+    "slow coordination",
     "lossy network",
     "stalled connections",
     "lost disk",
