@@ -9,7 +9,7 @@ const admin = kafka.admin();
 
 const until = async (done, what) => {
   const end = Date.now() + 30000;
-  while (!done()) {
+  while (!(await done())) {
     assert(Date.now() < end, `not within 30 s: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
@@ -52,19 +52,24 @@ async function groups() {
     consumer.on(consumer.events.GROUP_JOIN, (event) => { member.owned = event.payload.memberAssignment[topic] ?? []; });
     await consumer.connect();
     await consumer.subscribe({ topic, fromBeginning: true });
-    await consumer.run({ eachMessage: async ({ partition, message }) => void seen.push(`${partition}@${message.offset}`) });
+    await consumer.run({ eachMessage: async ({ partition }) => void seen.push(partition) });
     members.push(member);
     await until(() => member.owned.length > 0, `partitions of member ${number}`);
   }
   await until(() => members.every((each) => each.owned.length === 2), "two partitions each");
-  await until(() => new Set(seen).size === 4, "all records");
-  const described = await admin.describeGroups([topic]);
-  assert.equal(described.groups[0].state, "Stable");
-  assert.equal(described.groups[0].members.length, 2);
+  await until(() => new Set(seen).size === 4, "a record of each partition");
+  const described = async (state, count) => {
+    const [group] = (await admin.describeGroups([topic])).groups;
+    return group.state === state && group.members.length === count;
+  };
+  await until(() => described("Stable", 2), "a stable group of two");
   await Promise.all(members.map((each) => each.consumer.disconnect()));
+  const left = () => until(() => described("Empty", 0), "an empty group"); // a member says once that it leaves
+  await left();
   await admin.setOffsets({ groupId: topic, topic, partitions: [{ partition: 2, offset: "0" }] });
   const [offsets] = await admin.fetchOffsets({ groupId: topic, topics: [topic] });
   assert.equal(offsets.partitions.find((each) => each.partition === 2).offset, "0");
+  await left();
   await admin.deleteGroups([topic]);
   await producer.disconnect();
 }
