@@ -412,6 +412,21 @@ def test_whatever_order_things_come_in_all_replicas_end_alike_and_sound(seed):
     assert {offset: values[offset] for offset in storm.acknowledged} == storm.acknowledged
 
 
+def test_a_coordinator_that_cannot_read_its_log_has_it_closed_checked_and_repaired():
+    """Damage in the active segment: it is closed first, as only closed segments are checked."""
+    cluster = Cluster()
+    leader = cluster.leader
+    active = cluster.log(leader).active
+    node = cluster.cluster.node(leader)
+    cluster.produce(BATCHES)
+    cluster.cluster.machines[leader].disk.flip_bit(cluster.log(leader).active.path(LOG), 65)
+    assert cluster.log(leader).active is not active
+    node.replicas.by_name[("t", 0)].suspect(BATCHES)
+    cluster.cluster.until(lambda: cluster.repaired(leader) == 1, 60_000)
+    assert cluster.leader != leader
+    assert cluster.values(leader) == everything(BATCHES + 1)
+
+
 # the pass
 
 

@@ -237,4 +237,5 @@ class Repairs:
         elif isinstance(error, Exception):
             self._node.broken(error)
         else:
+            story.result()
             self._node.clock.call_soon(self._look_at_all)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Clock, Disk
 from ottla.kernel.story import Slot, run_story
-from ottla.storage.log import FULL_DISK
+from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.rolling import roll
 from ottla.storage.scrub import ClosedSegment, Finding, Progress, check_all
 from ottla.storage.segment import LOG, Segment
@@ -128,8 +128,7 @@ class Scrubber:
         """Check the segment that holds an offset, or all of a log (None), before anything else."""
         held, now_ms = partition.log, self._node.clock.mono_ms()
         if offset is not None and offset >= held.active.base_offset and held.active.size and not held.refusing:
-            roll(held, held.end_offset, self._node.clock.wall_ms())  # only what is closed can be checked and replaced
-            self._node.syncer.submit(held)
+            self._close_active(held)
         at = 0 if offset is None else max(0, held.segment_at(offset))
         for segment in held.segments[at : None if offset is None else at + 1]:
             key = (partition.topic_id, partition.index, segment.base_offset)
@@ -141,6 +140,15 @@ class Scrubber:
         if len(self._suspected_ms) > _MOST_SENT:
             self._suspected_ms.clear()
         self._node.clock.call_soon(self.round)
+
+    def _close_active(self, held: Log) -> None:
+        """Only what is closed can be checked and replaced."""
+        try:
+            roll(held, held.end_offset, self._node.clock.wall_ms())
+        except OSError as error:
+            held.refuse(error)
+            return
+        self._node.syncer.submit(held)
 
     def served(self, partition: Partition, peer: int, offset: int) -> None:
         """Another broker was sent what a closed segment holds from `offset` on: not for the first time, perhaps."""

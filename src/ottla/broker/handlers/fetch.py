@@ -203,7 +203,7 @@ def _read(
         return _error(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if read.__class__ is not LogRead:
         return _refused(partition, index, read)  # type: ignore[arg-type]
-    _note_served(call, partition, offset)
+    _note_served(call, partition, offset, read.bytes)
     if throttle is not None:
         throttle.took(read.bytes)
     return FetchedPartition(
@@ -266,9 +266,9 @@ def _refused(partition: Partition, index: int, error: ErrorCode) -> FetchedParti
     return _error(index, error)
 
 
-def _note_served(call: Call, partition: Partition, offset: int) -> None:
+def _note_served(call: Call, partition: Partition, offset: int, count: int) -> None:
     """Other brokers check what they get: one that asks for the same again and again has refused it."""
-    if offset < partition.log.active.base_offset and call.peer is not None:
+    if offset < partition.log.active.base_offset and count and call.peer is not None:
         call.node.scrubber.served(partition, call.peer, offset)
 
 
