@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from zookeeper_ensemble import ZookeeperEnsemble
 
 ROOT = Path(__file__).resolve().parent.parent
+
+settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ottla")  # a busy machine is no fault
 
 NO_KAFKA = "Apache Kafka's jars are not here"
 """Reason of the tests marked `kafka` on a machine without Maven, or without Java."""
