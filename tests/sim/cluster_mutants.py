@@ -173,7 +173,7 @@ CLUSTER_MUTANTS = (
         "if leader_epoch != self.epoch:",
         "if False:",
         ("partition", "slow disk"),
-        45,
+        140,
         _MISSING,
         brokers=3,
         more=(
