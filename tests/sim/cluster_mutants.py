@@ -92,7 +92,7 @@ CLUSTER_MUTANTS = (
         "        log.epochs.cut_end(log.end_offset)\n",
         "        log.truncate_to(log.high_watermark)\n",
         _LEADERS,
-        0,
+        15,
         _MISSING,
         brokers=3,
     ),
