@@ -92,7 +92,7 @@ CLUSTER_MUTANTS = (
         "        log.epochs.cut_end(log.end_offset)\n",
         "        log.truncate_to(log.high_watermark)\n",
         _LEADERS,
-        11,
+        15,
         _MISSING,
         brokers=3,
     ),
@@ -173,7 +173,7 @@ CLUSTER_MUTANTS = (
         "if leader_epoch != self.epoch:",
         "if False:",
         ("partition", "slow disk"),
-        45,
+        140,
         _MISSING,
         brokers=3,
         more=(
