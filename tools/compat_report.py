@@ -23,8 +23,8 @@ _HEAD = """# Compatibility
 Made by `make compat` (tools/compat.py): do not edit. Every suite ran unmodified against `ottla start` and, with the
 same settings, against Apache Kafka 4.3.1 (one KRaft node). A test that failed was run a second time by itself, on both
 sides. Suites that the last run left out are shown as their expectation has them. With three brokers every topic has
-three replicas and `min.insync.replicas=2`; every leader moves every four seconds, and every twelve seconds a broker
-is stopped or killed (kill -9), in turn, and started again.
+three replicas and `min.insync.replicas=2`; every leader moves every four seconds, those of groups every eight, and
+every twelve seconds a broker is stopped or killed (kill -9), in turn, and started again.
 What each test is expected to do, and why where it is not to pass, is in tests/compat/expected.
 
 """

@@ -23,8 +23,8 @@ THREEFOLD = {
     "offsets.topic.replication.factor": "3",
 }
 _MOVE_EVERY_S = 1.0
-_SHARE = 4
-"""A leader stays for so many moves: a group whose coordinator went every second would not get to its members."""
+_STAYS, _COORDINATOR_STAYS = 4, 8
+"""For so many moves. Whoever has left a group without a word is missed after six seconds of one coordinator."""
 _STOP_EVERY_MOVES = 12
 
 
@@ -106,7 +106,7 @@ def move_leaders(admin: Admin, turn: int) -> int:
     wanted = {}
     for topic in admin.list_topics().values():
         for index, partition in topic.partitions.items():
-            if (index + turn) % _SHARE:
+            if (index + turn) % (_COORDINATOR_STAYS if topic.is_internal else _STAYS):
                 continue
             if len(partition.isr) == len(partition.replicas) > 1 and partition.leader in partition.replicas:
                 at = partition.replicas.index(partition.leader) + 1
