@@ -246,6 +246,7 @@ def scan(bootstrap: str, witness: Witness, patience_s: float = 120) -> list[Scan
             silent = 0 if messages else silent + 1
             if silent > patience_s * 2:
                 break
-        scans.append(Scanned(witness.now_us(), LogKey(TOPIC, number), low, high, tuple(found)))
+        records = tuple(record for record in found if record[0] < high)
+        scans.append(Scanned(witness.now_us(), LogKey(TOPIC, number), low, high, records))
     consumer.close()
     return scans

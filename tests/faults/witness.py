@@ -11,7 +11,7 @@ from typing import get_args
 
 from tests.faults.sent_anew import Place, SenderOf, older_copies, told_apart
 
-from ottla.sim.checkers.history import Anomaly, Event, History, LogKey, Scanned, Traits
+from ottla.sim.checkers.history import Anomaly, Event, Failed, History, LogKey, Scanned, Sent, Traits
 from ottla.sim.checkers.verdict import check
 
 _KINDS = {kind.__name__: kind for kind in get_args(Event)}
@@ -58,10 +58,19 @@ class Witness:
             self._last_s = now_s
             self.acknowledged += 1
 
-    def judged(self, scans: Iterable[Scanned], sender_of: SenderOf) -> list[Anomaly]:
-        """What the checkers say of all that was seen until now, and of these scans as the last."""
+    def told(self) -> int:
+        """So many events until now."""
         with self._lock:
-            events = list(self.history.events)
+            return len(self.history.events)
+
+    def judged(self, until: int, scans: Iterable[Scanned], sender_of: SenderOf) -> list[Anomaly]:
+        """What the checkers say of the events before `until`, and of scans that began then, as the last.
+
+        What is acknowledged while they are read may lie behind their end; what is sent then may lie before it.
+        """
+        with self._lock:
+            events = self.history.events[:until]
+            events += [event for event in self.history.events[until:] if isinstance(event, Sent | Failed)]
         so_far = History()
         so_far.traits, so_far.replicated = self.history.traits, True
         so_far.events = [*events, *scans]
