@@ -173,14 +173,14 @@ CLUSTER_MUTANTS = (
         "if leader_epoch != self.epoch:",
         "if False:",
         ("partition", "slow disk"),
-        140,
+        515,
         _MISSING,
         brokers=3,
         more=(
             (
                 "broker/handlers/fetch.py",
-                "if asked_epoch not in (-1, partition.leader_epoch):",
-                "if asked_epoch not in (-1, partition.leader_epoch) and look.follower is None:",
+                "if watch.current_leader_epoch not in (-1, partition.leader_epoch):",
+                "if watch.current_leader_epoch not in (-1, partition.leader_epoch) and look.follower is None:",
             ),
         ),
         circumstances=("one log", "leaders moved"),
@@ -206,13 +206,14 @@ CLUSTER_MUTANTS = (
     Mutant(
         "a leader changes its in-sync set, as it is, and nobody else",
         "cluster/partitions.py",
-        "if command.leader_epoch != before.leader_epoch or before.leader != by.broker_id:",
-        "if False:",
+        "if command.leader_epoch != before.leader_epoch or before.leader != by.broker_id:\n"
+        "        return ApiError(ErrorCode.FENCED_LEADER_EPOCH)\n"
+        "    if command.partition_epoch != before.partition_epoch:",
+        "if False:\n        return ApiError(ErrorCode.FENCED_LEADER_EPOCH)\n    if False:",
         ("partition", "slow coordination"),
-        0,
+        15,
         _MISSING,
         brokers=3,
-        more=(("cluster/partitions.py", "if command.partition_epoch != before.partition_epoch:", "if False:"),),
         circumstances=("one log", "leaders moved", "impatient leaders"),
     ),
     Mutant(
