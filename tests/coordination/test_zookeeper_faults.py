@@ -206,6 +206,15 @@ def test_a_process_that_replaces_another_of_the_same_number_outlives_its_session
     assert again.live() == {1, 2}
 
 
+def test_a_broker_that_starts_reads_on_when_its_connection_drops(store, cables):
+    one = store.open(1, hosts=cables.hosts)
+    cables.cut()
+    asked = one.read(0), one.load_snapshot(), one.head()
+    assert not store.wait_until(lambda: any(slot.full for slot in asked), within_s=0.5)
+    cables.mend()
+    assert [store.wait(slot) for slot in asked] == [[], None, 0]
+
+
 def test_an_append_whose_answer_is_lost_is_unknown_and_reading_finds_it(store, cables):
     one, two = store.open(1, hosts=cables.hosts), store.open(2)
     write_first(store, one)

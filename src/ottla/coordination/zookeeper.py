@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import NoAuthError, NoNodeError
-from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, NoAuthError, NoNodeError, SessionExpiredError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.security import ACL, make_digest_acl
 
 from ottla.coordination.zookeeper_log import FAILED, ZookeeperLog
@@ -30,7 +30,8 @@ from ottla.kernel.story import Slot
 T = TypeVar("T")
 Outcome = Written | Conflict | Unknown
 FIRST_CONNECTION_S = 15.0
-"""How long a broker that starts waits for the ensemble."""
+"""How long a broker that starts waits for the ensemble, or for it to come back where the connection drops."""
+_LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
 _LOOK_S = 0.05
 
 
@@ -62,7 +63,7 @@ class ZookeeperCoordination:
         self._closing = False
         self._ready = False
         self._preparing = threading.Lock()
-        self._connect_until = time.monotonic() + first_connection_s
+        self._patient_until = time.monotonic() + first_connection_s
         self._client = _client(hosts, session_timeout_ms, digest)
         self._connection = _Connection(self._client)
         seconds, silent = session_timeout_ms / 1000, self._connection.drop
@@ -81,13 +82,13 @@ class ZookeeperCoordination:
         return self._submit(lambda: self._log.append(bodies, expected_version))
 
     def read(self, after_version: int, limit: int = 1000) -> Slot[list[LogEntry]]:
-        return self._submit(lambda: self._log.read(after_version, limit))
+        return self._submit(lambda: self._log.read(after_version, limit), again=True)
 
     def head(self) -> Slot[int]:
-        return self._submit(self._log.head)
+        return self._submit(self._log.head, again=True)
 
     def load_snapshot(self) -> Slot[StoredSnapshot | None]:
-        return self._submit(self._snapshots.load_snapshot, self._long_calls)
+        return self._submit(self._snapshots.load_snapshot, self._long_calls, again=True)
 
     def save_snapshot(self, snapshot: StoredSnapshot) -> Slot[None]:
         return self._submit(lambda: self._snapshots.save_snapshot(snapshot), self._long_calls)
@@ -107,13 +108,13 @@ class ZookeeperCoordination:
             self._client.stop()
             self._client.close()
 
-    def _submit(self, run: Callable[[], T], worker: _Worker | None = None) -> Slot[T]:
+    def _submit(self, run: Callable[[], T], worker: _Worker | None = None, *, again: bool = False) -> Slot[T]:
+        """`again`: may be done twice, and is, where the connection drops while the broker starts."""
         slot: Slot[T] = Slot()
 
         def work() -> None:
             try:
-                self._prepare()
-                value = run()
+                value = self._do(run, again)
             except FAILED as failure:
                 self._on_loop(partial(slot.fail, OSError(self._why(failure))))
             except (LookupError, OSError, ValueError) as error:
@@ -134,16 +135,25 @@ class ZookeeperCoordination:
 
     # On the worker threads
 
+    def _do(self, run: Callable[[], T], again: bool) -> T:
+        while True:
+            try:
+                self._prepare()
+                return run()
+            except _LOST:
+                if not again or self._closing or time.monotonic() >= self._patient_until:
+                    raise
+            time.sleep(_LOOK_S)
+
     def _prepare(self) -> None:
         """The nodes, our presence and the watches, once per session and reconnection."""
-        while not self._client.connected and not self._closing and time.monotonic() < self._connect_until:
+        while not self._client.connected and not self._closing and time.monotonic() < self._patient_until:
             time.sleep(_LOOK_S)
         with self._preparing:
             if self._ready:
                 return
             if not self._client.connected:
                 raise OSError(f"ZooKeeper at {self._hosts} cannot be reached")
-            self._connect_until = 0.0
             self._ready = True
             try:
                 self._log.make_nodes("/live")
