@@ -25,6 +25,7 @@ def a_leader(*, in_sync=(1,), replicas=None, synced_through=0, min_in_sync=1, hi
         min_in_sync=min_in_sync,
         high_watermark=high_watermark,
         synced_through=synced_through,
+        log_start=0,
         registered={2: 20, 3: 30},
         now_ms=0,
     )

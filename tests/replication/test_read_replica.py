@@ -20,6 +20,7 @@ def a_leader(*, in_sync=(1, 2, 3), held=((2, 10), (3, 10)), log_start=0):
         min_in_sync=1,
         high_watermark=0,
         synced_through=10,
+        log_start=0,
         registered={1: 10, 2: 20, 3: 30},
         now_ms=0,
     )

@@ -75,6 +75,28 @@ def test_a_rename_is_whole_but_may_be_lost_and_may_come_before_its_data() -> Non
         assert state.exists("/d/f")
 
 
+def test_syncs_that_are_gathered_are_done_at_the_end_and_a_cut_before_it_finds_them_in_any_order() -> None:
+    disk = a_disk()
+    with disk.gathered("/d"):
+        put(disk, "/d/f", b"f", sync=True)
+        disk.sync_directory("/d")
+        put(disk, "/d/g", b"g", sync=True)
+        disk.sync_directory("/d")
+        assert {"g": b"g"} in [contents(state) for state in disk.legal_states()]
+    assert [contents(state) for state in disk.legal_states()] == [{"f": b"f", "g": b"g"}]
+
+
+def test_gathered_syncs_that_fail_drop_their_pages() -> None:
+    disk = a_disk()
+    with pytest.raises(OSError, match="sync"), disk.gathered("/d"):
+        put(disk, "/d/f", b"f", sync=True)
+        disk.sync_directory("/d")
+        disk.fail("sync", errno.EIO)
+    disk.sync_directory("/d")
+    disk.lose_unsynced()
+    assert contents(disk) == {"f": b""}
+
+
 def test_truncation_and_removal_may_be_undone() -> None:
     disk = a_disk()
     put(disk, "/d/f", b"abcdef", sync=True)

@@ -143,6 +143,7 @@ class Partition:
             min_in_sync=self.config.min_insync_replicas,
             high_watermark=EndOffset(log.high_watermark),
             synced_through=SyncedOffset(log.synced_offset),
+            log_start=log.log_start_offset,
             registered=registered,
             now_ms=around.clock.mono_ms(),
         )

@@ -7,7 +7,7 @@ replicas.py comes here when it starts or stops to follow; next doors are peers.p
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from ottla.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from ottla.replication.follower import Answered, Append, Asked, BackOff, Failed, StartOver, Truncate
+from ottla.replication.follower import Answered, Append, Asked, BackOff, Failed, FollowerReplica, StartOver, Truncate
 from ottla.storage.values import Appended
 
 if TYPE_CHECKING:
@@ -114,6 +114,8 @@ class LeaderFetch:
         """The last offset of each partition from which on nothing could be appended."""
         self._started: list[Key] = []
         """Where records were deleted because the leader has deleted them."""
+        self._cuts: list[Callable[[], None]] = []
+        """What the answer at hand cuts back."""
 
     def add(self, partition: Partition) -> None:
         """Ask for it from now on; also where the leader's session holds it, from before it was left."""
@@ -322,6 +324,7 @@ class LeaderFetch:
 
     def _take(self, response: FetchResponse, places: Mapping[Key, Place]) -> None:
         self._started = []
+        self._cuts = []
         self.heard_ms = self._node.clock.mono_ms()
         count = sum(len(topic.partitions) for topic in response.responses)
         try:
@@ -332,6 +335,8 @@ class LeaderFetch:
                         partition, place = self._partitions.get(key), places.get(key)
                         if partition is not None and place is not None:
                             self._take_partition(key, partition, place[0], part)
+            for cut in self._cuts:  # each syncs step by step, in an order that a crash must find
+                cut()
         except OSError as error:
             self._node.disk_failed(error)
         if self._started:
@@ -356,15 +361,8 @@ class LeaderFetch:
         try:
             if isinstance(todo, Append):
                 self._append(key, partition, part)
-            elif isinstance(todo, Truncate):
-                log.info("%s-%d: cutting back from %d to %d", partition.topic, partition.index, held.end_offset,
-                         todo.offset)  # fmt: skip
-                held.truncate_to(todo.offset)
-                self._node.syncer.submit(held)
-            elif isinstance(todo, StartOver):
-                held.truncate_fully_to(todo.offset, wall_ms=self._node.clock.wall_ms())
-                follower.on_started_over(todo.offset)
-                held.set_high_watermark(follower.high_watermark)
+            elif isinstance(todo, Truncate | StartOver):
+                self._cuts.append(partial(self._cut, partition, follower, todo))
             elif isinstance(todo, Failed):
                 log.error("%s-%d stops following: %s", partition.topic, partition.index, todo.why)
             elif isinstance(todo, BackOff):
@@ -372,9 +370,22 @@ class LeaderFetch:
         except OSError as error:
             self._node.disk_failed(error)
 
+    def _cut(self, partition: Partition, follower: FollowerReplica, todo: Truncate | StartOver) -> None:
+        held = partition.log
+        if isinstance(todo, Truncate):
+            log.info("%s-%d: cutting back from %d to %d", partition.topic, partition.index, held.end_offset,
+                     todo.offset)  # fmt: skip
+            held.truncate_to(todo.offset)
+            self._node.syncer.submit(held)
+        else:
+            held.truncate_fully_to(todo.offset, wall_ms=self._node.clock.wall_ms())
+            follower.on_started_over(todo.offset)
+            held.set_high_watermark(follower.high_watermark)
+
     def _append(self, key: Key, partition: Partition, part: PartitionData) -> None:
         """One check and one write for the whole run (rule E10)."""
         held = partition.log
+        begins_inside = False
         if part.records:
             appended = held.append_run(part.records, wall_ms=self._node.clock.wall_ms())
             if not isinstance(appended, Appended):
@@ -384,13 +395,14 @@ class LeaderFetch:
                               partition.index, held.end_offset, _what(appended))  # fmt: skip
                 self._rest(key)
                 return
+            begins_inside = appended.base_offset < held.log_start_offset  # its first segment does not tell its start
             if held.synced_offset < held.end_offset:
                 self._node.syncer.submit(held)
         self._resting.pop(key, None)
         if self._is_throttled(partition):
             self._hold_back(len(part.records or b""))
         partition.leader_said(part.high_watermark)
-        if partition.leader_starts(part.log_start_offset):
+        if partition.leader_starts(part.log_start_offset) or begins_inside:
             self._started.append(key)
 
     def _is_throttled(self, partition: Partition) -> bool:

@@ -87,6 +87,7 @@ class LeaderReplica:
         min_in_sync: int,
         high_watermark: EndOffset,
         synced_through: SyncedOffset,
+        log_start: int,
         registered: Mapping[BrokerId, BrokerEpoch],
         now_ms: int,
     ) -> None:
@@ -102,8 +103,11 @@ class LeaderReplica:
         self.min_in_sync = min_in_sync
         self.high_watermark = high_watermark
         self.registered = registered
-        self.promised_start = 0
-        """DeleteRecords was answered, or is to be once every replica in sync starts here: nobody joins who does not."""
+        self.promised_start = log_start
+        """DeleteRecords was answered, or is to be once every replica in sync starts here: nobody joins who does not.
+
+        What earlier leaders answered is not above our own start, as we were in sync.
+        """
         self.held = {broker: Held(SyncedOffset(0), now_ms, now_ms, epoch_start) for broker in replicas}
         self.held[me] = Held(synced_through, now_ms, now_ms, epoch_start, shown=True)
 

@@ -10,102 +10,16 @@ import errno
 import itertools
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ottla.kernel.seams import Buffer, OpenFile
-
-T = TypeVar("T")
-
-SECTOR_BYTES = 512
-_ALL_SUBSETS_UP_TO = 6
-"""Un-synced pieces of one file of which every subset is a state; of more: prefixes, and each one missing."""
+from ottla.sim.disk_nodes import DirectoryNode, FileNode, draw, subsets
 
 
 class PowerCut(BaseException):
     """Raised by the operation at which `cut_after` ran out: the process is gone, what it held is lost."""
-
-
-class _Change(NamedTuple):
-    """One un-synced change of a file: bytes at a position, or (`piece` None) a size to cut or stretch to."""
-
-    position: int
-    piece: bytes | None
-
-
-class _Name(NamedTuple):
-    """One un-synced change of a directory: names that go, and a name that comes; both together or not at all."""
-
-    gone: str | None
-    name: str | None
-    node: _File | _Directory | None
-
-
-class _File:
-    __slots__ = ("body", "disk_body", "modified_ms", "pending")
-
-    def __init__(self, modified_ms: int) -> None:
-        self.body = bytearray()
-        """As processes see it."""
-        self.disk_body = bytearray()
-        """As the last sync left it."""
-        self.pending: list[_Change] = []
-        self.modified_ms = modified_ms
-
-    def note_write(self, position: int, piece: bytes) -> None:
-        _put(self.body, position, piece)
-        while piece:
-            count = SECTOR_BYTES - position % SECTOR_BYTES
-            self.pending.append(_Change(position, piece[:count]))
-            position, piece = position + count, piece[count:]
-
-    def note_size(self, size: int) -> None:
-        _resize(self.body, size)
-        self.pending.append(_Change(size, None))
-
-    def settle(self) -> None:
-        for change in self.pending:
-            _apply(self.disk_body, change)
-        self.pending = []
-
-    def after_crash(self, kept: Sequence[_Change], stretched: bool) -> bytes:
-        """With only these of its un-synced changes; `stretched`: the size came through, its sectors did not."""
-        body = bytearray(self.disk_body)
-        for change in kept:
-            _apply(body, change)
-        if stretched and len(body) < len(self.body):
-            _resize(body, len(self.body))
-        return bytes(body)
-
-    def states(self) -> list[bytes]:
-        """All contents a crash may leave (a good part of them where very much is un-synced)."""
-        ways = itertools.product(_subsets(self.pending), (False, True))
-        return list(dict.fromkeys(self.after_crash(kept, stretched) for kept, stretched in ways))
-
-
-class _Directory:
-    __slots__ = ("disk_names", "names", "pending")
-
-    def __init__(self) -> None:
-        self.names: dict[str, _File | _Directory] = {}
-        self.disk_names: dict[str, _File | _Directory] = {}
-        self.pending: list[_Name] = []
-
-    def change(self, gone: str | None, name: str | None, node: _File | _Directory | None) -> None:
-        change = _Name(gone, name, node)
-        _rename(self.names, change)
-        self.pending.append(change)
-
-    def settle(self) -> None:
-        self.disk_names = dict(self.names)
-        self.pending = []
-
-    def after_crash(self, kept: Sequence[_Name]) -> dict[str, _File | _Directory]:
-        names = dict(self.disk_names)
-        for change in kept:
-            _rename(names, change)
-        return names
 
 
 class Fault(NamedTuple):
@@ -122,7 +36,7 @@ class SimFile:
 
     __slots__ = ("_born", "_disk", "_file", "_holders", "path")
 
-    def __init__(self, disk: SimDisk, path: str, file: _File) -> None:
+    def __init__(self, disk: SimDisk, path: str, file: FileNode) -> None:
         self.path = path
         self._disk = disk
         self._file = file
@@ -171,7 +85,8 @@ class SimFile:
         except OSError:
             self._file.pending = []
             raise
-        self._file.settle()
+        if not self._disk.put_off():
+            self._file.settle()
 
     def hold(self) -> None:
         assert self._holders > 0, f"{self.path} is closed"
@@ -191,7 +106,7 @@ class SimDisk:
     """Files, directories, faults and crashes; everything drawn comes from the caller's random numbers."""
 
     def __init__(self, *, wall_ms: Callable[[], int] = lambda: 0, capacity_bytes: int = 1 << 62) -> None:
-        self.root = _Directory()
+        self.root = DirectoryNode()
         self.wall_ms = wall_ms
         self.capacity_bytes = capacity_bytes
         """Bytes of all files together; beyond, writes come short and raise ENOSPC. May be changed at any time."""
@@ -201,6 +116,9 @@ class SimDisk:
         self.cut_after: int | None = None
         """The power goes before the operation of this number: PowerCut."""
         self._faults: list[Fault] = []
+        self._gathering = False
+        self._put_off = False
+        """Whether something was to be synced since `gathered` began."""
 
     # -- faults ---
 
@@ -231,7 +149,7 @@ class SimDisk:
         if (fault := self.take_fault(operation, path)) is not None:
             raise fault
 
-    def room(self, file: _File, position: int, length: int) -> int:
+    def room(self, file: FileNode, position: int, length: int) -> int:
         """How many of `length` bytes to be written still fit."""
         grows = position + length - len(file.body)
         if grows <= 0 or self.capacity_bytes >= 1 << 62:
@@ -265,16 +183,16 @@ class SimDisk:
         self.crashes += 1
         self.forget_faults()
 
-    def _crash_directory(self, directory: _Directory, random: Random | None) -> None:
-        kept = _draw(directory.pending, random)
+    def _crash_directory(self, directory: DirectoryNode, random: Random | None) -> None:
+        kept = draw(directory.pending, random)
         directory.names = directory.after_crash(kept)
         directory.settle()
         for _, node in sorted(directory.names.items()):
-            if isinstance(node, _Directory):
+            if isinstance(node, DirectoryNode):
                 self._crash_directory(node, random)
             else:
                 stretched = random is not None and bool(node.pending) and random.random() < 0.1
-                node.body = bytearray(node.after_crash(_draw(node.pending, random), stretched))
+                node.body = bytearray(node.after_crash(draw(node.pending, random), stretched))
                 node.disk_body = bytearray(node.body)
                 node.pending = []
 
@@ -285,15 +203,15 @@ class SimDisk:
             _plant(disk.root, tree)
             yield disk
 
-    def _trees(self, directory: _Directory, limit: int) -> Iterator[dict[str, object]]:
+    def _trees(self, directory: DirectoryNode, limit: int) -> Iterator[dict[str, object]]:
         seen: set[str] = set()
-        for kept in _subsets(directory.pending):
+        for kept in subsets(directory.pending):
             names = directory.after_crash(kept)
             choices: list[list[object]] = []
             count = 1
             for _, node in sorted(names.items()):
                 options: list[object] = []
-                options += self._trees(node, limit) if isinstance(node, _Directory) else node.states()
+                options += self._trees(node, limit) if isinstance(node, DirectoryNode) else node.states()
                 choices.append(options)
                 count *= len(options)
             if count + len(seen) > limit:
@@ -314,9 +232,9 @@ class SimDisk:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self.operate("create", path)
-            node = _File(self.wall_ms())
+            node = FileNode(self.wall_ms())
             directory.change(None, name, node)
-        if isinstance(node, _Directory):
+        if isinstance(node, DirectoryNode):
             raise IsADirectoryError(errno.EISDIR, "is a directory", path)
         return SimFile(self, path, node)
 
@@ -332,7 +250,7 @@ class SimDisk:
         return sorted(self._directory(directory).names)
 
     def is_directory(self, path: str) -> bool:
-        return isinstance(self._find(path), _Directory)
+        return isinstance(self._find(path), DirectoryNode)
 
     def make_directory(self, path: str) -> None:
         at = self.root
@@ -340,9 +258,9 @@ class SimDisk:
             node = at.names.get(name)
             if node is None:
                 self.operate("create", path)
-                node = _Directory()
+                node = DirectoryNode()
                 at.change(None, name, node)
-            if not isinstance(node, _Directory):
+            if not isinstance(node, DirectoryNode):
                 raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
             at = node
 
@@ -367,18 +285,45 @@ class SimDisk:
 
     def remove_tree(self, path: str) -> None:
         node = self._find(path)
-        if isinstance(node, _Directory):
+        if isinstance(node, DirectoryNode):
             for name in sorted(node.names):
                 self.remove_tree(posixpath.join(path, name))
         self.remove(path)
 
     def sync_directory(self, path: str) -> None:
         self.operate("sync names", path)
-        self._directory(path).settle()
+        if not self.put_off():
+            self._directory(path).settle()
 
-    def gathered(self, path: str) -> AbstractContextManager[None]:
-        """Every sync is done where it is asked for: some states come sooner, none is missed."""
-        return nullcontext()
+    @contextmanager
+    def gathered(self, path: str) -> Iterator[None]:
+        """Nothing is durable before the end, where all is: a power cut before that finds things in any order."""
+        assert not self._gathering
+        self._gathering, self._put_off = True, False
+        try:
+            yield
+        except PowerCut:
+            self._put_off = False
+            raise
+        finally:
+            self._gathering = False
+            if self._put_off:
+                self._sync_everything(path)
+
+    def put_off(self) -> bool:
+        """Whether a sync waits for the end of `gathered`."""
+        self._put_off = self._put_off or self._gathering
+        return self._gathering
+
+    def _sync_everything(self, path: str) -> None:
+        """As one file's sync: where it fails, the pages are dropped."""
+        try:
+            self.operate("sync", path)
+        except OSError:
+            for _, file in self._walk(self.root, ""):
+                file.pending = []
+            raise
+        _settle_below(self.root)
 
     def file_size(self, path: str) -> int:
         return len(self._file(path).body)
@@ -395,32 +340,32 @@ class SimDisk:
     def free_bytes(self, path: str) -> int:
         return max(0, self.capacity_bytes - self.used_bytes())
 
-    def _find(self, path: str) -> _File | _Directory | None:
-        at: _File | _Directory | None = self.root
+    def _find(self, path: str) -> FileNode | DirectoryNode | None:
+        at: FileNode | DirectoryNode | None = self.root
         for name in _names(path):
-            if not isinstance(at, _Directory):
+            if not isinstance(at, DirectoryNode):
                 return None
             at = at.names.get(name)
         return at
 
-    def _parent(self, path: str) -> tuple[_Directory, str]:
+    def _parent(self, path: str) -> tuple[DirectoryNode, str]:
         return self._directory(posixpath.dirname(path)), posixpath.basename(path)
 
-    def _directory(self, path: str) -> _Directory:
+    def _directory(self, path: str) -> DirectoryNode:
         node = self._find(path)
-        if not isinstance(node, _Directory):
+        if not isinstance(node, DirectoryNode):
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
         return node
 
-    def _file(self, path: str) -> _File:
+    def _file(self, path: str) -> FileNode:
         node = self._find(path)
-        if not isinstance(node, _File):
+        if not isinstance(node, FileNode):
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
         return node
 
-    def _walk(self, directory: _Directory, path: str) -> Iterator[tuple[str, _File]]:
+    def _walk(self, directory: DirectoryNode, path: str) -> Iterator[tuple[str, FileNode]]:
         for name, node in sorted(directory.names.items()):
-            if isinstance(node, _Directory):
+            if isinstance(node, DirectoryNode):
                 yield from self._walk(node, f"{path}/{name}")
             else:
                 yield f"{path}/{name}", node
@@ -430,69 +375,24 @@ def _names(path: str) -> list[str]:
     return [name for name in path.split("/") if name]
 
 
-def _put(body: bytearray, position: int, piece: bytes) -> None:
-    if position > len(body):
-        body.extend(bytes(position - len(body)))
-    body[position : position + len(piece)] = piece
+def _settle_below(directory: DirectoryNode) -> None:
+    directory.settle()
+    for node in directory.names.values():
+        if isinstance(node, DirectoryNode):
+            _settle_below(node)
+        else:
+            node.settle()
 
 
-def _resize(body: bytearray, size: int) -> None:
-    if size < len(body):
-        del body[size:]
-    else:
-        body.extend(bytes(size - len(body)))
-
-
-def _apply(body: bytearray, change: _Change) -> None:
-    if change.piece is None:
-        _resize(body, change.position)
-    else:
-        _put(body, change.position, change.piece)
-
-
-def _rename(names: dict[str, _File | _Directory], change: _Name) -> None:
-    if change.gone is not None:
-        names.pop(change.gone, None)
-    if change.name is not None and change.node is not None:
-        names[change.name] = change.node
-
-
-def _subsets(changes: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Every subset, in order; of a long list every prefix, and all but one of each."""
-    count = len(changes)
-    if count <= _ALL_SUBSETS_UP_TO:
-        for kept in itertools.product((False, True), repeat=count):
-            yield [change for change, keep in zip(changes, kept, strict=True) if keep]
-        return
-    for end in range(count + 1):
-        yield changes[:end]
-    for missing in range(count - 1):
-        yield [change for at, change in enumerate(changes) if at != missing]
-
-
-def _draw(changes: Sequence[T], random: Random | None) -> Sequence[T]:
-    """None, all, a prefix, or each by a coin: disks do all of these."""
-    if random is None or not changes:
-        return []
-    way = random.randrange(4)
-    if way == 0:
-        return []
-    if way == 1:
-        return changes
-    if way == 2:
-        return changes[: random.randrange(len(changes) + 1)]
-    return [change for change in changes if random.random() < 0.5]
-
-
-def _plant(directory: _Directory, tree: dict[str, object]) -> None:
+def _plant(directory: DirectoryNode, tree: dict[str, object]) -> None:
     for name, content in tree.items():
         if isinstance(content, dict):
-            below = _Directory()
+            below = DirectoryNode()
             _plant(below, content)
             directory.names[name] = below
         else:
             assert isinstance(content, bytes)
-            file = _File(0)
+            file = FileNode(0)
             file.body = bytearray(content)
             file.disk_body = bytearray(content)
             directory.names[name] = file

@@ -9,7 +9,8 @@ import posixpath
 from collections.abc import Iterator
 from struct import Struct
 
-from ottla.sim.disk import SimDisk, _Directory, _File
+from ottla.sim.disk import SimDisk
+from ottla.sim.disk_nodes import DirectoryNode, FileNode
 
 _PLACE = Struct(">qi")
 _LAST_DELTA = Struct(">i")
@@ -42,17 +43,17 @@ def _batches_in(body: bytearray, from_offset: int) -> Iterator[tuple[int, int, b
 
 
 def _segments(disk: SimDisk, directory: str, *, durable: bool) -> dict[int, bytearray]:
-    node: _Directory | _File | None = disk.root
+    node: DirectoryNode | FileNode | None = disk.root
     for name in [part for part in directory.split(posixpath.sep) if part]:
-        node = _names(node, durable=durable).get(name) if isinstance(node, _Directory) else None
-    if not isinstance(node, _Directory):
+        node = _names(node, durable=durable).get(name) if isinstance(node, DirectoryNode) else None
+    if not isinstance(node, DirectoryNode):
         return {}
     return {
         int(name.removesuffix(_SUFFIX)): file.disk_body if durable else file.body
         for name, file in _names(node, durable=durable).items()
-        if name.endswith(_SUFFIX) and isinstance(file, _File)
+        if name.endswith(_SUFFIX) and isinstance(file, FileNode)
     }
 
 
-def _names(directory: _Directory, *, durable: bool) -> dict[str, _File | _Directory]:
+def _names(directory: DirectoryNode, *, durable: bool) -> dict[str, FileNode | DirectoryNode]:
     return directory.disk_names if durable else directory.names

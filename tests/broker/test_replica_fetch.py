@@ -1,0 +1,156 @@
+"""What a follower does with its leader's answers, down to what a crash finds of it: brokers in virtual time."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+
+from sim_cluster import SimCluster
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.records.builder import BatchBuilder
+from ottla.sim.disk import PowerCut
+from ottla.storage.log import Log
+
+PARTITIONS = 4
+FIRST, OTHER = 1, 2
+"""The leaders: at first, and once it is gone."""
+
+
+class Place:
+    """A topic on both of two brokers, led by the first."""
+
+    def __init__(self):
+        self.cluster = SimCluster(2, min_insync_replicas="1")
+        assignments = [
+            CreatableReplicaAssignment(partition_index=index, broker_ids=[FIRST, OTHER]) for index in range(PARTITIONS)
+        ]
+        small = CreatableTopicConfig(name="internal.segment.bytes", value="100")
+        topic = CreatableTopic(
+            name="t", num_partitions=-1, replication_factor=-1, assignments=assignments, configs=[small]
+        )
+        self.cluster.ask(FIRST, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+        self.cluster.until(lambda: all(self.replica(OTHER, index) for index in range(PARTITIONS)))
+
+    def replica(self, number, index):
+        return self.cluster.node(number).replicas.by_name.get(("t", index))
+
+    def produce(self, number, texts, acks):
+        builder = BatchBuilder()
+        for text in texts:
+            builder.add(0, None, text)
+        batch = builder.build()
+        data = [PartitionProduceData(index=index, records=batch) for index in range(PARTITIONS)]
+        request = ProduceRequest(
+            acks=acks, timeout_ms=3000, topic_data=[TopicProduceData(name="t", partition_data=data)]
+        )
+        answered = self.cluster.ask(number, request, most=9).responses[0].partition_responses
+        assert {each.error_code for each in answered} == {ErrorCode.NONE}
+
+    def delete_before(self, number, offset):
+        asked = [DeleteRecordsPartition(partition_index=index, offset=offset) for index in range(PARTITIONS)]
+        topic = DeleteRecordsTopic(name="t", partitions=asked)
+        answered = self.cluster.ask(number, DeleteRecordsRequest(topics=[topic], timeout_ms=5000)).topics[0].partitions
+        assert {each.low_watermark for each in answered} == {offset}
+
+    def leads(self, number):
+        node = self.cluster.node(number)
+        self.cluster.until(lambda: all(each.leader == number for each in node.metadata.topic("t").partitions), 60_000)
+        self.cluster.until(lambda: all(self.replica(number, index).leader for index in range(PARTITIONS)))
+
+    def in_sync_again(self):
+        node = self.cluster.node(OTHER)
+        self.cluster.until(lambda: all(len(each.in_sync) == 2 for each in node.metadata.topic("t").partitions), 60_000)
+
+    def run_until_power_goes(self, number):
+        machine = self.cluster.machines[number]
+        with suppress(PowerCut):
+            machine.start()
+            self.cluster.until(lambda: machine.power_gone)
+        machine.vanish()
+
+    def bytes_of(self, number, index):
+        disk = self.cluster.machines[number].disk
+        return b"".join(
+            disk.read(f"/data/t-{index}/{name}") for name in disk.list(f"/data/t-{index}") if name.endswith(".log")
+        )
+
+
+def diverged():
+    """The first leader is down, with closed segments that nobody else has; the other leads and has taken others."""
+    place = Place()
+    place.produce(FIRST, [b"both"], -1)
+    place.cluster.network.block(f"broker-{FIRST}", f"broker-{OTHER}")
+    place.cluster.network.block(f"broker-{OTHER}", f"broker-{FIRST}")
+    for number in range(3):
+        place.produce(FIRST, [b"lost-%d" % number], 1)
+    place.cluster.until(lambda: all(place.replica(FIRST, each).log.recovery_point >= 3 for each in range(PARTITIONS)))
+    place.cluster.node(FIRST).replicas.checkpoint_recovery_points()
+    place.cluster.kill(FIRST)
+    place.cluster.network.unblock_all()
+    place.leads(OTHER)
+    for number in range(3):
+        place.produce(OTHER, [b"kept-%d" % number], -1)
+    return place
+
+
+def cuts_of(place, monkeypatch):
+    """The first leader comes back; for each log that it cuts back, the operations of its disk so far, and whether
+    syncs are put off."""
+    disk = place.cluster.machines[FIRST].disk
+    seen = []
+    cut_back = Log.truncate_to
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Log,
+            "truncate_to",
+            lambda log, offset: (seen.append((disk.operations, disk.put_off())), cut_back(log, offset)),
+        )
+        place.cluster.start(FIRST)
+        place.in_sync_again()
+    return seen
+
+
+def test_where_one_answer_cuts_many_logs_back_each_is_synced_step_by_step(monkeypatch):
+    assert [put_off for _, put_off in cuts_of(diverged(), monkeypatch)] == [False] * PARTITIONS
+
+
+def test_a_power_cut_while_many_logs_are_cut_back_leaves_none_that_differs_from_its_leaders(monkeypatch):
+    place = diverged()
+    began = cuts_of(place, monkeypatch)[0][0]
+    for after in range(began, place.cluster.machines[FIRST].disk.operations):
+        place = diverged()
+        disk = place.cluster.machines[FIRST].disk
+        disk.cut_after = after
+        place.run_until_power_goes(FIRST)
+        disk.crash(Random(after))
+        place.cluster.start(FIRST)
+        place.in_sync_again()
+        for index in range(PARTITIONS):
+            assert place.bytes_of(FIRST, index) == place.bytes_of(OTHER, index)
+
+
+def test_a_replica_made_anew_starts_where_its_leader_does_after_a_crash_too():
+    """The leader's log starts in the middle of a batch, which the new one has to take whole."""
+    place = Place()
+    place.produce(FIRST, [b"a", b"b", b"c"], -1)
+    place.delete_before(FIRST, 2)
+    place.cluster.kill(OTHER)
+    disk = place.cluster.machines[OTHER].disk
+    for index in range(PARTITIONS):
+        disk.remove_tree(f"/data/t-{index}")
+    disk.remove("/data/log-start-offset-checkpoint")
+    place.cluster.start(OTHER)
+    place.in_sync_again()
+    place.cluster.kill(OTHER)
+    disk.lose_unsynced()
+    place.cluster.start(OTHER)
+    assert [place.replica(OTHER, index).log.log_start_offset for index in range(PARTITIONS)] == [2] * PARTITIONS
