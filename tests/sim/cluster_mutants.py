@@ -165,7 +165,13 @@ CLUSTER_MUTANTS = (
         0,
         ("deletion-undone", "start-went-back"),
         brokers=3,
-        more=(("broker/replica_fetch.py", "if partition.leader_starts(part.log_start_offset):", "if False:"),),
+        more=(
+            (
+                "broker/replica_fetch.py",
+                "if partition.leader_starts(part.log_start_offset) or begins_inside:",
+                "if False:",
+            ),
+        ),
     ),
     Mutant(
         "a receipt is of the leader's own epoch",

@@ -80,7 +80,7 @@ MUTANTS = (
         "if view is not None and crc32c(view[CRC_START:]) != header.crc:",
         "if False:",
         _POWER,
-        15,
+        90,
         ("unreadable", "phantom", *_LOST),
     ),
     Mutant(
@@ -91,6 +91,10 @@ MUTANTS = (
         ("kill", "power cut"),
         0,
         _LOST,
+        more=(  # gathered syncs take along what nobody asked for
+            ("broker/replicas.py", "with self._disk.gathered(self.path):", "if True:"),
+            ("broker/replicas.py", "if count > _FEW", "if False"),
+        ),
     ),
     Mutant(
         "retried batches are recognized",
