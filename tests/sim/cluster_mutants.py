@@ -268,4 +268,15 @@ CLUSTER_MUTANTS = (
         _MISSING,
         brokers=3,
     ),
+    Mutant(
+        "a read passes over nothing that is damaged",
+        "storage/damage.py",
+        "    if position != stop or before is None:\n        return position == stop\n",
+        "    return True\n",
+        ("kill",),
+        0,
+        ("poll-skip",),
+        brokers=3,
+        circumstances=("decay",),
+    ),
 )

@@ -56,6 +56,12 @@ def _few_writes(plan: Plan) -> Plan:
     return plan._replace(busy_ms=9000, groups=0, sync_us=(500, 8000), pause_us=(100_000, 500_000))
 
 
+def _decay(plan: Plan) -> Plan:
+    """Logs of many small closed segments."""
+    kept = plan.topics[0]._replace(partitions=1, configs=(("internal.segment.bytes", "1300"),))
+    return plan._replace(decays=True, busy_ms=9000, topics=(kept,), sync_us=(500, 8000), pause_us=(500, 20_000))
+
+
 CIRCUMSTANCES = {
     "few writes": _few_writes,
     "one log": _one_log,
@@ -63,6 +69,7 @@ CIRCUMSTANCES = {
     "impatient leaders": _impatient,
     "watched commits": _watched_commits,
     "little lag": _little_lag,
+    "decay": _decay,
 }
 
 
@@ -75,6 +82,7 @@ def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
         plan = draw_plan(seed, brokers)._replace(
             client_timeout_ms=3000,
             moves_leaders=False,
+            decays=False,
             watches=False,
             busy_ms=3000,
             groups=4,

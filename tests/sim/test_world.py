@@ -28,7 +28,7 @@ def drawn_before(seed: int) -> Plan:
         for kind in plan.faults
         if kind not in ("long pause", "lossy network", "stalled connections", "lost disk", "slow coordination")
     )
-    return plan._replace(faults=faults, client_timeout_ms=3000, moves_leaders=False, watches=False)
+    return plan._replace(faults=faults, client_timeout_ms=3000, moves_leaders=False, watches=False, decays=False)
 
 
 @pytest.mark.parametrize("seed", [3, 26, 34, 99, 1021, 30078])

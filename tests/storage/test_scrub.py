@@ -23,6 +23,7 @@ from ottla.storage.scrub import (
     encode_segments,
 )
 from ottla.storage.segment import INDEX, LOG
+from ottla.storage.values import Appended, LogRead
 
 BATCHES = 8
 PER_BATCH = 3
@@ -216,3 +217,38 @@ def test_damage_of_a_segment_that_is_the_last_one_again_after_a_crash_is_forgott
     note_of = Extent(0, 3, 0, 10)
     log.damage.note(log.active.base_offset, [note_of])
     assert not reopened(log, recovery_point=24).damage
+
+
+@pytest.mark.parametrize("number", range(BATCHES))
+def test_a_read_passes_over_no_batch_whose_header_is_not_as_it_was(number: int) -> None:
+    """Not known to be damaged yet: whoever asks for an offset gets the batch that held it, or an error."""
+    log = a_closed_segment()
+    asked = number * PER_BATCH
+    batch = log.segments[0].find(asked)
+    assert batch is not None
+    for at in (8, 9, 10, 11, 16, 23, 24, 25, 26):  # length, magic, last offset delta
+        for bit in range(8):
+            flip(log, batch.position + at, bit)
+            log.segments[0].forget_recent()
+            for offset in range(asked, log.segments[0].next_offset):
+                got = log.read(offset, 1 << 20, limit_offset=log.end_offset)
+                assert got == ErrorCode.KAFKA_STORAGE_ERROR or (isinstance(got, LogRead) and got.base_offset <= offset)
+            flip(log, batch.position + at, bit)
+
+
+def test_a_gap_that_compaction_left_is_passed_over() -> None:
+    batches = [bytearray(a_batch(b"value").view) for _ in range(4)]
+    kept = (0, 7, 20, 33)
+    for batch, offset in zip(batches, kept, strict=True):
+        batch[:8] = offset.to_bytes(8)
+    log = a_log(internal_segment_bytes=2 * len(batches[0]))
+    for batch in batches:
+        assert isinstance(log.append_run(batch, wall_ms=0), Appended)
+    sync(log)
+    assert len(log.segments) == 2
+    for segment in log.segments:
+        segment.forget_recent()
+    for offset in range(34):
+        got = log.read(offset, 1, limit_offset=34)
+        assert isinstance(got, LogRead)
+        assert got.base_offset == next(each for each in kept if each >= offset)

@@ -358,8 +358,9 @@ class Partition:
         return ErrorCode.NONE if leader.enough_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def suspect(self, offset: int) -> None:
-        """What was read at `offset` cannot have been written so."""
-        self._around.suspect(self, offset)
+        """What was read at `offset` cannot have been written so; damage that is known needs no other look."""
+        if self.log.damaged_at is None and not self.log.damage.covers(offset):
+            self._around.suspect(self, offset)
 
     def mark(self) -> None:
         """Something that readers see has moved."""

@@ -279,6 +279,7 @@ class ShardRunner:
                 if offset >= partition_log.log_start_offset:
                     log.error("%s-%d cannot be loaded at offset %d, and its groups wait: error %d",
                               self._partition.topic, self._partition.index, offset, read)  # fmt: skip
+                    self._partition.suspect(offset)
                     yield _REFUSED
                 offset = max(offset, partition_log.log_start_offset)
                 continue

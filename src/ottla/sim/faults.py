@@ -11,9 +11,13 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
+from ottla.sim.checkers.decay import Flipped
 from ottla.sim.coordination import CALM, ROUGH, SLOW, CoordinationFaults
 from ottla.sim.network import CLIENTS
-from ottla.sim.plan import CLUSTER_FAULTS, FAULTS
+from ottla.sim.peek import checkpointed, within
+from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, FLIPPED
+from ottla.storage.checkpoint import RECOVERY_POINT
+from ottla.storage.segment import LOG
 
 if TYPE_CHECKING:
     from ottla.sim.machine import Machine
@@ -23,6 +27,9 @@ _RESTART_MS = (10, 800)
 _LASTS_MS = (100, 1500)
 _STALLS_MS = (200, 4000)
 _SOON_MS = (20, 300)
+_DECAY_EVERY_MS = (50, 1500)
+_LENGTH_AT, _EPOCH_AT, _EPOCH_AFTER = 8, 12, 16
+"""Of a batch: where its length, its leader epoch and what follows stand. No CRC covers the epoch, nor the offset."""
 _CLOCK_MS = 20 * 60 * 1000
 """No jump moves the clock further than this from the truth: no timestamp becomes one that topics refuse."""
 
@@ -62,11 +69,24 @@ class Faults:
             "lossy network": self._lossy_network,
             "stalled connections": self._stalled_connections,
             "lost disk": self._lost_disk,
+            FLIPPED: self._flip_bit,
         }
+        self._decay = Random(f"decay-{world.plan.seed}")
 
     def begin(self) -> None:
         if self.world.plan.faults:
             self._next()
+        if self.world.plan.decays:
+            self._decay_next()
+
+    def _decay_next(self) -> None:
+        """Apart from the others, so that it shifts none of them."""
+        self.world.loop.call_later(self._decay.randint(*_DECAY_EVERY_MS), self._decay_now)
+
+    def _decay_now(self) -> None:
+        if not self.healed:
+            self._strike_by(FLIPPED)
+            self._decay_next()
 
     def _next(self) -> None:
         self.world.loop.call_later(self.random.randint(*self.world.plan.fault_every_ms), self._strike)
@@ -75,10 +95,13 @@ class Faults:
         if self.healed:
             return
         kind = self.random.choice(self.world.plan.faults)
+        self._strike_by(kind)
+        self._next()
+
+    def _strike_by(self, kind: str) -> None:
         if self._makers[kind]():
             self.counts[kind] += 1
             self.world.disturbed(kind)
-        self._next()
 
     def heal(self) -> None:
         """All is well from here on; the broker is started if it is not there."""
@@ -208,6 +231,39 @@ class Faults:
             machine.lose_disk()
             self.world.invariants.disk_lost(machine.broker_id)
             self.broker_ended(machine)
+
+    def _flip_bit(self) -> bool:
+        """In a closed segment that others have too, of what recovery does not read again; where a CRC covers it."""
+        random = self._decay
+        machine = random.choice(list(self.world.machines.values()))
+        segments = self._closed_segments(machine)
+        if not segments:
+            return False
+        flipped = random.choice(segments)
+        if not self.world.invariants.may_flip(flipped):
+            return False
+        held = [len(body) for _, _, body in within(machine.disk, flipped.directory, flipped.base_offset)]
+        number = random.randrange(len(held))
+        at = random.choice((random.randrange(_LENGTH_AT, _EPOCH_AT), random.randrange(_EPOCH_AFTER, held[number])))
+        path = f"{flipped.directory}/{flipped.base_offset:020d}{LOG}"
+        machine.disk.flip_bit(path, sum(held[:number]) + at, random.randrange(8))
+        self.world.invariants.decay.note(flipped)
+        return True
+
+    def _closed_segments(self, machine: Machine) -> list[Flipped]:
+        current = machine.serving
+        if current is None:
+            return []
+        recovered_from = checkpointed(machine.disk, f"/data/{RECOVERY_POINT}")
+        return [
+            Flipped(machine.broker_id, key, partition.topic, segment.base_offset, segment.next_offset)
+            for key, partition in sorted(current.node.replicas.by_id.items())
+            for segment in partition.log.segments[:-1]
+            if not partition.is_internal
+            and not partition.log.write_caching
+            and segment.size
+            and segment.next_offset <= recovered_from.get((partition.topic, partition.index), 0)
+        ]
 
     def _fail(self, operation: str, *, skip: int) -> bool:
         """One operation of the disk to come fails with EIO."""

@@ -19,7 +19,7 @@ from ottla.messages.offset_commit import (
 from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.records.faults import CorruptRecords
-from ottla.sim.checkers.history import CommitAsked, CommitDone, CommitSeen, LogKey, Unreadable
+from ottla.sim.checkers.history import CommitAsked, CommitDone, CommitSeen, LogKey
 from ottla.sim.readers import fetch_request, offset_of, parse
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class GroupMember:
             try:
                 _, self._positions[log] = parse(part.records, position)
             except CorruptRecords as fault:
-                self.workload.saw(Unreadable(self.workload.loop.now_us, "member", log, str(fault)))
+                self.workload.unreadable("member", log, position, str(fault))
         else:
             self.peer.forget(topic.plan.name, partition)
 

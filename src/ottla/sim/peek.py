@@ -27,6 +27,26 @@ def batches(disk: SimDisk, directory: str, from_offset: int, *, durable: bool) -
         yield from _batches_in(files[base], from_offset)
 
 
+def holds_segment(disk: SimDisk, directory: str, base_offset: int) -> bool:
+    return base_offset in _segments(disk, directory, durable=True)
+
+
+def within(disk: SimDisk, directory: str, base_offset: int) -> Iterator[tuple[int, int, bytes]]:
+    """The batches of one segment, as a power cut is sure to leave them."""
+    return _batches_in(_segments(disk, directory, durable=True)[base_offset], base_offset)
+
+
+def checkpointed(disk: SimDisk, path: str) -> dict[tuple[str, int], int]:
+    """Offsets by (topic, partition), as a power cut is sure to leave them."""
+    node: DirectoryNode | FileNode | None = disk.root
+    for name in [part for part in path.split(posixpath.sep) if part]:
+        node = node.disk_names.get(name) if isinstance(node, DirectoryNode) else None
+    if not isinstance(node, FileNode):
+        return {}
+    words = [line.split() for line in node.disk_body.decode().splitlines()[2:]]
+    return {(topic, int(index)): int(offset) for topic, index, offset in words}
+
+
 def _batches_in(body: bytearray, from_offset: int) -> Iterator[tuple[int, int, bytes]]:
     at, size = 0, len(body)
     while at + _HEADER_BYTES <= size:

@@ -39,7 +39,8 @@ _DRAWN_LAST = (
     "stalled connections",
     "lost disk",
 )
-CLUSTER_FAULTS = (*FAULTS, *_AMONG_BROKERS, *_DRAWN_LAST, REFUSED)
+FLIPPED = "flipped bit"
+CLUSTER_FAULTS = (*FAULTS, *_AMONG_BROKERS, *_DRAWN_LAST, REFUSED, FLIPPED)
 """The same for worlds of several brokers."""
 _FENCING_EARLY = ("expired session", "clean restart", REFUSED)
 """After these another broker coordinates while the lease of the one before it stands."""
@@ -49,6 +50,7 @@ _NO_HINDRANCE = frozenset({"kill", "pause", "long pause", "clock jump"})
 _QUICK_US = 60_000
 _SETTLED_MS = 500
 _NO_FAULTS_SHARE = 0.1
+_DECAYS_SHARE = 0.4
 
 
 class TopicPlan(NamedTuple):
@@ -100,6 +102,8 @@ class Plan(NamedTuple):
     """After which producers give up an answer and ask again, over another connection."""
     moves_leaders: bool = False
     """An administrator has leaders elected among those in sync, again and again."""
+    decays: bool = False
+    """Bits flip in closed segments, now and then, and are looked for all the time."""
     watches: bool = False
     """Somebody looks up what a group committed, at the coordinator that was found once, until it refuses."""
 
@@ -141,7 +145,8 @@ def _draw_more(random: Random, plan: Plan) -> Plan:
         client_timeout_ms=random.choice((800, 3000)),
         moves_leaders=random.random() < 0.4,
     )
-    return plan._replace(watches=sessions_end_in_time(plan))
+    decays = bool(plan.faults) and Random(f"decays-{plan.seed}").random() < _DECAYS_SHARE
+    return plan._replace(decays=decays, watches=sessions_end_in_time(plan))
 
 
 def sessions_end_in_time(plan: Plan) -> bool:

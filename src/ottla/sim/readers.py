@@ -191,7 +191,7 @@ class Reader:
         try:
             records, following = parse(view, position)
         except CorruptRecords as fault:
-            self.workload.saw(Unreadable(now_us, self.name, log, str(fault)))
+            self.workload.unreadable(self.name, log, position, str(fault))
             return
         if records:
             self.workload.saw(Polled(now_us, self.name, log, position, records))

@@ -14,7 +14,7 @@ from ottla.kernel.story import run_story
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.metadata import MetadataRequest
 from ottla.sim.administrator import Administrator
-from ottla.sim.checkers.history import Alive, Event, Failed, History, LogKey, Traits
+from ottla.sim.checkers.history import Alive, Event, Failed, History, LogKey, Traits, Unreadable
 from ottla.sim.group_member import GroupMember
 from ottla.sim.peer import PATIENT_MS, Peers
 from ottla.sim.plan import Plan, TopicPlan
@@ -70,6 +70,13 @@ class Workload:
     def failed(self, what: str) -> None:
         self.saw(Failed(self.loop.now_us, what))
 
+    def unreadable(self, reader: str, log: LogKey, position: int, why: str) -> None:
+        """An answer does not parse: for readers to ask again, where a bit has flipped that nobody had found yet."""
+        if self.world.invariants.decay.may_have_been_read((bytes.fromhex(log.topic_id), log.partition), position):
+            self.world.note(f"{reader} reads flipped bits at {position} of {self.history.name(log)}")
+        else:
+            self.saw(Unreadable(self.loop.now_us, reader, log, why))
+
     def learn(self, plan: TopicPlan, topic_id: bytes) -> None:
         """A topic exists under this id."""
         self._topics[plan.name] = KnownTopic(plan, topic_id)
@@ -116,6 +123,10 @@ class Workload:
             del self.unfinished[what]
             self.saw(Alive(self.loop.now_us, LogKey(topic.topic_id.hex(), partition)))
         await self._in_sync(peer)
+        self.unfinished["a flipped bit"] = None
+        while self.world.invariants.flipped_bits():
+            await peer.sleep_us(_AGAIN_US)
+        del self.unfinished["a flipped bit"]
         while self._running > 1:  # the others, who still settle what they had begun
             await peer.sleep_us(_AGAIN_US)
         scanner = Scanner(self)

@@ -26,6 +26,8 @@ from ottla.sim.workload import Workload
 
 _MOST_TURNS = 2_000_000
 _MOST_UNTRUE = 20
+_SCRUBBED_HOURS = "0.0005"
+"""After this a scrub begins anew, where bits flip: all the time."""
 Note = Callable[[int, str], None]
 
 
@@ -68,6 +70,8 @@ class World:
     def _machine(self, broker: BrokerId) -> Machine:
         plan = self.plan
         own = {"node.id": str(broker), "broker.host": "sim", "listeners": f"PLAINTEXT://broker-{broker}:{PORT}"}
+        if plan.decays:
+            own["ottla.scrub.interval.hours"] = _SCRUBBED_HOURS
         machine = Machine(broker, self.loop, self.store, plan.seed, own | dict(plan.broker_texts))
         machine.set_sync_us(plan.sync_us)
         machine.session_us = plan.session_us

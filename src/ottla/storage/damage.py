@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
+from ottla.records.checksum import crc32c
 from ottla.storage.checkpoint import DAMAGE, BadCheckpoint, read_numbers, write_numbers
-from ottla.storage.scan import Header, scan_headers
+from ottla.storage.scan import CRC_START, Header, scan_headers
 from ottla.storage.segment import Found, Segment
 
 
@@ -95,6 +96,22 @@ def find_around(segment: Segment, extents: Sequence[Extent], offset: int) -> Fou
         if header.next_offset > offset:
             return Found(header.position, header.size, header.base_offset, header.next_offset)
     return None
+
+
+def is_sound_gap(segment: Segment, offset: int, found: Found | None) -> bool:
+    """Whether a segment lacks `offset`, up to `found` or to its end, because nothing is left there, as by compaction.
+
+    If a bit has flipped, the batch before the gap differs from its CRC, or the headers do not lead to the other side.
+    """
+    entry = segment.index.floor(offset - segment.base_offset)
+    position = entry[1] if entry is not None else 0
+    stop = segment.size if found is None else found.position
+    before = None
+    for before in scan_headers(segment.file, position, stop):
+        position = before.position + before.size
+    if position != stop or before is None:
+        return position == stop
+    return crc32c(segment.file.read_at(before.position, before.size)[CRC_START:]) == before.crc
 
 
 def limit_around(segment: Segment, extents: Sequence[Extent], start: int, limit_offset: int) -> int:

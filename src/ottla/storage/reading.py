@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import FileSlice
-from ottla.storage.damage import find_around, limit_around
+from ottla.storage.damage import find_around, is_sound_gap, limit_around
 from ottla.storage.segment import Found, Segment
 from ottla.storage.values import AbortedTransaction, LogRead
 
@@ -29,11 +29,13 @@ def read_cold(
 ) -> LogRead | ErrorCode:
     """From any segment, through the sparse index. A batch that is not the first may be cut by `max_bytes`.
 
-    Known damage is refused; a read in front of it ends there.
+    Known damage is refused; a read in front of it ends there. So is what shows that there is damage.
     """
     if log.damage and log.damage.covers(offset):
         return ErrorCode.KAFKA_STORAGE_ERROR
     located = locate(log, offset)
+    if (located is None or located[1].base_offset > offset) and not _is_sound_gap(log, offset, located):
+        return ErrorCode.KAFKA_STORAGE_ERROR
     if located is None or located[1].next_offset > limit_offset:
         return LogRead([], -1, 0, [] if with_aborted else None)
     segment, found = located
@@ -60,6 +62,17 @@ def locate(log: Log, offset: int) -> tuple[Segment, Found] | None:
         if found is not None:
             return segment, found
     return None
+
+
+def _is_sound_gap(log: Log, offset: int, located: tuple[Segment, Found] | None) -> bool:
+    """Whether nothing stands at `offset` because nothing is left there: who reads on must not pass over damage."""
+    for segment in log.segments[max(0, bisect_right(log.bases, offset) - 1) :]:
+        found = located[1] if located is not None and located[0] is segment else None
+        if not log.damage.of(segment.base_offset) and not is_sound_gap(segment, offset, found):
+            return False
+        if found is not None:
+            break
+    return True
 
 
 def aborted_between(log: Log, first: Segment, offset: int, upper_offset: int) -> list[AbortedTransaction]:

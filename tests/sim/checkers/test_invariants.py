@@ -16,8 +16,11 @@ from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId, PartitionEpoch
 from ottla.metadata.entries import encode_entry
 from ottla.metadata.state import Metadata
+from ottla.sim.checkers.decay import Flipped
 from ottla.sim.checkers.invariants import Invariants
 from ottla.sim.disk import SimDisk
+from ottla.storage import rolling
+from ottla.storage.segment import LOG
 
 TOPIC = "t"
 KEY = (topic_id(TOPIC), 0)
@@ -98,6 +101,58 @@ def test_replicas_that_agree_and_hold_it_on_disk_are_sound():
     assert place.look() == []
     place.replicas[2].disk.lose_unsynced()
     assert list(place.invariants.after_power_cut(place.replicas[2].machine)) == []
+
+
+def rotten() -> Place:
+    """A bit flips in the first of two segments of broker 2; all is committed."""
+    place = Place()
+    for value in (b"a", b"b"):
+        place.written(value)
+        for replica in place.replicas.values():
+            rolling.roll(replica.log, replica.log.end_offset, 0)
+            replica.log.sync_now()
+    place.committed(2)
+    assert place.look() == []
+    return place
+
+
+def flip(place: Place, *, told: bool) -> Flipped:
+    flipped = Flipped(BrokerId(2), KEY, TOPIC, 0, 1)
+    assert place.invariants.may_flip(flipped)
+    place.replicas[2].disk.flip_bit(f"/data/{TOPIC}-0/{0:020d}{LOG}", 30)
+    if told:
+        place.invariants.decay.note(flipped)
+    return flipped
+
+
+def test_a_bit_that_flipped_of_itself_is_excused_and_all_around_it_is_not():
+    place = rotten()
+    flip(place, told=True)
+    machine = place.replicas[2].machine
+    assert list(place.invariants.after_power_cut(machine)) == []
+    assert place.invariants.flipped_bits() == 1
+    assert not place.invariants.may_lose_disk(BrokerId(1))
+    assert not place.invariants.may_flip(Flipped(BrokerId(3), KEY, TOPIC, 0, 1)), "no other copy may be wrong as well"
+    place.replicas[2].disk.flip_bit(f"/data/{TOPIC}-0/{1:020d}{LOG}", 30)
+    assert [each.kind for each in place.invariants.after_power_cut(machine)] == ["not-on-disk"]
+
+
+def test_a_flipped_bit_is_excused_until_it_is_right_again():
+    place = rotten()
+    flip(place, told=True)
+    place.replicas[2].disk.flip_bit(f"/data/{TOPIC}-0/{0:020d}{LOG}", 30)
+    assert place.invariants.flipped_bits() == 0
+    flip(place, told=False)
+    machine = place.replicas[2].machine
+    assert [each.kind for each in place.invariants.after_power_cut(machine)] == ["not-on-disk"]
+
+
+def test_no_bit_flips_where_nobody_else_in_sync_holds_the_same():
+    place = rotten()
+    place.in_sync(1, 2)
+    place.look()
+    place.replicas[1].disk.flip_bit(f"/data/{TOPIC}-0/{0:020d}{LOG}", 30)
+    assert not place.invariants.may_flip(Flipped(BrokerId(2), KEY, TOPIC, 0, 1))
 
 
 def test_a_watermark_that_goes_back_is_out_of_line():

@@ -202,7 +202,7 @@ def _read(
         call.node.disk_failed(error)
         return _error(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if read.__class__ is not LogRead:
-        return _refused(partition, index, read)  # type: ignore[arg-type]
+        return _refused(partition, index, offset, read)  # type: ignore[arg-type]
     _note_served(call, partition, offset, read.bytes)
     if throttle is not None:
         throttle.took(read.bytes)
@@ -256,10 +256,12 @@ def _nearer(call: Call, rack: str, watch: Watch, partition: Partition) -> Broker
     return nearest(leader, racks, rack, watch.fetch_offset)
 
 
-def _refused(partition: Partition, index: int, error: ErrorCode) -> FetchedPartition:
+def _refused(partition: Partition, index: int, offset: int, error: ErrorCode) -> FetchedPartition:
     """KAFKA_STORAGE_ERROR is said of damage, and clients ask again; where no other replica will ever lead they are told
-    that the records are lost."""
+    that the records are lost. Damage that was not known yet is looked for."""
     partition.traffic.failed_fetches += 1
+    if error == ErrorCode.KAFKA_STORAGE_ERROR:
+        partition.suspect(offset)
     leader = partition.leader
     if error == ErrorCode.KAFKA_STORAGE_ERROR and leader is not None and len(leader.replicas) == 1:
         error = ErrorCode.CORRUPT_MESSAGE

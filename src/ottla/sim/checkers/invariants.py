@@ -16,6 +16,7 @@ from ottla.broker.partition import Partition
 from ottla.kernel.ids import BrokerId, TopicId
 from ottla.metadata.entries import UNREGISTERED, decode_entry
 from ottla.metadata.state import Metadata, PartitionState
+from ottla.sim.checkers.decay import Decay, Flipped
 from ottla.sim.checkers.history import Anomaly
 from ottla.sim.peek import batches
 
@@ -72,6 +73,7 @@ class Invariants:
         self._seen: dict[BrokerId, dict[Key, tuple[Partition, _Lines]]] = {}
         self._leaders: dict[tuple[bytes, int, int], Incarnation] = {}
         self._committed: dict[Key, _Committed] = {}
+        self.decay = Decay()
         self.elections = 0
 
     # --- one broker ---
@@ -139,18 +141,19 @@ class Invariants:
         self, machine: Machine, key: Key, partition: Partition, known: int, watermark: int, where: str
     ) -> Iterator[Anomaly]:
         committed = self._committed[key]
-        end = known
-        for base, following, body in batches(machine.disk, partition.log.directory, known, durable=False):
-            if base >= watermark:
-                break
-            if following > watermark:
-                yield Anomaly("lines", f"{where}: the watermark lies inside the batch at {base}")
-            told = committed.batches.setdefault(base, (following, body))
-            if told != (following, body):
-                yield Anomaly("other-bytes", f"{where}: other bytes are committed at {base}")
-            end = following
-        if end < watermark:
-            yield Anomaly("other-bytes", f"{where}: nothing is to be read at {end}")
+        for first, last in self._right(machine.broker_id, key, known, watermark):
+            end = first
+            for base, following, body in batches(machine.disk, partition.log.directory, first, durable=False):
+                if base >= last:
+                    break
+                if following > watermark:
+                    yield Anomaly("lines", f"{where}: the watermark lies inside the batch at {base}")
+                told = committed.batches.setdefault(base, (following, body))
+                if told != (following, body):
+                    yield Anomaly("other-bytes", f"{where}: other bytes are committed at {base}")
+                end = following
+            if end < last:
+                yield Anomaly("other-bytes", f"{where}: nothing is to be read at {end}")
         if watermark > committed.end:
             before, committed.end = committed.end, watermark
             yield from self._on_disks(key, partition.topic, max(before, committed.start), where)
@@ -172,17 +175,27 @@ class Invariants:
     def _missing(self, broker: BrokerId, key: Key, topic: str, known: int) -> str | None:
         """What a broker's disk lacks of what was committed at or above `known`; None where it has it all."""
         committed = self._committed[key]
-        expected = max(known, committed.start)
         directory = f"/data/{topic}-{key[1]}"
-        for base, following, body in batches(self._machines[broker].disk, directory, expected, durable=True):
-            if base > expected or expected >= committed.end:
-                break
-            if base in committed.batches and committed.batches[base] != (following, body):
-                return f"other bytes stand at {base} on the disk of broker {broker}"
-            expected = following
-        if expected < committed.end:
-            return f"{expected} to {committed.end} is not on the disk of broker {broker}"
+        for first, last in self._right(broker, key, max(known, committed.start), committed.end):
+            expected = first
+            for base, following, body in batches(self._machines[broker].disk, directory, first, durable=True):
+                if base > expected or expected >= last:
+                    break
+                if base in committed.batches and committed.batches[base] != (following, body):
+                    return f"other bytes stand at {base} on the disk of broker {broker}"
+                expected = following
+            if expected < last:
+                return f"{expected} to {last} is not on the disk of broker {broker}"
         return None
+
+    def _right(self, broker: BrokerId, key: Key, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """The parts of these offsets in which no bit has flipped on this broker's disk."""
+        for flipped in sorted(self.decay.on(broker, key), key=lambda each: each.base_offset) if self._flips() else ():
+            if first < flipped.base_offset:
+                yield first, min(last, flipped.base_offset)
+            first = max(first, flipped.next_offset)
+        if first < last:
+            yield first, last
 
     # --- the metadata ---
 
@@ -255,11 +268,48 @@ class Invariants:
                     if missing is not None:
                         yield Anomaly("not-on-disk", f"{topic.name}-{key[1]}: after the loss of power {missing}")
 
+    # --- flipped bits ---
+
+    def _flips(self) -> list[Flipped]:
+        """What is wrong still."""
+        decay = self.decay
+        if decay.now:
+            decay.now = [each for each in decay.now if not self._is_right(each)]
+        return decay.now
+
+    def _is_right(self, flipped: Flipped) -> bool:
+        committed = self._committed[flipped.key]
+        disk = self._machines[flipped.broker].disk
+        return self._metadata.partition(TopicId(flipped.key[0]), flipped.key[1]) is None or flipped.is_right(
+            disk, committed.batches, committed.start
+        )
+
+    def may_flip(self, flipped: Flipped) -> bool:
+        """Whether all of it is committed, and another replica in sync has it as it was written."""
+        committed = self._committed.get(flipped.key)
+        state = self._metadata.partition(TopicId(flipped.key[0]), flipped.key[1])
+        if committed is None or state is None or any(each.key == flipped.key for each in self._flips()):
+            return False
+        if (
+            flipped.base_offset < committed.start
+            or flipped.next_offset > committed.end
+            or any(map(self._is_lost, self._lost))
+        ):
+            return False
+        return any(
+            self._missing(broker, flipped.key, flipped.topic, flipped.base_offset) is None
+            for broker in state.in_sync
+            if broker != flipped.broker
+        )
+
+    def flipped_bits(self) -> int:
+        return len(self._flips())
+
     # --- lost disks ---
 
     def may_lose_disk(self, broker: BrokerId) -> bool:
         """Whether each of its partitions has another replica that the metadata takes for complete, and rightly."""
-        if any(self._is_lost(other) for other in self._lost):
+        if any(self._is_lost(other) for other in self._lost) or any(each.broker != broker for each in self._flips()):
             return False
         for topic in self._metadata.topics.values():
             for state in topic.partitions:

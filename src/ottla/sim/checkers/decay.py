@@ -1,0 +1,64 @@
+"""Bits that have flipped on one replica's disk, until what stands there is right again: what is excused meanwhile.
+
+faults.py flips them, where another replica in sync has the same bytes; invariants.py asks here before it finds fault.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.kernel.ids import BrokerId
+from ottla.sim.disk import SimDisk
+from ottla.sim.peek import batches, holds_segment
+
+Key = tuple[bytes, int]
+Batches = dict[int, tuple[int, bytes]]
+
+
+class Flipped(NamedTuple):
+    """A closed segment with a bit that is not as it was written."""
+
+    broker: BrokerId
+    key: Key
+    topic: str
+    base_offset: int
+    next_offset: int
+
+    @property
+    def directory(self) -> str:
+        return f"/data/{self.topic}-{self.key[1]}"
+
+    def is_right(self, disk: SimDisk, committed: Batches, start: int) -> bool:
+        """Whether the segment is gone, or holds again what was committed at and above `start`."""
+        if not holds_segment(disk, self.directory, self.base_offset):
+            return True
+        return all(self._is_whole(disk, committed, start, durable=durable) for durable in (False, True))
+
+    def _is_whole(self, disk: SimDisk, committed: Batches, start: int, *, durable: bool) -> bool:
+        expected = max(self.base_offset, start)
+        for base, following, body in batches(disk, self.directory, expected, durable=durable):
+            if expected >= self.next_offset:
+                break
+            if base > expected or committed.get(base) != (following, body):
+                return False
+            expected = following
+        return expected >= self.next_offset
+
+
+class Decay:
+    """Where a bit is wrong now; one replica's of each partition at most."""
+
+    def __init__(self) -> None:
+        self.now: list[Flipped] = []
+        self._ever: dict[Key, list[Flipped]] = {}
+
+    def note(self, flipped: Flipped) -> None:
+        self.now.append(flipped)
+        self._ever.setdefault(flipped.key, []).append(flipped)
+
+    def on(self, broker: BrokerId, key: Key) -> list[Flipped]:
+        return [each for each in self.now if each.broker == broker and each.key == key]
+
+    def may_have_been_read(self, key: Key, offset: int) -> bool:
+        """Whether somebody who reads on from an offset may have been sent what was wrong then."""
+        return any(offset < each.next_offset for each in self._ever.get(key, ()))
