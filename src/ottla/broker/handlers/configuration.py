@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.handlers.look_again import look_again
 from ottla.cluster.commands import ConfigEdit, ConfigOperation, EditConfigs
 from ottla.cluster.configs import edited
 from ottla.cluster.decide import decide
@@ -43,6 +44,10 @@ async def alter(
     call: Call, resource_type: int, name: str, edits: list[Edit], *, replace: bool, validate_only: bool
 ) -> ApiError | None:
     """Edit one resource; what is wrong, or None."""
+    if resource_type == TOPIC_RESOURCE and call.node.metadata.topic(name) is None:
+        unsure = await look_again(call)
+        if unsure is not None:
+            return unsure
     checked = _checked(call, resource_type, name, edits)
     if isinstance(checked, ApiError):
         return checked

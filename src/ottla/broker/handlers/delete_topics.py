@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.handlers.look_again import look_again
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import DeleteTopic
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -31,13 +32,15 @@ class _Asked(NamedTuple):
 async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     states = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     times = Counter((state.name, state.topic_id) for state in states)
+    unknown = any(isinstance(_find(call.node.metadata, state), ApiError) for state in states)
+    unsure = await look_again(call) if unknown else None
     asked: list[_Asked] = []
     for number, state in enumerate(states, 1):
         if number % A_TURN == 0:
             await next_turn(call.node.clock)
         often = times.pop((state.name, state.topic_id), 0)
         if often:
-            asked.append(_ask(call, state, request.timeout_ms, repeated=often > 1))
+            asked.append(_ask(call, state, request.timeout_ms, unsure, repeated=often > 1))
     response = DeleteTopicsResponse()
     for result, slot in asked:
         if slot is not None:
@@ -48,9 +51,11 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
     return response
 
 
-def _ask(call: Call, state: DeleteTopicState, timeout_ms: int, *, repeated: bool) -> _Asked:
+def _ask(call: Call, state: DeleteTopicState, timeout_ms: int, unsure: ApiError | None, *, repeated: bool) -> _Asked:
     result = DeletableTopicResult(name=state.name, topic_id=state.topic_id, error_message=None)
     topic = _find(call.node.metadata, state)
+    if isinstance(topic, ApiError) and topic.code != ErrorCode.INVALID_REQUEST:
+        topic = unsure or topic
     if repeated:
         topic = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     elif not call.node.config.delete_topic_enable:
