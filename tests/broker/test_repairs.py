@@ -12,6 +12,7 @@ from ottla.broker.repairs import Repairs
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.batch import iterate_batches
@@ -85,9 +86,9 @@ class Cluster:
         answer = self.cluster.ask(number, fetch(self.state().topic_id, offset))
         return answer.responses[0].partitions[0]
 
-    def values(self, number):
+    def values(self, number, offset=0):
         """All of a log, as it stands on that broker; each batch's CRC holds."""
-        log, offset, found = self.log(number), 0, []
+        log, found = self.log(number), []
         while offset < log.end_offset:
             body = log.read(offset, 1 << 20, limit_offset=log.end_offset).data()
             batches = list(iterate_batches(body))
@@ -288,6 +289,21 @@ def test_a_replica_that_recovery_cut_below_what_was_committed_does_not_count_unt
     cluster.cluster.network.unblock_all()
     cluster.cluster.until(lambda: len(cluster.state().in_sync) == 3, 60_000)
     assert cluster.values(damaged) == everything()
+
+
+def test_a_segment_that_the_log_starts_in_is_repaired_from_there_on():
+    """Records below have been deleted: nobody has them any more, and the leader says where it starts."""
+    cluster = Cluster()
+    damaged = cluster.followers()[0]
+    asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
+    answer = cluster.cluster.ask(cluster.leader, DeleteRecordsRequest(topics=[asked], timeout_ms=5000))
+    assert answer.topics[0].partitions[0].low_watermark == 2
+    cluster.rot(damaged, position=cluster.log(damaged).segments[0].size - 1)
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1)
+    cluster.scrub(damaged)
+    assert not cluster.log(damaged).damage
+    assert cluster.values(damaged, 2) == everything()[2:]
 
 
 # found at read time

@@ -202,7 +202,7 @@ def _read(
         call.node.disk_failed(error)
         return _error(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if read.__class__ is not LogRead:
-        return _refused(partition, index, offset, read)  # type: ignore[arg-type]
+        return _refused(call, partition, index, offset, read)  # type: ignore[arg-type]
     _note_served(call, partition, offset, read.bytes)
     if throttle is not None:
         throttle.took(read.bytes)
@@ -256,7 +256,7 @@ def _nearer(call: Call, rack: str, watch: Watch, partition: Partition) -> Broker
     return nearest(leader, racks, rack, watch.fetch_offset)
 
 
-def _refused(partition: Partition, index: int, offset: int, error: ErrorCode) -> FetchedPartition:
+def _refused(call: Call, partition: Partition, index: int, offset: int, error: ErrorCode) -> FetchedPartition:
     """KAFKA_STORAGE_ERROR is said of damage, and clients ask again; where no other replica will ever lead they are told
     that the records are lost. Damage that was not known yet is looked for."""
     partition.traffic.failed_fetches += 1
@@ -265,7 +265,10 @@ def _refused(partition: Partition, index: int, offset: int, error: ErrorCode) ->
     leader = partition.leader
     if error == ErrorCode.KAFKA_STORAGE_ERROR and leader is not None and len(leader.replicas) == 1:
         error = ErrorCode.CORRUPT_MESSAGE
-    return _error(index, error)
+    refused = _error(index, error)
+    if error == ErrorCode.OFFSET_OUT_OF_RANGE and call.peer is not None:  # who repairs goes on from our start
+        refused = refused._replace(log_start_offset=partition.log.log_start_offset)
+    return refused
 
 
 def _note_served(call: Call, partition: Partition, offset: int, count: int) -> None:
