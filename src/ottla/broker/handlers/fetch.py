@@ -202,7 +202,7 @@ def _read(
         call.node.disk_failed(error)
         return _error(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if read.__class__ is not LogRead:
-        return _refused(call, partition, index, offset, read)  # type: ignore[arg-type]
+        return _refused(call, watch, partition, read)  # type: ignore[arg-type]
     _note_served(call, partition, offset, read.bytes)
     if throttle is not None:
         throttle.took(read.bytes)
@@ -256,18 +256,24 @@ def _nearer(call: Call, rack: str, watch: Watch, partition: Partition) -> Broker
     return nearest(leader, racks, rack, watch.fetch_offset)
 
 
-def _refused(call: Call, partition: Partition, index: int, offset: int, error: ErrorCode) -> FetchedPartition:
+def _refused(call: Call, watch: Watch, partition: Partition, error: ErrorCode) -> FetchedPartition:
     """KAFKA_STORAGE_ERROR is said of damage, and clients ask again; where no other replica will ever lead they are told
-    that the records are lost. Damage that was not known yet is looked for."""
+    that the records are lost. Damage that was not known yet is looked for.
+
+    That an offset is out of range the leader alone says: a follower may lack what is there, and consumers would start
+    over somewhere else.
+    """
     partition.traffic.failed_fetches += 1
+    leader, log = partition.leader, partition.log
     if error == ErrorCode.KAFKA_STORAGE_ERROR:
-        partition.suspect(offset)
-    leader = partition.leader
-    if error == ErrorCode.KAFKA_STORAGE_ERROR and leader is not None and len(leader.replicas) == 1:
-        error = ErrorCode.CORRUPT_MESSAGE
-    refused = _error(index, error)
+        partition.suspect(watch.fetch_offset)
+        if leader is not None and len(leader.replicas) == 1:
+            error = ErrorCode.CORRUPT_MESSAGE
+    elif error == ErrorCode.OFFSET_OUT_OF_RANGE and leader is None:
+        return _error(watch.index, ErrorCode.NOT_LEADER_OR_FOLLOWER, _leader_of(call, watch))
+    refused = _error(watch.index, error)
     if error == ErrorCode.OFFSET_OUT_OF_RANGE and call.peer is not None:  # who repairs goes on from our start
-        refused = refused._replace(log_start_offset=partition.log.log_start_offset)
+        refused = refused._replace(log_start_offset=log.log_start_offset)
     return refused
 
 
