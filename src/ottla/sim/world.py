@@ -28,6 +28,8 @@ _MOST_TURNS = 2_000_000
 _MOST_UNTRUE = 20
 _SCRUBBED_HOURS = "0.0005"
 """After this a scrub begins anew, where bits flip: all the time."""
+_REPAIRED_WITHIN_MS = 120_000
+"""So much longer, as a damaged replica that must lead again and again leads for a minute each time."""
 Note = Callable[[int, str], None]
 
 
@@ -112,7 +114,8 @@ class World:
             self.faults.heal()
             self.saw(Healed(self.loop.now_us, self.plan.healed_within_ms * 1000))
             self.workload.end()
-            if not self._run_until(lambda: self.workload.done, self.plan.healed_within_ms) and not self._over:
+            within_ms = self.plan.healed_within_ms + (_REPAIRED_WITHIN_MS if self.plan.decays else 0)
+            if not self._run_until(lambda: self.workload.done, within_ms) and not self._over:
                 waiting = ", ".join(self.workload.unfinished)
                 self.saw(Failed(self.loop.now_us, f"never came to its end: {waiting}", "stuck"))
         return Result(
