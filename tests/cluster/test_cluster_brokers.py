@@ -24,6 +24,7 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER
 from ottla.metadata.entries import BrokerFenced, BrokerRegistered, ClusterCreated, FeatureLevelSet, PartitionsChanged
 from ottla.metadata.snapshot import load_snapshot, take_snapshot
+from ottla.metadata.state import NEVER_UNCLEAN
 
 
 def replicated(replicas: int = 3, **configs: str) -> Decisions:
@@ -328,6 +329,24 @@ def test_an_unclean_election_is_for_partitions_without_a_leader():
     decisions.do(register(1))
     decisions.do(wanted, by=3)
     assert (decisions.partition("orders").leader, decisions.partition("orders").in_sync) == (1, (1,))
+
+
+def test_an_unclean_election_is_remembered_by_its_leader_epoch_and_a_clean_one_forgets_nothing():
+    decisions = replicated(2)
+    fence(decisions, 1)
+    assert decisions.partition("orders").unclean_epoch == NEVER_UNCLEAN
+    decisions.do(register(3))
+    decisions.do(FenceBroker(2, decisions.epoch(2)), by=3)
+    decisions.do(register(1))
+    decisions.do(ElectLeader("orders", 0, unclean=True), by=3)
+    unclean = decisions.partition("orders").leader_epoch
+    assert decisions.partition("orders").unclean_epoch == unclean
+    decisions.do(register(2))
+    decisions.do(proposal(decisions, 1, 2), by=1)
+    fence(decisions, 1)
+    after = decisions.partition("orders")
+    assert (after.leader, after.leader_epoch, after.unclean_epoch) == (2, unclean + 1, unclean)
+    assert load_snapshot(take_snapshot(decisions.state)).partition(after.topic_id, 0) == after
 
 
 def test_an_unregistered_broker_is_fenced_first():

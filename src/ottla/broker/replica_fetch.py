@@ -114,6 +114,8 @@ class LeaderFetch:
         """The last offset of each partition from which on nothing could be appended."""
         self._started: list[Key] = []
         """Where records were deleted because the leader has deleted them."""
+        self._lowered = False
+        """Whether the last answer has cut committed records off."""
 
     def add(self, partition: Partition) -> None:
         """Ask for it from now on; also where the leader's session holds it, from before it was left."""
@@ -321,7 +323,7 @@ class LeaderFetch:
     # --- taking the answer ---
 
     def _take(self, response: FetchResponse, places: Mapping[Key, Place]) -> None:
-        self._started = []
+        self._started, self._lowered = [], False
         self.heard_ms = self._node.clock.mono_ms()
         count = sum(len(topic.partitions) for topic in response.responses)
         try:
@@ -337,6 +339,8 @@ class LeaderFetch:
         if self._started:
             self._node.replicas.note_starts()
             self._look.update(dict.fromkeys(self._started))
+        if self._lowered:
+            self._node.replicas.note_lower_high_watermarks()
 
     def _take_partition(self, key: Key, partition: Partition, asked: Asked, part: PartitionData) -> None:
         follower, held = partition.follower, partition.log
@@ -350,6 +354,7 @@ class LeaderFetch:
             diverging if diverging != (-1, -1) else None,
             bool(part.records),
         )
+        committed = held.high_watermark
         todo = follower.on_answer(asked, answered, end_offset=EndOffset(held.end_offset))
         if part.records or not isinstance(todo, Append):
             self._look[key] = None
@@ -371,6 +376,7 @@ class LeaderFetch:
                 self._rest(key)
         except OSError as error:
             self._node.disk_failed(error)
+        self._lowered |= held.high_watermark < committed
 
     def _append(self, key: Key, partition: Partition, part: PartitionData) -> None:
         """One check and one write for the whole run (rule E10)."""
