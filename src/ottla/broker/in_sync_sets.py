@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.group_coordinator import OFFSETS_TOPIC
 from ottla.cluster.commands import ChangeInSync, ReplicaEpoch
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerId, EndOffset, TopicId
@@ -52,7 +53,7 @@ class InSyncSets:
             end_offset=EndOffset(partition.log.end_offset),
             spoke_ms=node.replicas.spoke_ms,
             eligible=frozenset(broker.broker_id for broker in node.metadata.active_brokers()),
-            lag_max_ms=node.config.replica_lag_time_max_ms,
+            lag_max_ms=self._lag_max_ms(partition),
             now_ms=now_ms,
         )
         if proposal is None:
@@ -64,10 +65,27 @@ class InSyncSets:
             proposal.partition_epoch,
             tuple(ReplicaEpoch(BrokerId(broker), epoch) for broker, epoch in proposal.in_sync),
         )
+        lays_down = self._may_end_leadership(partition)
+        if lays_down:  # whoever coordinates next may answer before we know that it does
+            node.groups.resign(partition.index)
         slot = node.follow.submit(command)
-        slot.when_full(lambda: self._ended(keeper, slot))
+        slot.when_full(lambda: self._ended(keeper, slot, partition if lays_down else None))
 
-    def _ended(self, keeper: InSyncKeeper, slot: Slot[Outcome]) -> None:
+    def _lag_max_ms(self, partition: Partition) -> int:
+        """A coordinator is deposed by entries that leave it in sync: until it gives its successor a receipt it may not
+        know, and answer. So nothing is acknowledged without it there before its lease has ended (rule A12)."""
+        lag_max_ms, lease_ms = self._node.config.replica_lag_time_max_ms, self._node.follow.lease_ms
+        return max(lag_max_ms, lease_ms) if partition.is_internal else lag_max_ms
+
+    def _may_end_leadership(self, partition: Partition) -> bool:
+        """A reassignment that takes our replica away is completed with some change of the in-sync set."""
+        node = self._node
+        state = node.metadata.partition(partition.topic_id, partition.index)
+        return partition.topic == OFFSETS_TOPIC and state is not None and node.broker in state.removing
+
+    def _ended(self, keeper: InSyncKeeper, slot: Slot[Outcome], laid_down: Partition | None) -> None:
+        if laid_down is not None and laid_down.leader is not None:
+            self._node.groups.resume(laid_down)
         outcome = slot.result()
         if not isinstance(outcome, ApiError):
             keeper.on_done()
