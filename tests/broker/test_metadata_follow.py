@@ -8,6 +8,7 @@ import pytest
 from followers import SESSION_MS, Cluster
 
 from ottla.broker.metadata_follow import SNAPSHOT_EVERY, Applied, Outcome
+from ottla.cluster.brokers import LATEST_METADATA_VERSION
 from ottla.cluster.commands import (
     AllocateProducerIds,
     ChangeInSync,
@@ -36,7 +37,7 @@ def test_the_first_broker_makes_the_cluster_and_may_act_at_once():
     metadata = cluster.follow[1].metadata
     assert len(metadata.cluster_id) == 22
     assert len(metadata.secret) == 32
-    assert metadata.metadata_version() == 1
+    assert metadata.metadata_version() == LATEST_METADATA_VERSION
     assert cluster.follow[1].broker_epoch == metadata.brokers[1].epoch == 3
     assert cluster.follow[1].lease_valid()
 

@@ -161,6 +161,16 @@ class RaiseReplication(NamedTuple):
         return EVERYTHING
 
 
+class RaiseMetadataVersion(NamedTuple):
+    """Use a later level of the metadata log, which every broker knows by now."""
+
+    level: int
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
 class RegisterBroker(NamedTuple):
     """A broker has recovered its logs and wants to act; ends whatever its last incarnation led (rule A8)."""
 
@@ -279,6 +289,7 @@ Command = (
     | AlterReassignment
     | BalanceLeaders
     | RaiseReplication
+    | RaiseMetadataVersion
     | RegisterBroker
     | FenceBroker
     | UnfenceBroker
