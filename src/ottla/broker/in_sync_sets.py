@@ -31,7 +31,7 @@ class InSyncSets:
         """Half of the longest lag has passed. A round that comes late evicts nobody (rule A5)."""
         node = self._node
         now_ms, interval_ms = node.clock.mono_ms(), node.config.replica_lag_time_max_ms // 2
-        late_ms = now_ms - self._looked_ms - interval_ms if self._looked_ms >= 0 else 0
+        late_ms = self._late_ms(now_ms)
         self._looked_ms = now_ms
         late = late_ms > interval_ms // 4
         for partition in node.replicas.all():
@@ -43,8 +43,16 @@ class InSyncSets:
             else:
                 self.look(partition)
 
+    def _late_ms(self, now_ms: int) -> int:
+        """How much later it is than the next round should be."""
+        due_ms = self._looked_ms + self._node.config.replica_lag_time_max_ms // 2
+        return max(0, now_ms - due_ms) if self._looked_ms >= 0 else 0
+
     def look(self, partition: Partition) -> None:
-        """Propose another in-sync set, if there should be one."""
+        """Propose another in-sync set, if there should be one.
+
+        A fetch may come here before the round that is late: what that is about to forgive counts for nobody (rule A5).
+        """
         node, leader, keeper = self._node, partition.leader, partition.keeper
         if leader is None or keeper is None or not node.may_lead():
             return
@@ -53,7 +61,7 @@ class InSyncSets:
             end_offset=EndOffset(partition.log.end_offset),
             spoke_ms=node.replicas.spoke_ms,
             eligible=frozenset(broker.broker_id for broker in node.metadata.active_brokers()),
-            lag_max_ms=self._lag_max_ms(partition),
+            lag_max_ms=self._lag_max_ms(partition) + self._late_ms(now_ms),
             now_ms=now_ms,
         )
         if proposal is None:
