@@ -11,7 +11,7 @@ LAG_MS = 30_000
 class Place:
     """A leader of broker 1 with its keeper; everyone is alive unless said otherwise."""
 
-    def __init__(self, *, in_sync=(1, 2, 3), high_watermark=0, epoch_start=0, synced_through=10):
+    def __init__(self, *, in_sync=(1, 2, 3), high_watermark=0, epoch_start=0, synced_through=10, log_start=0):
         self.end = 10
         self.leader = LeaderReplica(
             me=1,
@@ -26,6 +26,7 @@ class Place:
             synced_through=synced_through,
             registered={1: 10, 2: 20, 3: 30},
             now_ms=0,
+            log_start=log_start,
         )
         self.keeper = InSyncKeeper(self.leader)
         self.spoke = {}
@@ -186,6 +187,16 @@ def test_who_joins_is_given_the_whole_lag_to_catch_up():
 def test_who_still_holds_what_was_deleted_for_good_does_not_join():
     place = Place(in_sync=(1, 2))
     place.leader.promised_start = 4
+    place.fetched(2, 10, now_ms=1, log_start=4)
+    place.fetched(3, 10, now_ms=1, log_start=3)
+    assert place.look(2) is None
+    place.fetched(3, 10, now_ms=3, log_start=4)
+    assert place.look(4) == [1, 2, 3]
+
+
+def test_who_holds_what_an_earlier_leader_said_was_deleted_does_not_join_a_later_one():
+    """As one that came anew: it has fetched the whole batch in the middle of which the log starts."""
+    place = Place(in_sync=(1, 2), log_start=4)
     place.fetched(2, 10, now_ms=1, log_start=4)
     place.fetched(3, 10, now_ms=1, log_start=3)
     assert place.look(2) is None

@@ -149,6 +149,7 @@ class Partition:
             synced_through=SyncedOffset(log.synced_offset),
             registered=registered,
             now_ms=around.clock.mono_ms(),
+            log_start=log.log_start_offset,
         )
         self.keeper = InSyncKeeper(self.leader)
         self._take_synced()

@@ -89,6 +89,7 @@ class LeaderReplica:
         synced_through: SyncedOffset,
         registered: Mapping[BrokerId, BrokerEpoch],
         now_ms: int,
+        log_start: int = 0,
     ) -> None:
         self.me = me
         self.epoch = epoch
@@ -102,8 +103,10 @@ class LeaderReplica:
         self.min_in_sync = min_in_sync
         self.high_watermark = high_watermark
         self.registered = registered
-        self.promised_start = 0
-        """DeleteRecords was answered, or is to be once every replica in sync starts here: nobody joins who does not."""
+        self.promised_start = log_start
+        """DeleteRecords was answered, or is to be once every replica in sync starts here: nobody joins who does not.
+
+        What earlier leaders have answered is not known: no more than where our log starts, as it was in sync then."""
         self.held = {broker: Held(SyncedOffset(0), now_ms, now_ms, epoch_start) for broker in replicas}
         self.held[me] = Held(synced_through, now_ms, now_ms, epoch_start, shown=True)
 
