@@ -125,6 +125,20 @@ def test_a_coordinator_whose_replica_is_taken_away_lays_its_groups_down_before_i
     scene.until(lambda: scene.committed(new) == 2)
 
 
+def test_a_coordinator_lays_its_groups_down_too_where_nobody_has_to_catch_up():
+    scene = Scene()
+    stay = scene.others(scene.old)
+    scene.until(lambda: len(scene.state(1).in_sync) == 3)
+    scene.hears_slowly(scene.old)
+    answer = scene.ask(stay[0], reassigned(*stay))
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+    new = scene.moved_as_seen_by(stay[0])
+    scene.until(lambda: scene.commit(new, 2) == ErrorCode.NONE)
+    assert scene.state(scene.old).leader == scene.old, "it does not know yet"
+    assert scene.committed(scene.old) is None
+    scene.until(lambda: scene.committed(new) == 2)
+
+
 @pytest.mark.parametrize("lag_max_ms", ["1000", "30000"])
 def test_a_deposed_coordinator_in_sync_is_waited_for_until_it_knows_or_its_lease_is_over(lag_max_ms):
     """However short a lag is allowed: else it would be out of the set, and answer still."""

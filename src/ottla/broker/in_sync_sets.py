@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.group_coordinator import OFFSETS_TOPIC
 from ottla.cluster.commands import ChangeInSync, ReplicaEpoch
+from ottla.cluster.partitions import with_reassignment_completed
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerId, EndOffset, TopicId
+from ottla.replication.in_sync import Proposal
 
 if TYPE_CHECKING:
     from ottla.broker.metadata_follow import Outcome
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.broker.partition import Partition
     from ottla.kernel.story import Slot
     from ottla.replication.in_sync import InSyncKeeper
+    from ottla.replication.leader import LeaderReplica
 
 
 class InSyncSets:
@@ -26,6 +29,8 @@ class InSyncSets:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._looked_ms = -1
+        self._completing: dict[Partition, None] = {}
+        """Where the end of a reassignment is on its way."""
 
     def round(self) -> None:
         """Half of the longest lag has passed. A round that comes late evicts nobody (rule A5)."""
@@ -65,6 +70,8 @@ class InSyncSets:
             now_ms=now_ms,
         )
         if proposal is None:
+            proposal = self._completion(partition, leader)
+        if proposal is None:
             return
         command = ChangeInSync(
             TopicId(partition.topic_id),
@@ -77,7 +84,7 @@ class InSyncSets:
         if lays_down:  # whoever coordinates next may answer before we know that it does
             node.groups.resign(partition.index)
         slot = node.follow.submit(command)
-        slot.when_full(lambda: self._ended(keeper, slot, partition if lays_down else None))
+        slot.when_full(lambda: self._ended(partition, keeper, slot, laid_down=lays_down))
 
     def _lag_max_ms(self, partition: Partition) -> int:
         """A coordinator is deposed by entries that leave it in sync: until it gives its successor a receipt it may not
@@ -85,15 +92,33 @@ class InSyncSets:
         lag_max_ms, lease_ms = self._node.config.replica_lag_time_max_ms, self._node.follow.lease_ms
         return max(lag_max_ms, lease_ms) if partition.is_internal else lag_max_ms
 
+    def _completion(self, partition: Partition, leader: LeaderReplica) -> Proposal | None:
+        """The set as it is, where a reassignment waits for nothing else than to be completed."""
+        metadata = self._node.metadata
+        topic = metadata.topic_by_id(partition.topic_id)
+        state = metadata.partition(partition.topic_id, partition.index)
+        if topic is None or state is None or not (state.adding or state.removing):
+            return None
+        if state.partition_epoch != leader.partition_epoch or leader.proposed_in_sync != leader.committed_in_sync:
+            return None  # what is on its way completes it, if anything does
+        if partition in self._completing or with_reassignment_completed(state, metadata, topic) == state:
+            return None
+        if any(broker not in leader.registered for broker in state.in_sync):
+            return None
+        self._completing[partition] = None
+        members = tuple((broker, leader.registered[broker]) for broker in state.in_sync)
+        return Proposal(leader.epoch, leader.partition_epoch, members, shrinks=False)
+
     def _may_end_leadership(self, partition: Partition) -> bool:
         """A reassignment that takes our replica away is completed with some change of the in-sync set."""
         node = self._node
         state = node.metadata.partition(partition.topic_id, partition.index)
         return partition.topic == OFFSETS_TOPIC and state is not None and node.broker in state.removing
 
-    def _ended(self, keeper: InSyncKeeper, slot: Slot[Outcome], laid_down: Partition | None) -> None:
-        if laid_down is not None and laid_down.leader is not None:
-            self._node.groups.resume(laid_down)
+    def _ended(self, partition: Partition, keeper: InSyncKeeper, slot: Slot[Outcome], *, laid_down: bool) -> None:
+        self._completing.pop(partition, None)
+        if laid_down and partition.leader is not None:
+            self._node.groups.resume(partition)
         outcome = slot.result()
         if not isinstance(outcome, ApiError):
             keeper.on_done()
