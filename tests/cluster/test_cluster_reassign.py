@@ -97,6 +97,15 @@ def test_a_leader_that_is_to_go_completes_the_reassignment_itself() -> None:
     assert replicas(cluster) == ((3, 2), (3, 2), (), (), 3)
 
 
+def test_for_a_leader_of_an_older_release_it_is_completed_at_once() -> None:
+    cluster = a_cluster(1, 2, 3)
+    a_topic(cluster, 1, 2, 3)
+    older = cluster.state.brokers[BrokerId(1)]._replace(metadata_version=1)
+    cluster.state.brokers[BrokerId(1)] = older
+    reassign(cluster, 3, 2)
+    assert replicas(cluster) == ((3, 2), (3, 2), (), (), 3)
+
+
 def test_a_reassignment_that_is_complete_once_a_broker_has_died_is_completed_by_who_leads_then() -> None:
     cluster = a_cluster(1, 2, 3)
     a_topic(cluster, 1, 2, 3)

@@ -35,7 +35,9 @@ from ottla.metadata.state import METADATA_VERSION, Metadata, PartitionState, Top
 FIRST_METADATA_VERSION = 1
 EARLY_FENCES = 2
 """From this level on a fence may be marked as early: every broker knows what that asks of coordinators."""
-LATEST_METADATA_VERSION = EARLY_FENCES
+LEADERS_COMPLETE = 2
+"""A broker that knows this level completes the reassignments of what it leads."""
+LATEST_METADATA_VERSION = 2
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
 

@@ -228,7 +228,10 @@ class DrainBroker(NamedTuple):
 
 
 class UnregisterBroker(NamedTuple):
-    """Forget a broker; one that still lives is fenced first, and ends."""
+    """Forget a broker; one that still lives is fenced first, and ends once it hears of it.
+
+    Until then, for a lease at most, it may tell groups less than they have committed elsewhere: stop it before.
+    """
 
     broker_id: BrokerId
 

@@ -8,6 +8,7 @@ administrators, `partitions.py` does with each change of an in-sync set.
 
 from __future__ import annotations
 
+from ottla.cluster.brokers import LEADERS_COMPLETE
 from ottla.cluster.commands import AlterReassignment, RaiseReplication
 from ottla.cluster.partitions import (
     changed_entries,
@@ -52,7 +53,8 @@ def alter(command: AlterReassignment, state: Metadata) -> list[Body] | ApiError:
     if after is None:
         return _cannot("change", topic, before)
     after = after._replace(adding=adding, removing=removing)
-    if before.leader not in removing:
+    leader = state.brokers.get(before.leader)
+    if before.leader not in removing or leader is None or leader.metadata_version < LEADERS_COMPLETE:
         after = with_reassignment_completed(after, state, topic)
     return [] if after == before else changed_entries([later(before, after)])
 
