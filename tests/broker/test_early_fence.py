@@ -6,6 +6,7 @@ import pytest
 from sim_cluster import SimCluster
 
 from ottla.broker.early_fence import KNOCK_TIMEOUT_MS
+from ottla.cluster import brokers
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import run_story
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -170,3 +171,32 @@ def test_a_broker_that_leaves_in_good_order_is_not_fenced_early():
     scene.kill(3)
     scene.until(lambda: scene.is_fenced(3, 1), SESSION_MS * 2)
     assert not scene.node(1).metadata.brokers[3].fenced_early
+
+
+def test_while_a_broker_of_an_older_release_is_left_deaths_wait_for_their_sessions(monkeypatch):
+    """It would not know that what it takes over must not be answered yet."""
+    with monkeypatch.context() as older:
+        older.setattr(brokers, "LATEST_METADATA_VERSION", brokers.FIRST_METADATA_VERSION)
+        scene = Scene()
+    for number in (1, 2):
+        scene.end_of(scene.node(number).stop(clean=True))
+        scene.kill(number)
+        scene.start(number)
+    scene.loop.run_for(1000)
+    known = [scene.node(1).metadata.brokers[number].metadata_version for number in (1, 2, 3)]
+    assert known == [brokers.EARLY_FENCES, brokers.EARLY_FENCES, brokers.FIRST_METADATA_VERSION]
+    scene.kill(2)
+    scene.loop.run_for(SOON_MS)
+    assert not scene.is_fenced(2, 1)
+    scene.until(lambda: scene.is_fenced(2, 1), SESSION_MS)
+    assert not scene.node(1).metadata.brokers[2].fenced_early
+
+    scene.start(2)
+    scene.end_of(scene.node(3).stop(clean=True))
+    scene.kill(3)
+    scene.start(3)
+    scene.until(lambda: scene.node(1).metadata.metadata_version() == brokers.EARLY_FENCES)
+    scene.loop.run_for(1000)
+    scene.kill(2)
+    scene.until(lambda: scene.is_fenced(2, 1), SOON_MS)
+    assert scene.node(1).metadata.brokers[2].fenced_early

@@ -8,6 +8,7 @@ import pytest
 from followers import SESSION_MS, Cluster
 
 from ottla.broker.metadata_follow import SNAPSHOT_EVERY, Applied, Outcome
+from ottla.cluster.brokers import LATEST_METADATA_VERSION
 from ottla.cluster.commands import (
     AllocateProducerIds,
     ChangeInSync,
@@ -36,7 +37,7 @@ def test_the_first_broker_makes_the_cluster_and_may_act_at_once():
     metadata = cluster.follow[1].metadata
     assert len(metadata.cluster_id) == 22
     assert len(metadata.secret) == 32
-    assert metadata.metadata_version() == 1
+    assert metadata.metadata_version() == LATEST_METADATA_VERSION
     assert cluster.follow[1].broker_epoch == metadata.brokers[1].epoch == 3
     assert cluster.follow[1].lease_valid()
 
@@ -151,6 +152,19 @@ def test_a_broker_that_is_cut_off_loses_its_lease_in_time_and_has_it_back_afterw
     assert cluster.follow[1].lease_valid()
     cluster.way[2].cut = False
     assert cluster.until(cluster.follow[2].lease_valid, within_ms=SESSION_MS)
+
+
+def test_the_lease_is_not_renewed_by_what_is_applied_and_not_acted_on_yet():
+    cluster = Cluster()
+    cluster.up(1, 2)
+    follow, way = cluster.follow[2], cluster.way[2]
+    assert cluster.until(lambda: follow.metadata.version == cluster.follow[1].metadata.version)
+    read = way.read
+    cluster.follow[1].submit(a_topic("orders"))
+    way.read = lambda after, limit: Slot() if follow.metadata.topic("orders") else read(after, limit)
+    assert cluster.until(lambda: follow.metadata.topic("orders") is not None)
+    assert cluster.reconciled[2][-1] < follow.metadata.version
+    assert cluster.until(lambda: not follow.lease_valid(), within_ms=SESSION_MS)
 
 
 def test_the_lease_is_renewed_by_reads_alone():

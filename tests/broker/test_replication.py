@@ -168,6 +168,10 @@ def test_records_are_deleted_on_every_in_sync_disk_before_it_is_answered():
     for number in (1, 2, 3):
         node = place.cluster.node(number)
         assert node.replicas.start_on_disk(place.replica(number)) == 3
+    place.cluster.end_of(place.cluster.node(leader).hand_over())
+    new = place.state(leader).leader
+    assert new != leader
+    assert place.replica(new).leader.promised_start == 3, "who joins the next leader has deleted them too"
 
 
 def test_records_are_not_said_to_be_deleted_while_a_replica_in_sync_is_silent():

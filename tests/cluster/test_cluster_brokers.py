@@ -9,9 +9,11 @@ from ottla.cluster.caretaker import EARLY_PATIENCE_MS, PATIENCE_MS, Caretaker, I
 from ottla.cluster.commands import (
     AllocateProducerIds,
     ChangeInSync,
+    Command,
     DrainBroker,
     ElectLeader,
     FenceBroker,
+    RaiseMetadataVersion,
     ReplicaEpoch,
     ResignLeadership,
     UnfenceBroker,
@@ -20,10 +22,12 @@ from ottla.cluster.commands import (
     may_share_append,
 )
 from ottla.cluster.decide import decide
+from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER
 from ottla.metadata.entries import BrokerFenced, BrokerRegistered, ClusterCreated, FeatureLevelSet, PartitionsChanged
 from ottla.metadata.snapshot import load_snapshot, take_snapshot
+from ottla.metadata.state import NEVER_UNCLEAN, Metadata
 
 
 def replicated(replicas: int = 3, **configs: str) -> Decisions:
@@ -330,6 +334,24 @@ def test_an_unclean_election_is_for_partitions_without_a_leader():
     assert (decisions.partition("orders").leader, decisions.partition("orders").in_sync) == (1, (1,))
 
 
+def test_an_unclean_election_is_remembered_by_its_leader_epoch_and_a_clean_one_forgets_nothing():
+    decisions = replicated(2)
+    fence(decisions, 1)
+    assert decisions.partition("orders").unclean_epoch == NEVER_UNCLEAN
+    decisions.do(register(3))
+    decisions.do(FenceBroker(2, decisions.epoch(2)), by=3)
+    decisions.do(register(1))
+    decisions.do(ElectLeader("orders", 0, unclean=True), by=3)
+    unclean = decisions.partition("orders").leader_epoch
+    assert decisions.partition("orders").unclean_epoch == unclean
+    decisions.do(register(2))
+    decisions.do(proposal(decisions, 1, 2), by=1)
+    fence(decisions, 1)
+    after = decisions.partition("orders")
+    assert (after.leader, after.leader_epoch, after.unclean_epoch) == (2, unclean + 1, unclean)
+    assert load_snapshot(take_snapshot(decisions.state)).partition(after.topic_id, 0) == after
+
+
 def test_an_unregistered_broker_is_fenced_first():
     decisions = replicated()
     decisions.do(UnregisterBroker(1), by=2)
@@ -354,6 +376,56 @@ def test_a_broker_of_an_older_release_does_not_join_a_cluster_at_a_later_level()
     refused = decisions.refused(register(2))
     assert refused.code == ErrorCode.UNSUPPORTED_VERSION
     assert "metadata.version 99" in refused.message
+
+
+def of_releases(*levels: int) -> Decisions:
+    """Brokers 1, 2, ... that know a metadata.version each; the first has made the cluster."""
+    decisions = a_cluster(*range(1, len(levels) + 1))
+    for entry in decisions.entries:
+        if isinstance(entry, FeatureLevelSet):
+            entry.level = levels[0]
+        elif isinstance(entry, BrokerRegistered):
+            entry.metadata_version = levels[entry.broker_id - 1]
+    decisions.state = Metadata()
+    for version, entry in enumerate(decisions.entries, 1):
+        decisions.state.apply(version, entry)
+    return decisions
+
+
+def raised(decisions: Decisions) -> list[Command]:
+    return Upkeep(balances=False, interval_ms=1, factors={}).turn(decisions.state, first=True, now_ms=0)
+
+
+def test_the_level_is_raised_once_every_registered_broker_knows_it():
+    decisions = of_releases(1, 2, 1)
+    fence(decisions, 1)
+    decisions.do(register(1), by=2)
+    assert raised(decisions) == [], "broker 3 does not know it"
+    fence(decisions, 3)
+    assert raised(decisions) == [], "it may come back as it was"
+    assert decisions.refused(RaiseMetadataVersion(2), by=2).code == ErrorCode.UNSUPPORTED_VERSION
+    decisions.do(register(3), by=3)
+    assert raised(decisions) == [RaiseMetadataVersion(2)]
+    decisions.do(RaiseMetadataVersion(2), by=2)
+    assert decisions.state.metadata_version() == 2
+    assert raised(decisions) == decisions.do(RaiseMetadataVersion(2), by=2) == []
+
+
+def test_nobody_is_fenced_early_while_a_broker_is_left_that_does_not_know_of_it():
+    decisions = of_releases(1, 2, 2)
+    state, everybody = decisions.state, frozenset({1, 2, 3})
+    refusing = frozenset({Incarnation(1, decisions.epoch(1))})
+    assert Caretaker(2).turn(state, everybody, decisions.epoch(2), 0, refusing) == []
+    early = FenceBroker(1, decisions.epoch(1), early=True)
+    assert decisions.refused(early, by=2).code == ErrorCode.UNSUPPORTED_VERSION
+    decisions.do(UnregisterBroker(1), by=2)
+    decisions.do(register(1), by=2)
+    for command in raised(decisions):
+        decisions.do(command, by=2)
+    refusing = frozenset({Incarnation(1, decisions.epoch(1))})
+    early = FenceBroker(1, decisions.epoch(1), early=True)
+    assert Caretaker(2).turn(state, everybody, decisions.epoch(2), 0, refusing) == [early]
+    decisions.do(early, by=2)
 
 
 def test_the_caretaker_fences_at_once_and_the_others_wait_for_their_turn():

@@ -64,6 +64,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.records: dict[tuple[bytes, int], Records] = {}
         self.before: dict[tuple[bytes, int], PartitionState] = {}
         self.unclean: set[tuple[bytes, int]] = set()
+        self.unclean_epochs: dict[tuple[bytes, int], int] = {}
         self.made = 0
 
     @property
@@ -205,7 +206,9 @@ class ClusterMachine(RuleBasedStateMachine):
         command = ElectLeader(name, partition.partition, unclean=unclean)
         if self.state.live_brokers() and not isinstance(self.decisions.ask(command), ApiError):
             if unclean:
-                self.unclean.add((partition.topic_id, partition.partition))
+                key = (partition.topic_id, partition.partition)
+                self.unclean.add(key)
+                self.unclean_epochs[key] = partition.leader_epoch + 1
             self.decisions.do(command)
 
     @precondition(lambda self: self._partitions())
@@ -288,6 +291,11 @@ class ClusterMachine(RuleBasedStateMachine):
             self._truncate(partition, records, held)
             for broker_id in (*partition.in_sync, *partition.eligible):
                 assert records.held.get(broker_id, 0) >= records.committed, "counted, but it lacks committed records"
+
+    @invariant()
+    def it_is_known_which_leader_epoch_began_uncleanly(self) -> None:
+        for partition in self._partitions():
+            assert partition.unclean_epoch == self.unclean_epochs.get((partition.topic_id, partition.partition), -1)
 
     def _truncate(self, partition: PartitionState, records: Records, held: int) -> None:
         """Live followers cut what their leader does not have."""

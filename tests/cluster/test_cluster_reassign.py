@@ -80,11 +80,40 @@ def test_more_replicas_are_replicas_at_once_and_added_until_they_are_in_sync() -
 def test_fewer_replicas_and_another_order_are_done_in_one_step() -> None:
     cluster = a_cluster(1, 2, 3)
     a_topic(cluster, 1, 2, 3)
+    reassign(cluster, 3, 1)
+    assert replicas(cluster) == ((3, 1), (3, 1), (), (), 1)
+    reassign(cluster, 1, 3)
+    assert replicas(cluster) == ((1, 3), (1, 3), (), (), 1)
+    assert cluster.do(AlterReassignment("t", 0, (BrokerId(1), BrokerId(3)))) == []
+
+
+def test_a_leader_that_is_to_go_completes_the_reassignment_itself() -> None:
+    """It may have something to lay down first, and nobody else can know when it has."""
+    cluster = a_cluster(1, 2, 3)
+    a_topic(cluster, 1, 2, 3)
+    reassign(cluster, 3, 2)
+    assert replicas(cluster) == ((3, 2, 1), (3, 2, 1), (), (1,), 1)
+    in_sync_becomes(cluster, 3, 2, 1)
+    assert replicas(cluster) == ((3, 2), (3, 2), (), (), 3)
+
+
+def test_for_a_leader_of_an_older_release_it_is_completed_at_once() -> None:
+    cluster = a_cluster(1, 2, 3)
+    a_topic(cluster, 1, 2, 3)
+    older = cluster.state.brokers[BrokerId(1)]._replace(metadata_version=1)
+    cluster.state.brokers[BrokerId(1)] = older
     reassign(cluster, 3, 2)
     assert replicas(cluster) == ((3, 2), (3, 2), (), (), 3)
-    reassign(cluster, 2, 3)
-    assert replicas(cluster) == ((2, 3), (2, 3), (), (), 3)
-    assert cluster.do(AlterReassignment("t", 0, (BrokerId(2), BrokerId(3)))) == []
+
+
+def test_a_reassignment_that_is_complete_once_a_broker_has_died_is_completed_by_who_leads_then() -> None:
+    cluster = a_cluster(1, 2, 3)
+    a_topic(cluster, 1, 2, 3)
+    reassign(cluster, 3, 2)
+    cluster.do(FenceBroker(BrokerId(1), cluster.epoch(1)), by=2)
+    assert replicas(cluster) == ((3, 2, 1), (3, 2), (), (1,), 3)
+    in_sync_becomes(cluster, 3, 2)
+    assert replicas(cluster) == ((3, 2), (3, 2), (), (), 3)
 
 
 def test_replicas_are_removed_only_while_enough_that_stay_are_in_sync() -> None:

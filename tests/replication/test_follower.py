@@ -20,8 +20,8 @@ from ottla.replication.follower import (
 ASKED = Asked(1, 5, 10)
 
 
-def a_follower(*, high_watermark=0, epoch_ends=lambda asked: (asked, 10), lasting=True):
-    return FollowerReplica(leader=1, epoch=5, high_watermark=high_watermark, epoch_ends=epoch_ends, lasting=lasting)
+def a_follower(*, high_watermark=0, epoch_ends=lambda asked: (asked, 10), **fields):
+    return FollowerReplica(leader=1, epoch=5, high_watermark=high_watermark, epoch_ends=epoch_ends, **fields)
 
 
 def answered(*, error=0, high_watermark=8, log_start_offset=0, diverging=None, has_records=True):
@@ -85,6 +85,26 @@ def test_where_what_is_committed_may_be_lost_a_follower_cuts_it_off_too():
     follower = a_follower(high_watermark=8, lasting=False)
     assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10) == Truncate(7)
     assert follower.high_watermark == 7
+
+
+def test_a_follower_of_an_uncleanly_elected_leader_cuts_what_was_committed_until_both_agree():
+    follower = a_follower(high_watermark=8, overruled=True)
+    assert not follower.keeps_committed
+    assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10) == Truncate(7)
+    assert follower.high_watermark == 7
+    assert follower.on_answer(Asked(1, 5, 7), answered(high_watermark=7), end_offset=7) == Append()
+    assert follower.on_high_watermark(7, synced_through=7) is None
+    assert follower.keeps_committed
+    again = follower.on_answer(Asked(1, 5, 7), answered(diverging=(4, 3)), end_offset=7)
+    assert isinstance(again, Failed), "there is no second history to come to"
+
+
+def test_a_log_whose_start_an_uncleanly_elected_leader_never_reached_is_started_over():
+    follower = a_follower(high_watermark=10, overruled=True)
+    behind = answered(error=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=3, log_start_offset=0)
+    assert follower.on_answer(ASKED, behind, end_offset=10) == StartOver(0)
+    follower.on_started_over(0)
+    assert follower.high_watermark == 0
 
 
 @pytest.mark.parametrize("diverging", [(-1, -1), (4, -1), (-1, 3), (4, 10), (4, 99)])

@@ -152,6 +152,20 @@ def test_a4_after_three_conflicts_one_waits_by_rank():
     assert place.look(43) == [1, 2]
 
 
+def test_who_left_for_its_silence_does_not_join_before_it_speaks_again():
+    """It holds all that is committed as long as nothing is written: it would leave and join for ever."""
+    place = Place(high_watermark=10)
+    for broker in (2, 3):
+        place.fetched(broker, 10, now_ms=0)
+    place.spoke[3] = LAG_MS + 1
+    assert place.look(LAG_MS + 1) == [1, 3]
+    place.keeper.on_done()
+    place.leader.on_applied(8, frozenset({1, 3}), (1, 2, 3), now_ms=LAG_MS + 2)
+    assert place.look(LAG_MS + 2) is None
+    place.spoke[2] = LAG_MS + 3
+    assert place.look(LAG_MS + 4) == [1, 2, 3]
+
+
 def test_a5_a_late_tick_evicts_nobody():
     place = Place(in_sync=(1, 2))
     place.fetched(2, 10, now_ms=100)
@@ -180,7 +194,8 @@ def test_who_still_holds_what_was_deleted_for_good_does_not_join():
     assert place.look(4) == [1, 2, 3]
 
 
-def test_who_lacks_a_start_that_an_earlier_leader_promised_does_not_join():
+def test_who_holds_what_an_earlier_leader_said_was_deleted_does_not_join_a_later_one():
+    """As one that came anew: it has fetched the whole batch in the middle of which the log starts."""
     place = Place(in_sync=(1, 2), log_start=4)
     place.fetched(2, 10, now_ms=1, log_start=4)
     place.fetched(3, 10, now_ms=1, log_start=3)

@@ -34,10 +34,12 @@ async def hand_over(node: Node) -> None:
     if not node.config.controlled_shutdown_enable:
         return
     led = [partition for partition in node.replicas.all() if partition.leader is not None]
+    node.groups.lay_down()  # whoever coordinates next may answer before we know that it does
     outcome = await node.follow.submit(DrainBroker(me.broker_id, me.epoch), DRAIN_IN_MS)
     if isinstance(outcome, ApiError):
         log.warning("stopping without handing over: %s", outcome)
         return
+    node.resume_coordinating()
     until_ms = node.clock.mono_ms() + FOLLOWED_IN_MS
     while any(_waits_for_its_leader(partition) for partition in led) and node.clock.mono_ms() < until_ms:
         await _pause(node)

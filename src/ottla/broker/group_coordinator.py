@@ -7,7 +7,7 @@ forgives members what they could not help: time in which this process stood stil
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.partition import Partition, Surroundings
@@ -45,6 +45,7 @@ class GroupCoordinator:
         self._runners: dict[int, ShardRunner] = {}
         self._timer: Deadline | None = None
         self._ticking = False
+        self._laid_down = False
         self.answers_from_ms: Callable[[], int] = _at_once
         """Until when a coordinator before us may answer, which must not be contradicted (rule A12)."""
 
@@ -53,6 +54,8 @@ class GroupCoordinator:
     def lead(self, partition: Partition) -> None:
         """This broker leads a partition of the offsets topic in a new epoch: load it afresh."""
         self.resign(partition.index)
+        if self._laid_down:
+            return
         self._runners[partition.index] = ShardRunner(
             partition,
             GroupShard(self._settings, self._new_suffix),
@@ -67,6 +70,22 @@ class GroupCoordinator:
         runner = self._runners.pop(index, None)
         if runner is not None:
             runner.end()
+
+    def lay_down(self) -> None:
+        """Coordinate nothing, whatever is led here, until it is known what is."""
+        self._laid_down = True
+        self.close()
+
+    def take_up(self, led: Iterable[Partition]) -> None:
+        """What was laid down and is led here still."""
+        self._laid_down = False
+        for partition in led:
+            self.resume(partition)
+
+    def resume(self, partition: Partition) -> None:
+        """This broker leads the partition, and may have laid it down alone."""
+        if not self._laid_down and partition.index not in self._runners:
+            self.lead(partition)
 
     def close(self) -> None:
         for index in list(self._runners):

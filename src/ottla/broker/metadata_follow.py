@@ -101,6 +101,7 @@ class MetadataFollow:
         self._sequence = int.from_bytes(entropy.bytes(7), "big")
         self.lease_ms = session_timeout_ms * 2 // 3
         self._lease_end_ms = -1
+        self._reconciled = 0
         self._lease_watched = False
         self._acting = False
         self._tick_ms = max(10, session_timeout_ms // 6)
@@ -390,6 +391,7 @@ class MetadataFollow:
     def _reconcile(self) -> None:
         if self._closed:
             return  # what was on its way came back to a broker whose logs are closed
+        self._reconciled = self.metadata.version
         changes = self.metadata.take_changes()
         if changes.topics or changes.brokers or changes.configs:
             self.on_reconcile(changes)
@@ -419,7 +421,7 @@ class MetadataFollow:
             return
         if head < applied:
             self._stop(f"The metadata log ends at {head}, and {applied} of its entries were applied here: it is lost.")
-        elif head <= self.metadata.version:
+        elif head <= self._reconciled:
             self._renew(sent_ms)
         else:
             self._read_on()

@@ -254,6 +254,11 @@ class Node:
         if partition.topic == OFFSETS_TOPIC:
             self.groups.resign(partition.index)
 
+    def resume_coordinating(self) -> None:
+        """All was laid down before a change that might have ended it: take up what is led here still."""
+        offsets = [partition for partition in self.replicas.all() if partition.topic == OFFSETS_TOPIC]
+        self.groups.take_up([partition for partition in offsets if partition.leader is not None])
+
     def _offsets_partitions(self) -> int:
         topic = self.metadata.topic(OFFSETS_TOPIC)
         return 0 if topic is None else len(topic.partitions)

@@ -16,6 +16,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, PartitionEpoch, SyncedOffset
 from ottla.kernel.seams import Clock, Syncer
 from ottla.kernel.story import Slot
+from ottla.metadata.state import NEVER_UNCLEAN
 from ottla.metrics.metric import Traffic
 from ottla.replication.follower import FollowerReplica
 from ottla.replication.in_sync import InSyncKeeper
@@ -55,6 +56,7 @@ class Partition:
 
     __slots__ = (
         "_admission",
+        "_agreed_epoch",
         "_around",
         "_commit_listeners",
         "config",
@@ -104,6 +106,8 @@ class Partition:
         self.leader_id = BrokerId(-1)
         self.leader_epoch = LeaderEpoch(-1)
         self.partition_epoch = -1
+        self._agreed_epoch = -1
+        """The last leader epoch of which our log is known to lie on the history."""
         self.waits = CommitWaits(around.deadlines, self.leader_epoch)
         self.start_waits = CommitWaits(around.deadlines, self.leader_epoch)
         """Of those who deleted records: until every replica in sync starts behind them."""
@@ -128,7 +132,7 @@ class Partition:
         self.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         around, log = self._around, self.log
         log.begin_epoch(epoch)
-        self.leader_epoch = epoch
+        self.leader_epoch = self._agreed_epoch = epoch
         self.leader_id = around.broker
         self.waits = CommitWaits(around.deadlines, epoch)
         self.start_waits = CommitWaits(around.deadlines, epoch)
@@ -162,6 +166,8 @@ class Partition:
 
     def resign(self, error: ErrorCode) -> None:
         """Stop leading: whoever waits for this epoch is told so before anything else happens (rule A9)."""
+        if self.follower is not None and self.follower.agreed:
+            self._agreed_epoch = self.follower.epoch
         self.leader = self.follower = self.keeper = None
         self.leader_id = BrokerId(-1)
         self.waits.fail(error)
@@ -174,10 +180,12 @@ class Partition:
         self.start_waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.mark()
 
-    def follow(self, leader: BrokerId, epoch: LeaderEpoch) -> None:
+    def follow(self, leader: BrokerId, epoch: LeaderEpoch, unclean_epoch: LeaderEpoch = NEVER_UNCLEAN) -> None:
         """Follow a leader: whoever waits for an epoch of ours is told first (rule A9).
 
         An epoch that we began and wrote nothing in is forgotten: the leader's history may differ from there on.
+        `unclean_epoch` began with a leader that may lack what was committed before: where our log does not reach it,
+        nothing that is committed here need be committed still.
         """
         self.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = self.log
@@ -189,6 +197,7 @@ class Partition:
             high_watermark=EndOffset(log.high_watermark),
             epoch_ends=log.epoch_end,
             lasting=not (self.config.write_caching or self.config.unclean_leader_election_enable),
+            overruled=unclean_epoch > max(log.epochs.latest, self._agreed_epoch),
         )
         self._take_synced()
 

@@ -116,6 +116,8 @@ class LeaderFetch:
         """Where records were deleted because the leader has deleted them."""
         self._cuts: list[Callable[[], None]] = []
         """What the answer at hand cuts back."""
+        self._lowered = False
+        """Whether that has cut committed records off."""
 
     def add(self, partition: Partition) -> None:
         """Ask for it from now on; also where the leader's session holds it, from before it was left."""
@@ -323,8 +325,7 @@ class LeaderFetch:
     # --- taking the answer ---
 
     def _take(self, response: FetchResponse, places: Mapping[Key, Place]) -> None:
-        self._started = []
-        self._cuts = []
+        self._started, self._cuts, self._lowered = [], [], False
         self.heard_ms = self._node.clock.mono_ms()
         count = sum(len(topic.partitions) for topic in response.responses)
         try:
@@ -342,6 +343,8 @@ class LeaderFetch:
         if self._started:
             self._node.replicas.note_starts()
             self._look.update(dict.fromkeys(self._started))
+        if self._lowered:
+            self._node.replicas.note_lower_high_watermarks()
 
     def _take_partition(self, key: Key, partition: Partition, asked: Asked, part: PartitionData) -> None:
         follower, held = partition.follower, partition.log
@@ -372,15 +375,20 @@ class LeaderFetch:
 
     def _cut(self, partition: Partition, follower: FollowerReplica, todo: Truncate | StartOver) -> None:
         held = partition.log
-        if isinstance(todo, Truncate):
-            log.info("%s-%d: cutting back from %d to %d", partition.topic, partition.index, held.end_offset,
-                     todo.offset)  # fmt: skip
-            held.truncate_to(todo.offset)
-            self._node.syncer.submit(held)
-        else:
-            held.truncate_fully_to(todo.offset, wall_ms=self._node.clock.wall_ms())
-            follower.on_started_over(todo.offset)
-            held.set_high_watermark(follower.high_watermark)
+        committed = held.high_watermark
+        try:
+            if isinstance(todo, Truncate):
+                log.info("%s-%d: cutting back from %d to %d", partition.topic, partition.index, held.end_offset,
+                         todo.offset)  # fmt: skip
+                held.truncate_to(todo.offset)
+                self._node.syncer.submit(held)
+            else:
+                held.truncate_fully_to(todo.offset, wall_ms=self._node.clock.wall_ms())
+                follower.on_started_over(todo.offset)
+                held.set_high_watermark(follower.high_watermark)
+        except OSError as error:
+            self._node.disk_failed(error)
+        self._lowered |= held.high_watermark < committed
 
     def _append(self, key: Key, partition: Partition, part: PartitionData) -> None:
         """One check and one write for the whole run (rule E10)."""

@@ -260,7 +260,7 @@ class Replicas:
                     self.fetches.leave(partition)
                     partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             elif partition.follower is None or partition.leader_epoch != state.leader_epoch:
-                partition.follow(state.leader, state.leader_epoch)
+                partition.follow(state.leader, state.leader_epoch, state.unclean_epoch)
                 self.fetches.follow(partition)
         elif partition.leader is None or partition.leader_epoch != state.leader_epoch:
             self.fetches.leave(partition)
@@ -430,8 +430,15 @@ class Replicas:
 
     def note_starts(self) -> None:
         """Followers have moved their starts: on disk at once, as a leader waits for it; a full disk lets it wait."""
+        self._note(self.checkpoint_log_starts)
+
+    def note_lower_high_watermarks(self) -> None:
+        """Committed records were cut off: on disk at once, or after a crash their log would be taken for short."""
+        self._note(self.checkpoint_high_watermarks)
+
+    def _note(self, checkpoint: Callable[[], None]) -> None:
         try:
-            self.checkpoint_log_starts()
+            checkpoint()
         except OSError as error:
             if error.errno not in FULL_DISK:
                 self._node.disk_failed(error)

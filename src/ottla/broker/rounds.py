@@ -25,6 +25,7 @@ class Rounds:
 
     def start(self) -> None:
         config, replicas = self._node.config, self._node.replicas
+        replicas.in_sync.round()  # from now on it is known whether the next comes late
         self._every("high watermarks", lambda: config.replica_high_watermark_checkpoint_interval_ms,
                     replicas.checkpoint_high_watermarks)  # fmt: skip
         self._every("recovery points", lambda: config.log_flush_offset_checkpoint_interval_ms,

@@ -11,6 +11,7 @@ from ottla.cluster.commands import (
     AllocateProducerIds,
     DrainBroker,
     FenceBroker,
+    RaiseMetadataVersion,
     RegisterBroker,
     UnfenceBroker,
     UnregisterBroker,
@@ -32,7 +33,11 @@ from ottla.metadata import entries as log
 from ottla.metadata.state import METADATA_VERSION, Metadata, PartitionState, Topic
 
 FIRST_METADATA_VERSION = 1
-LATEST_METADATA_VERSION = 1
+EARLY_FENCES = 2
+"""From this level on a fence may be marked as early: every broker knows what that asks of coordinators."""
+LEADERS_COMPLETE = 2
+"""A broker that knows this level completes the reassignments of what it leads."""
+LATEST_METADATA_VERSION = 2
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
 
@@ -106,10 +111,26 @@ def fence(command: FenceBroker, state: Metadata) -> list[log.Body] | ApiError:
         return ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {command.broker_id} has another epoch.")
     if broker.fenced:
         return []
+    if command.early and state.metadata_version() < EARLY_FENCES:
+        return ApiError(ErrorCode.UNSUPPORTED_VERSION, "Not every broker knows of early fences.")
     entry = log.BrokerFenced(
         broker_id=command.broker_id, epoch=command.epoch, stopped=command.stopped, early=command.early
     )
     return [entry, *changed_entries(_partitions_without(state, command.broker_id))]
+
+
+def known_metadata_version(state: Metadata) -> int:
+    """What every registered broker knows, those that are down among them: they come back as they were."""
+    return min((broker.metadata_version for broker in state.brokers.values()), default=FIRST_METADATA_VERSION)
+
+
+def raise_metadata_version(command: RaiseMetadataVersion, state: Metadata) -> list[log.Body] | ApiError:
+    """From now on decisions may write what the level allows, and no broker joins that does not know it."""
+    if command.level <= state.metadata_version():
+        return []
+    if command.level > known_metadata_version(state):
+        return ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Not every broker knows {METADATA_VERSION} {command.level}.")
+    return [log.FeatureLevelSet(name=METADATA_VERSION, level=command.level)]
 
 
 def unfence(command: UnfenceBroker, state: Metadata) -> list[log.Body] | ApiError:

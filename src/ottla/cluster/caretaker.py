@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ottla.cluster.brokers import EARLY_FENCES
 from ottla.cluster.commands import Command, FenceBroker, UnfenceBroker
 from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.metadata.state import Metadata
@@ -42,13 +43,16 @@ class Caretaker:
     ) -> list[Command]:
         """Commands to submit; `epoch` is this broker's own incarnation.
 
-        `refusing` are those that closed their connections and take no new ones: they are fenced early (rule C8).
+        `refusing` are those that closed their connections and take no new ones: they are fenced early (rule C8), if all
+        brokers know what that is.
         """
         me = state.brokers.get(self._broker_id)
         if me is None or me.epoch != epoch:
             return []
         if me.fenced:
             return [UnfenceBroker(me.broker_id, me.epoch)]
+        if state.metadata_version() < EARLY_FENCES:
+            refusing = frozenset()
         others = [broker for broker in state.live_brokers() if broker.broker_id != self._broker_id]
         refusing = refusing.intersection(Incarnation(one.broker_id, one.epoch) for one in others if not one.draining)
         present = live.difference(one.broker_id for one in sorted(refusing))

@@ -161,6 +161,16 @@ class RaiseReplication(NamedTuple):
         return EVERYTHING
 
 
+class RaiseMetadataVersion(NamedTuple):
+    """Use a later level of the metadata log, which every broker knows by now."""
+
+    level: int
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
 class RegisterBroker(NamedTuple):
     """A broker has recovered its logs and wants to act; ends whatever its last incarnation led (rule A8)."""
 
@@ -218,7 +228,10 @@ class DrainBroker(NamedTuple):
 
 
 class UnregisterBroker(NamedTuple):
-    """Forget a broker; one that still lives is fenced first, and ends."""
+    """Forget a broker; one that still lives is fenced first, and ends once it hears of it.
+
+    Until then, for a lease at most, it may tell groups less than they have committed elsewhere: stop it before.
+    """
 
     broker_id: BrokerId
 
@@ -279,6 +292,7 @@ Command = (
     | AlterReassignment
     | BalanceLeaders
     | RaiseReplication
+    | RaiseMetadataVersion
     | RegisterBroker
     | FenceBroker
     | UnfenceBroker

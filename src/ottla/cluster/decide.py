@@ -20,6 +20,7 @@ from ottla.cluster.commands import (
     EditConfigs,
     ElectLeader,
     FenceBroker,
+    RaiseMetadataVersion,
     RaiseReplication,
     RegisterBroker,
     ResignLeadership,
@@ -71,5 +72,7 @@ def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> lis
         return brokers.fence(command, state)
     if isinstance(command, DrainBroker):
         return brokers.drain(command, state)
+    if isinstance(command, RaiseMetadataVersion):
+        return brokers.raise_metadata_version(command, state)
     assert isinstance(command, UnregisterBroker)
     return brokers.unregister(command, state)

@@ -25,7 +25,10 @@ IsActive = Callable[[BrokerId], bool]
 
 
 def change_in_sync(command: ChangeInSync, state: Metadata, by: Writer) -> list[Body] | ApiError:
-    """A leader's proposal; the codes are those by which Kafka's AlterPartition refuses one."""
+    """A leader's proposal; the codes are those by which Kafka's AlterPartition refuses one.
+
+    A set that is so already may yet complete a reassignment.
+    """
     topic = state.topics.get(command.topic_id)
     before = state.partition(command.topic_id, command.partition)
     if topic is None or before is None:
@@ -43,10 +46,9 @@ def change_in_sync(command: ChangeInSync, state: Metadata, by: Writer) -> list[B
         if broker is None or (joins and not broker.active) or broker.epoch != replica.broker_epoch:
             return ApiError(ErrorCode.INELIGIBLE_REPLICA, f"Broker {replica.broker_id} may not join in this epoch.")
     in_sync = tuple(broker_id for broker_id in before.replicas if broker_id in wanted)
-    if in_sync == before.in_sync:
-        return []
-    after = with_in_sync(before, in_sync, min_in_sync(state, topic))
-    return changed_entries([later(before, with_reassignment_completed(after, state, topic))])
+    after = before if in_sync == before.in_sync else with_in_sync(before, in_sync, min_in_sync(state, topic))
+    after = with_reassignment_completed(after, state, topic)
+    return [] if after == before else changed_entries([later(before, after)])
 
 
 def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:

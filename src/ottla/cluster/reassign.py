@@ -1,12 +1,14 @@
 """Reassignment: a partition's replicas become others, step by step, and records are never held by fewer than before.
 
 While it runs, the replicas are the wanted ones and those to be removed; it is completed in the very append in which
-the wanted replicas are found in sync, so that nobody need ask for it. `decide.py` comes here with the wishes of
+the wanted replicas are found in sync, so that nobody need ask for it. Only where that ends a leadership its leader does
+it, who may have something to lay down first (`broker/in_sync_sets.py`). `decide.py` comes here with the wishes of
 administrators, `partitions.py` does with each change of an in-sync set.
 """
 
 from __future__ import annotations
 
+from ottla.cluster.brokers import LEADERS_COMPLETE
 from ottla.cluster.commands import AlterReassignment, RaiseReplication
 from ottla.cluster.partitions import (
     changed_entries,
@@ -50,7 +52,10 @@ def alter(command: AlterReassignment, state: Metadata) -> list[Body] | ApiError:
     after = _with_replicas(before, (*command.replicas, *removing), state, topic)
     if after is None:
         return _cannot("change", topic, before)
-    after = with_reassignment_completed(after._replace(adding=adding, removing=removing), state, topic)
+    after = after._replace(adding=adding, removing=removing)
+    leader = state.brokers.get(before.leader)
+    if before.leader not in removing or leader is None or leader.metadata_version < LEADERS_COMPLETE:
+        after = with_reassignment_completed(after, state, topic)
     return [] if after == before else changed_entries([later(before, after)])
 
 

@@ -1,5 +1,6 @@
-"""What a cluster does for itself when nothing is wrong: leaders go back to where they are preferred, and internal
-topics get the replicas they were meant to have once there are brokers enough.
+"""What a cluster does for itself when nothing is wrong: leaders go back to where they are preferred, internal topics
+get the replicas they were meant to have once there are brokers enough, and what a release can write is written once all
+brokers can read it.
 
 `broker/metadata_follow.py` gives it a turn beside the caretaker's. One broker acts, the caretaker.
 """
@@ -8,7 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.cluster.commands import BalancedPartition, BalanceLeaders, Command, RaiseReplication
+from ottla.cluster.brokers import known_metadata_version
+from ottla.cluster.commands import (
+    BalancedPartition,
+    BalanceLeaders,
+    Command,
+    RaiseMetadataVersion,
+    RaiseReplication,
+)
 from ottla.cluster.partitions import could_be_led_better
 from ottla.metadata.state import Metadata
 
@@ -33,6 +41,8 @@ class Upkeep:
             self._next_ms = None
             return []
         commands: list[Command] = [*self._raised(state)]
+        if state.metadata_version() < (level := known_metadata_version(state)):
+            commands.append(RaiseMetadataVersion(level))
         if self._balances:
             if self._next_ms is None:
                 self._next_ms = now_ms + self._interval_ms

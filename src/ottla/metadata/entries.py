@@ -78,7 +78,9 @@ class BrokerFenced:
     epoch: int = field(Int64)
     stopped: bool = field(Bool)
     early: bool = field(Bool, tag=0)
-    """Its session had not ended: it may live, and take itself for a leader while its lease stands (rule A12)."""
+    """Its session had not ended: it may live, and take itself for a leader while its lease stands (rule A12).
+
+    From metadata.version 2 on."""
 
 
 @message(versions=(0, 0), flexible_since=0)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import struct as bits
 from collections.abc import Iterator, Sequence
 
+from ottla.kernel.ids import NO_LEADER, LeaderEpoch, PartitionEpoch
 from ottla.kernel.seams import StoredSnapshot
 from ottla.metadata import entries as log
-from ottla.metadata.state import Metadata, PartitionState, entry_of
+from ottla.metadata.state import NEVER_UNCLEAN, Metadata, PartitionState, Topic, entry_of
 from ottla.schema.codec import MalformedMessage
 
 _SIZE = bits.Struct(">i")
@@ -73,13 +74,45 @@ def _bodies(state: Metadata) -> Iterator[log.Body]:
         topic = state.topics[topic_id]
         configs = [log.ConfigChange(name=name, value=topic.configs[name]) for name in sorted(topic.configs)]
         yield log.TopicCreated(topic_id=topic_id, name=topic.name, configs=configs)
-        for run in split_partitions(topic.partitions):
-            yield log.PartitionsCreated(partitions=run)
+        yield from _partition_bodies(topic)
         if topic.ready:
             yield log.TopicReady(topic_id=topic_id)
     for (resource_type, name), configs_of in sorted(state.configs.items()):
         changes = [log.ConfigChange(name=key, value=configs_of[key]) for key in sorted(configs_of)]
         yield log.ConfigsSet(resource_type=resource_type, resource_name=name, changes=changes)
+
+
+def _partition_bodies(topic: Topic) -> Iterator[log.Body]:
+    """The partitions as they are. That one was led uncleanly no entry says: it happens again, to be found again."""
+    unclean = [one for one in topic.partitions if one.unclean_epoch != NEVER_UNCLEAN]
+    for run in split_partitions([_before_unclean(one) for one in topic.partitions]):
+        yield log.PartitionsCreated(partitions=run)
+    for step in ([_led_uncleanly(one) for one in unclean], unclean):
+        for run in split_partitions(step):
+            yield log.PartitionsChanged(partitions=run)
+
+
+def _before_unclean(partition: PartitionState) -> PartitionState:
+    if partition.unclean_epoch == NEVER_UNCLEAN:
+        return partition
+    return partition._replace(
+        leader=NO_LEADER,
+        leader_epoch=LeaderEpoch(partition.unclean_epoch - 1),
+        partition_epoch=PartitionEpoch(partition.partition_epoch - 2),
+        in_sync=(),
+        eligible=(),
+    )
+
+
+def _led_uncleanly(partition: PartitionState) -> PartitionState:
+    """All are in sync then, so that whoever leads now came to it cleanly."""
+    return partition._replace(
+        leader=partition.replicas[0],
+        leader_epoch=partition.unclean_epoch,
+        partition_epoch=PartitionEpoch(partition.partition_epoch - 1),
+        in_sync=partition.replicas,
+        eligible=(),
+    )
 
 
 def _broker_bodies(state: Metadata) -> Iterator[log.Body]:

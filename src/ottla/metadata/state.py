@@ -17,6 +17,7 @@ BROKER_RESOURCE = 4
 GROUP_RESOURCE = 32
 ALL_BROKERS = ""
 METADATA_VERSION = "metadata.version"
+NEVER_UNCLEAN = LeaderEpoch(-1)
 
 
 class Listener(NamedTuple):
@@ -69,6 +70,9 @@ class PartitionState(NamedTuple):
     last_known: tuple[BrokerId, ...] = ()
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
+    unclean_epoch: LeaderEpoch = NEVER_UNCLEAN
+    """The last leader epoch that began with a leader which may lack what was committed; no entry says it, `apply`
+    finds it."""
 
     @property
     def has_leader(self) -> bool:
@@ -302,7 +306,7 @@ class Metadata:
                 before = held[partition.partition]
                 assert partition.partition_epoch > before.partition_epoch, "a partition's epoch only grows"
                 assert partition.leader_epoch >= before.leader_epoch, "a leader epoch only grows"
-                held[partition.partition] = partition
+                held[partition.partition] = partition._replace(unclean_epoch=_unclean_epoch(before, partition))
             topic.partitions = tuple(held)
             self._topic_touched(version, topic)
 
@@ -349,6 +353,17 @@ _APPLY: dict[type, Callable[[Metadata, int, Any], None]] = {
     log.ConfigsSet: Metadata._configs_set,
     log.ProducerIdsAllocated: Metadata._producer_ids_allocated,
 }
+
+
+def _unclean_epoch(before: PartitionState, after: PartitionState) -> LeaderEpoch:
+    """It begins where somebody comes to lead who was neither in sync nor eligible.
+
+    Unless replicas go in the same entry: then a reassignment is done, and the leader has just joined the in-sync set.
+    """
+    begins = after.has_leader and after.leader_epoch > before.leader_epoch
+    lacks = after.leader not in (*before.in_sync, *before.eligible)
+    unclean = begins and lacks and set(after.replicas) == set(before.replicas)
+    return after.leader_epoch if unclean else before.unclean_epoch
 
 
 def partition_of(entry: log.PartitionEntry) -> PartitionState:

@@ -72,8 +72,8 @@ Todo = Append | Truncate | StartOver | Failed | BackOff | Stale
 class FollowerReplica:
     """Follows one leader in one epoch."""
 
-    __slots__ = ("epoch", "epoch_ends", "failed", "heard", "high_watermark", "lasting", "leader",
-                 "leader_high_watermark")  # fmt: skip
+    __slots__ = ("agreed", "epoch", "epoch_ends", "failed", "heard", "high_watermark", "lasting", "leader",
+                 "leader_high_watermark", "overruled")  # fmt: skip
 
     def __init__(
         self,
@@ -83,17 +83,30 @@ class FollowerReplica:
         high_watermark: EndOffset,
         epoch_ends: EpochEnds,
         lasting: bool = True,
+        overruled: bool = False,
     ) -> None:
-        """`lasting`: what is committed stays so. It need not, where it is not synced, or any replica may lead."""
+        """`lasting`: what is committed stays so. It need not, where it is not synced, or any replica may lead.
+
+        `overruled`: a leader was elected uncleanly since our records were written: until we agree with the one that we
+        follow, it may lack what was committed.
+        """
         self.leader = leader
         self.epoch = epoch
         self.high_watermark = high_watermark
         self.leader_high_watermark = EndOffset(0)
         self.epoch_ends = epoch_ends
         self.lasting = lasting
+        self.overruled = overruled
+        self.agreed = False
+        """Whether the leader has found our log to lie on its history."""
         self.failed: str | None = None
         self.heard = False
         """Whether the leader has answered as the leader that it is."""
+
+    @property
+    def keeps_committed(self) -> bool:
+        """Whether the leader holds all that was committed here."""
+        return self.lasting and (self.agreed or not self.overruled)
 
     def ask(self, *, synced_through: SyncedOffset, end_offset: EndOffset) -> Asked | None:
         """The next fetch: a receipt for what is on disk (rule A2); None while something waits for its sync."""
@@ -114,6 +127,7 @@ class FollowerReplica:
             return self._cut_back(*answer.diverging, end_offset=end_offset)
         if answer.high_watermark < 0:
             return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
+        self.agreed = True
         return Append()
 
     def _lies_elsewhere(self, answer: Answered, end_offset: int) -> bool:
@@ -123,7 +137,7 @@ class FollowerReplica:
         """
         if answer.log_start_offset > end_offset:
             return True
-        return not self.lasting and answer.log_start_offset >= 0 and answer.high_watermark < end_offset
+        return not self.keeps_committed and answer.log_start_offset >= 0 and answer.high_watermark < end_offset
 
     def _cut_back(self, epoch: int, leader_end: int, *, end_offset: EndOffset) -> Todo:
         """Back to where both histories agree, as far as one answer shows it (KIP-595): the next answer shows more."""
@@ -133,7 +147,7 @@ class FollowerReplica:
         target = min(leader_end, end_offset) if found < 0 else min(leader_end, own_end, end_offset)
         if target >= end_offset:  # there would be nothing to cut, and so no end of asking
             return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if target < self.high_watermark and not self.lasting:
+        if target < self.high_watermark and not self.keeps_committed:
             self.high_watermark = EndOffset(target)
         if target < self.high_watermark:
             self.failed = (
@@ -158,4 +172,4 @@ class FollowerReplica:
 
     def on_started_over(self, offset: EndOffset) -> None:
         """Everything below the leader's start was committed and is deleted, or need not last."""
-        self.high_watermark = offset if not self.lasting else max(self.high_watermark, offset)
+        self.high_watermark = offset if not self.keeps_committed else max(self.high_watermark, offset)

@@ -58,7 +58,12 @@ class InSyncKeeper:
         leader = self._leader
         now_in = leader.committed_in_sync
         stay = {broker for broker in now_in if not self._lags(broker, lag_max_ms, now_ms)}
-        joining = {broker for broker in leader.replicas if broker not in now_in and self.may_join(broker, eligible)}
+        joining = {
+            broker
+            for broker in leader.replicas
+            if broker not in now_in and self.may_join(broker, eligible)
+            if now_ms - max(leader.held[broker].seen_ms, spoke_ms.get(broker, 0)) <= lag_max_ms
+        }
         wanted = stay | joining
         if wanted == now_in:
             return None

@@ -240,7 +240,7 @@ def _as_follower(call: Call, watch: Watch, partition: Partition) -> ErrorCode:
     if follower.failed is not None or partition.log.refusing:
         return ErrorCode.KAFKA_STORAGE_ERROR
     silent_ms = node.replicas.fetches.silent_ms(follower.leader)
-    if silent_ms > node.config.replica_lag_time_max_ms or not (follower.lasting or follower.heard):
+    if silent_ms > node.config.replica_lag_time_max_ms or not (follower.agreed or follower.keeps_committed):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.NONE
 

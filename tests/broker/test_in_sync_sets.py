@@ -1,0 +1,61 @@
+"""A leader that stood still holds nobody's silence against him, whatever it comes to do first (rule A5)."""
+
+from __future__ import annotations
+
+import pytest
+from sim_cluster import SimCluster
+
+from ottla.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+
+LAG_MS = 2000
+LEASE_MS = 4000
+
+
+class Place:
+    """Broker 1 leads `t` with all in sync, and may stand still for longer than the lag and less than its lease."""
+
+    def __init__(self) -> None:
+        self.cluster = cluster = SimCluster(session_ms=6000, replica_lag_time_max_ms=str(LAG_MS))
+        replicas = [CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])]
+        topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=replicas)
+        cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+        cluster.until(lambda: ("t", 0) in cluster.node(1).replicas.by_name)
+        self.node = cluster.node(1)
+        self.partition = self.node.replicas.by_name[("t", 0)]
+        cluster.until(lambda: all(held.shown for held in self.partition.leader.held.values()))
+
+    def stands_still(self, ms):
+        self.cluster.machines[1].pause()
+        self.cluster.loop.run_for(ms)
+        assert self.node.may_lead()
+
+
+@pytest.mark.parametrize("served_ms", [0, 3 * LAG_MS])
+def test_a_fetch_that_is_read_before_the_round_that_is_late_evicts_nobody(served_ms):
+    """Of one that is not in sync, say: sockets are read before timers are looked at."""
+    place = Place()
+    place.cluster.loop.run_for(served_ms)
+    place.stands_still(LAG_MS + 1000)
+    place.node.replicas.in_sync.look(place.partition)
+    place.cluster.machines[1].go_on()
+    place.cluster.loop.run_for(LAG_MS)
+    assert place.partition.leader.partition_epoch == 0, "nobody has ever left"
+
+
+def test_the_first_round_is_late_too_where_the_leader_stood_still_before_it():
+    place = Place()
+    place.stands_still(LAG_MS + 1000)
+    place.node.replicas.in_sync.round()
+    place.cluster.machines[1].go_on()
+    place.cluster.loop.run_for(LAG_MS)
+    assert place.partition.leader.partition_epoch == 0, "nobody has ever left"
+
+
+def test_who_is_silent_once_the_leader_goes_on_leaves_in_time():
+    place = Place()
+    place.stands_still(LAG_MS + 1000)
+    place.cluster.network.block("broker-2", "broker-1")
+    place.cluster.machines[1].go_on()
+    place.cluster.loop.run_for(2 * LAG_MS)
+    assert place.partition.leader.committed_in_sync == {1, 3}
+    assert not place.node.metadata.brokers[2].fenced

@@ -1,0 +1,67 @@
+"""Real brokers, and an administrator who would rather lose records than wait for the only replica that has them all."""
+
+from __future__ import annotations
+
+import signal
+
+from cluster_processes import OttlaCluster, until
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla.cli.kafka import leader_election
+
+
+def described(cluster, by):
+    partition = AdminClient({"bootstrap.servers": cluster.brokers[by].address}).list_topics("t", timeout=10)
+    partition = partition.topics["t"].partitions[0]
+    return partition.leader, sorted(partition.isrs)
+
+
+def produce(cluster, *texts):
+    """One by one: who is in sync has heard that all but the last are committed."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    failed = []
+    for text in texts:
+        producer.produce("t", text, partition=0, on_delivery=lambda error, message: error and failed.append(error))
+        assert producer.flush(30) == 0
+    assert not failed
+
+
+def read(cluster, count):
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
+    consumer.assign([TopicPartition("t", 0, 0)])
+    messages = consumer.consume(count, timeout=30)
+    _, end = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=10)
+    consumer.close()
+    return [message.value().decode() for message in messages], end
+
+
+def test_running_followers_cut_back_to_an_uncleanly_elected_leader_without_a_restart(tmp_path, capsys):
+    with OttlaCluster(tmp_path, 3, "--set", "replica.lag.time.max.ms=1000") as cluster:
+        one, two, three = cluster.brokers.values()
+        topic = NewTopic("t", num_partitions=1, replica_assignment=[[3, 1, 2]])
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        admin.create_topics([topic])["t"].result(20)
+        produce(cluster, "kept 1", "kept 2")
+        three.stop()
+        until(lambda: described(cluster, 1) == (1, [1, 2]))
+        produce(cluster, "lost 1", "lost 2", "lost 3")
+        two.process.send_signal(signal.SIGSTOP)
+        produce(cluster, "lost 4")
+        one.kill()
+        two.process.send_signal(signal.SIGCONT)
+        three.start()
+        until(lambda: described(cluster, 3)[0] == -1)
+
+        arguments = ["--bootstrap-server", three.address, "--election-type", "unclean", "--topic", "t"]
+        assert leader_election.command([*arguments, "--partition", "0"]) == 0, capsys.readouterr()
+        until(lambda: described(cluster, 3) == (3, [2, 3]))
+        produce(cluster, "new 1")
+        one.start()
+        until(lambda: described(cluster, 3) == (3, [1, 2, 3]))
+        three.kill()
+        until(lambda: described(cluster, 2)[0] == 1)
+        one.kill()
+        until(lambda: described(cluster, 2)[0] == 2)
+        assert read(cluster, 3) == (["kept 1", "kept 2", "new 1"], 3)
+        assert "stops following" not in cluster.log()
