@@ -92,7 +92,7 @@ class Reader:
         self.name = f"{self._base_name}.{self._lives}"
         self._sessions = {broker: FetchSession() for broker in self.peer.by_broker}
         self._positions: dict[LogKey, int] = {}
-        self._told: dict[LogKey, tuple[int, int, int]] = {}
+        self._told: dict[LogKey, tuple[int, int, int, int]] = {}
         self._version = self.random.choice((_BY_NAME, 13, _BY_ID))
         self._max_bytes = self.random.choice((100, 2000, 1 << 20))
         self.peer.close()
@@ -130,7 +130,7 @@ class Reader:
             session.failed()
             return
         session.answered(response.session_id)
-        await self._take(response, topics, wanted)
+        await self._take(broker, response, topics, wanted)
 
     async def _choose(self, topics: dict[str, KnownTopic]) -> tuple[BrokerId, Wanted]:
         """A broker, and what to ask it for: that which it leads, as far as we know."""
@@ -160,7 +160,9 @@ class Reader:
                     )
         return wanted
 
-    async def _take(self, response: FetchResponse, topics: dict[str, KnownTopic], wanted: Wanted) -> None:
+    async def _take(
+        self, broker: BrokerId, response: FetchResponse, topics: dict[str, KnownTopic], wanted: Wanted
+    ) -> None:
         by_id = {topic.topic_id: topic for topic in topics.values()}
         for answer in response.responses:
             topic = topics.get(answer.topic) or by_id.get(bytes(answer.topic_id))
@@ -173,17 +175,14 @@ class Reader:
                     await self._find_place(topic, log)
                 elif part.error_code == 0:
                     place = TopicPartition(topic.plan.name, part.partition_index)
-                    self._bounds(log, part.log_start_offset, part.high_watermark, wanted[place].leader_epoch)
+                    told = part.log_start_offset, part.high_watermark, wanted[place].leader_epoch, broker
+                    if self._told.get(log) != told:
+                        self._told[log] = told
+                        self.workload.saw(Bounds(self.workload.loop.now_us, self.name, log, *told))
                     if part.records is not None and len(part.records):
                         self._records(log, part.records)
                 else:
                     self.peer.forget(topic.plan.name, part.partition_index)
-
-    def _bounds(self, log: LogKey, log_start: int, high_watermark: int, epoch: int) -> None:
-        told = log_start, high_watermark, epoch
-        if self._told.get(log) != told:
-            self._told[log] = told
-            self.workload.saw(Bounds(self.workload.loop.now_us, self.name, log, log_start, high_watermark, epoch))
 
     def _records(self, log: LogKey, view: Buffer) -> None:
         position = self._positions.get(log, 0)

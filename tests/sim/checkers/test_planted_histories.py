@@ -51,8 +51,8 @@ def scanned(start: int, *values: bytes) -> Scanned:
     return Scanned(9, LOG, start, start + len(values), records)
 
 
-def bounds(start: int, watermark: int) -> Bounds:
-    return Bounds(0, "r", LOG, start, watermark)
+def bounds(start: int, watermark: int, broker: int = 1) -> Bounds:
+    return Bounds(0, "r", LOG, start, watermark, broker=broker)
 
 
 SOUND: tuple[Event, ...] = (sent(1, A, B), acknowledged(1, 0), sent(2, C), acknowledged(2, 2))
@@ -88,6 +88,10 @@ def test_a_cached_topic_may_lose_and_use_offsets_again():
     assert kinds(*events, traits=Traits("t", durable=False)) == set()
 
 
+def test_who_follows_may_know_of_a_higher_watermark_than_a_leader_that_is_new():
+    assert kinds(*SOUND, bounds(0, 3, broker=1), bounds(0, 2, broker=2), scanned(0, A, B, C)) == set()
+
+
 @pytest.mark.parametrize(
     ("kind", "events"),
     [
@@ -106,6 +110,7 @@ def test_a_cached_topic_may_lose_and_use_offsets_again():
         ("poll-skip", (*SOUND, Scanned(9, LOG, 0, 4, ((0, A), (1, B), (2, C))))),
         ("vanished", (OutOfRange(0, "r", LOG, 3),)),
         ("watermark-went-back", (bounds(0, 3), bounds(0, 2))),
+        ("watermark-went-back", (bounds(0, 3), bounds(0, 1, broker=2), bounds(0, 2))),
         ("start-above-watermark", (bounds(0, 3), DeleteAsked(0, LOG, 5), bounds(5, 4))),
         (
             "start-went-back",

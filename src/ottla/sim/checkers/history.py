@@ -75,6 +75,8 @@ class Bounds(NamedTuple):
     high_watermark: int
     epoch: int = -1
     """The leader's, by which the reader asked; -1: it asked whoever leads."""
+    broker: int = -1
+    """Who said so: a follower answers readers too, and may know of more than a leader that is new."""
 
 
 class OutOfRange(NamedTuple):

@@ -74,9 +74,9 @@ def _holes(history: History) -> Iterator[Anomaly]:
 
 
 def _lines(history: History) -> Iterator[Anomaly]:
-    """To one reader no watermark goes back while one leader's epoch lasts, nor a log's start behind an answered
-    DeleteRecords. Without replicas none goes back over restarts either."""
-    told: dict[tuple[str, LogKey], Bounds] = {}
+    """To one reader no watermark that one broker says goes back while one leader's epoch lasts, nor a log's start
+    behind an answered DeleteRecords. Without replicas none goes back over restarts either."""
+    told: dict[tuple[str, LogKey, int], Bounds] = {}
     deleted: dict[LogKey, int] = {}
     due: dict[tuple[str, LogKey], int] = {}
     for event in history.events:
@@ -89,15 +89,13 @@ def _lines(history: History) -> Iterator[Anomaly]:
                     "vanished", f"{history.name(event.log)}: {event.reader} stood at {event.position}, now out of range"
                 )
         elif isinstance(event, Bounds):
-            place = event.reader, event.log
-            before = told.get(place)
-            if before is not None:
-                yield from _gone_back(history, before, event, due[place])
-            told[place] = event
-            due[place] = deleted.get(event.log, 0)  # what the reader asks next is asked after that
+            reader, said_by = (event.reader, event.log), (event.reader, event.log, event.broker)
+            yield from _gone_back(history, told.get(said_by), event, due.get(reader, 0))
+            told[said_by] = event
+            due[reader] = deleted.get(event.log, 0)  # what the reader asks next is asked after that
 
 
-def _gone_back(history: History, before: Bounds, now: Bounds, due_start: int) -> Iterator[Anomaly]:
+def _gone_back(history: History, before: Bounds | None, now: Bounds, due_start: int) -> Iterator[Anomaly]:
     name = history.name(now.log)
     if now.log_start > now.high_watermark:
         yield Anomaly("start-above-watermark", f"{name}: {now.log_start} > {now.high_watermark}")
@@ -105,6 +103,8 @@ def _gone_back(history: History, before: Bounds, now: Bounds, due_start: int) ->
         return
     if now.log_start < due_start:
         yield Anomaly("start-went-back", f"{name}: to {now.log_start}, {due_start} was answered")
+    if before is None:
+        return
     same_line = now.epoch == before.epoch or not history.replicated
     if same_line and now.high_watermark < before.high_watermark:
         yield Anomaly("watermark-went-back", f"{name}: from {before.high_watermark} to {now.high_watermark}")
