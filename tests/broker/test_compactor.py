@@ -29,11 +29,11 @@ class Place:
         log = SimpleNamespace(log_start_offset=0)
         config = SimpleNamespace(cleanup_policy=("compact",))
         partition = SimpleNamespace(config=config, topic="t", index=0, topic_id=KEY[0], log=log)
-        directory = SimpleNamespace(cleaned_to=lambda topic, index: 0, set_cleaned_to=self._set_cleaned_to)
+        directories = SimpleNamespace(cleaned_to=lambda partition: 0, set_cleaned_to=self._set_cleaned_to)
         node: Any = SimpleNamespace(
             clock=self.clock,
             config=SimpleNamespace(log_cleaner_enable=True, log_cleaner_io_max_bytes_per_second=1e9),
-            replicas=SimpleNamespace(directory=directory, by_id={KEY: partition}),
+            replicas=SimpleNamespace(directories=directories, by_id={KEY: partition}),
             disk_failed=self.failed.append,
             scrubber=SimpleNamespace(suspect=lambda partition, offset: self.suspected.append((partition, offset))),
         )
@@ -54,7 +54,7 @@ class Place:
         self.due = False
         return True
 
-    def _set_cleaned_to(self, topic: str, index: int, offset: int) -> None:
+    def _set_cleaned_to(self, partition: Any, offset: int) -> None:
         if self.checkpoint is not None:
             raise self.checkpoint
 

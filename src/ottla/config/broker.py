@@ -70,7 +70,7 @@ class BrokerConfig(OptionSet):
     )
     log_dirs: tuple[str, ...] = option(
         "log.dirs", (), Kind.LIST,
-        doc="Where data lives.",
+        doc="Where data lives: one directory or several, each on a disk of its own, of which one may fail alone.",
     )
     # Topics
     auto_create_topics_enable: bool = option(

@@ -376,7 +376,7 @@ class SimDisk:
         self.operate("sync names", path)
         self._directory(path).settle()
 
-    def gathered(self, path: str) -> AbstractContextManager[None]:
+    def gathered(self, *paths: str) -> AbstractContextManager[None]:
         """Every sync is done where it is asked for: some states come sooner, none is missed."""
         return nullcontext()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from ottla.config.topic import TopicConfig
@@ -400,6 +401,14 @@ class LogDirectory:
             checkpoint.mark_failed_sync(self.disk, self.path)
         for log in self.logs.values():
             log.refusing = True
+
+    def abandon(self) -> None:
+        """It is offline and others go on: let its logs go as they are. Its lock stays until `close`."""
+        logs = list(self.logs.values())
+        self.logs.clear()
+        for log in logs:
+            with suppress(OSError):
+                log.close(clean=False)
 
     def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
         """Close all logs and let the lock go. Only where everything was synced is the directory marked clean.

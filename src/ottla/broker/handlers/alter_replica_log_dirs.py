@@ -35,10 +35,14 @@ def _outcome(call: Call, path: str, name: str, index: int) -> ErrorCode:
     replicas = call.node.replicas
     if name_error(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if path != replicas.path:
+    directories = replicas.directories
+    if path not in directories.paths:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if (name, index) in replicas.by_name:
-        return ErrorCode.NONE
+    if path in directories.failed:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    partition = replicas.by_name.get((name, index))
+    if partition is not None:
+        return ErrorCode.NONE if directories.of(partition.log).path == path else ErrorCode.KAFKA_STORAGE_ERROR
     topic = call.node.metadata.topic(name)
     known = topic is not None and 0 <= index < len(topic.partitions)
     return ErrorCode.REPLICA_NOT_AVAILABLE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
