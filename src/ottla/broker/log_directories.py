@@ -17,6 +17,7 @@ from ottla.cluster.commands import ReplicasByTopic
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import Topic
+from ottla.storage import moving
 from ottla.storage.checkpoint import META_PROPERTIES
 from ottla.storage.directory import DirectoryRefused, FoundPartition, HeldLock, LogDirectory, refuse_foreign
 
@@ -42,6 +43,10 @@ class LogDirectories:
         self.paths = tuple(paths)
         self.needed = needed
         self.online: list[LogDirectory] = []
+        self.broken_off: list[tuple[FoundPartition, LogDirectory]] = []
+        """Moves to a directory that a crash or a stop has broken off."""
+        self.wanted: dict[tuple[str, int], str] = {}
+        """Where a replica shall be that is not here yet."""
         self.failed: dict[str, str] = {}
         self.offline: dict[Key, None] = {}
         """Replicas that are placed here and lie, as far as is known, in a directory that has failed."""
@@ -81,6 +86,7 @@ class LogDirectories:
             except OSError as error:
                 self._go_without(directory.path, error)
                 self._let_go(directory)
+        self._end_moves()
         self._see_what_is_missing()
 
     def _go_without(self, path: str, error: OSError) -> None:
@@ -100,18 +106,19 @@ class LogDirectories:
         directory.abandon()
 
     def _refuse_twice(self) -> None:
-        """A replica that lies in two directories: nobody can say here which is the right one."""
-        places: dict[tuple[bytes | None, TopicPartition], str] = {}
+        """A replica that lies in two directories, unless it was being moved: nobody can say which is the right one."""
+        places: dict[tuple[bytes | None, TopicPartition], tuple[FoundPartition, LogDirectory]] = {}
         for directory in self.online:
             for found in directory.found:
                 if self._topic_of(found) is None:
                     continue
                 name = TopicPartition(found.topic, found.partition)
-                first = places.setdefault((found.topic_id, name), found.path)
-                if first != found.path:
+                first, beside = places.setdefault((found.topic_id, name), (found, directory))
+                moved = found.beside == beside.directory_id or first.beside == directory.directory_id
+                if first is not found and not moved:
                     raise DirectoryRefused(
-                        f"{name} lies in two log directories, {first} and {found.path}, and only one of them can be "
-                        "the replica. Move the older one out of its directory (compare the newest files in both; where "
+                        f"{name} lies in two log directories, {first.path} and {found.path}, and only one of them can "
+                        "be the replica. Move the older one out of its directory (compare the newest files in both; if "
                         "other brokers hold the partition, either will do), and start again."
                     )
 
@@ -136,8 +143,8 @@ class LogDirectories:
         return topic if topic is not None and self.placed_here(topic, found.partition) else None
 
     def _recover(self, directory: LogDirectory, topic: Topic, found: FoundPartition) -> None:
-        node = self._node
-        opened = self.recovered[(topic.topic_id, found.partition)] = directory.open_log(
+        node, key = self._node, (topic.topic_id, found.partition)
+        opened = self.recovered[key] = directory.open_log(
             found,
             config=node.topic_config(topic),
             wall_ms=node.clock.wall_ms(),
@@ -150,6 +157,37 @@ class LogDirectories:
                 "recovered %s-%d: %d bytes checked, %d bytes of a torn tail cut off",
                 topic.name, found.partition, cost.scanned_bytes, cost.truncated_bytes,
             )  # fmt: skip
+
+    def _end_moves(self) -> None:
+        """What a crash has left of moves between directories is settled (storage/moving.py)."""
+        by_id = {directory.directory_id: directory for directory in self.online}
+        for directory in self.online:
+            for found in directory.found:
+                place = TopicPartition(found.topic, found.partition)
+                opened = directory.logs.get(place)
+                if found.beside is None or opened is None:
+                    continue
+                key, other = (opened.topic_id, opened.partition), by_id.get(found.beside)
+                if other is None and self.failed:
+                    log.error("%s may be newer in a directory that has failed: it is offline", opened.directory)
+                    del self.recovered[key], directory.logs[place]
+                    opened.close(clean=False)
+                    continue
+                beside = None if other is None else other.logs.get(place)
+                if beside is not None:
+                    opened = self._settled(opened, beside) if found.came else self._settled(beside, opened)
+                    self.recovered[key] = opened
+                moving.unmark(opened)
+            if not self.failed:
+                self.broken_off += [(found, directory) for found in directory.found_futures]
+
+    def _settled(self, moved: Log, source: Log) -> Log:
+        """The one of two that stays."""
+        kept, left = (source, moved) if moving.is_newer(source, moved) else (moved, source)
+        log.warning("%s was being moved: it stays in %s", moving.place_of(kept), self.of(kept).path)
+        kept.log_start_offset = min(max(kept.log_start_offset, left.log_start_offset), kept.end_offset)
+        self.of(left).delete_logs([moving.place_of(left)])
+        return kept
 
     def _see_what_is_missing(self) -> None:
         node = self._node
@@ -248,9 +286,13 @@ class LogDirectories:
                 best = root
         return self._by_path.get(best)
 
-    def for_new(self) -> LogDirectory:
-        """Where a new replica goes: to the fewest others, as Apache Kafka chooses."""
-        return min(self.online, key=lambda directory: len(directory.logs))
+    def online_at(self, path: str) -> LogDirectory | None:
+        return next((directory for directory in self.online if directory.path == path), None)
+
+    def for_new(self, topic: str, index: int) -> LogDirectory:
+        """Where a new replica goes: where somebody wanted it, else to the fewest others, as Apache Kafka chooses."""
+        wanted = self.online_at(self.wanted.pop((topic, index), ""))
+        return wanted or min(self.online, key=lambda directory: len(directory.logs) + len(directory.futures))
 
     def room(self, path: str) -> tuple[int, int]:
         """(total, usable) bytes of the volume; -1 where that cannot be known."""
@@ -331,9 +373,10 @@ class LogDirectories:
         for directory in self._by_path.values():
             try:
                 directory.close(clean=clean and directory in online, broker_epoch=broker_epoch)
-            except OSError:
-                if directory in online:
+            except OSError as error:
+                if len(self.paths) == 1:
                     raise
+                log.error("the log directory %s could not be closed, its next start recovers: %s", directory.path, error)
 
 
 def by_topic(keys: Sequence[Key]) -> ReplicasByTopic:

@@ -133,6 +133,7 @@ class Node:
             await self._register(host, listeners)
             self.replicas.open(self.metadata.cluster_id, self._new_id, lock)
         self._reconcile(EVERYTHING)
+        self.replicas.moves.go_on()
         self.follow.on_reconcile = self._reconcile
         self._rounds.start()
         cluster_id, here = self.metadata.cluster_id, len(self.replicas)

@@ -225,6 +225,7 @@ class Repairs:
         directories = self._node.replicas.directories
         if directories.cleaned_to(partition) is not None:
             directories.set_cleaned_to(partition, held.log_start_offset)
+        self._node.replicas.moves.begin_anew(partition)
         log.warning("%s-%d is repaired: segments %s are the leader's now", partition.topic, partition.index,
                     ", ".join(str(one.base_offset) for one in built))  # fmt: skip
 

@@ -18,6 +18,7 @@ from ottla.broker.log_directories import LogDirectories, nobody
 from ottla.broker.offline_replicas import OfflineReplicas
 from ottla.broker.partition import Partition
 from ottla.broker.replica_fetch import ReplicaFetches
+from ottla.broker.replica_moves import ReplicaMoves
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId, TopicPartition
 from ottla.kernel.seams import Disk
@@ -51,6 +52,7 @@ class Replicas:
         self._disk = disk
         self.directories = LogDirectories(node, disk, paths, needed=needed)
         self.offline = OfflineReplicas(node, self.directories)
+        self.moves = ReplicaMoves(node, self.directories)
         self._open = False
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[bytes, int], Partition] = {}
@@ -74,7 +76,7 @@ class Replicas:
         """Recover first, register second (rule A7)."""
         self.directories.open(cluster_id, new_id, lock)
         self._open = True
-        self._remove_later()
+        self.remove_later()
 
     # --- reconciling ---
 
@@ -218,6 +220,7 @@ class Replicas:
     def _take_away(self, partition: Partition, error: ErrorCode) -> None:
         """Whoever waits for it is told why."""
         leading = partition.leader is not None
+        self.moves.cancel((partition.topic_id, partition.index))
         self.fetches.leave(partition)
         del self.by_id[(partition.topic_id, partition.index)]
         if self.by_name.get((partition.topic, partition.index)) is partition:
@@ -257,7 +260,7 @@ class Replicas:
 
     def _put_some_away(self) -> None:
         some = self._to_put_away[:_IN_A_TURN]
-        self._remove_later()  # also where the disk is too full to note it down: deleting is what makes room
+        self.remove_later()  # also where the disk is too full to note it down: deleting is what makes room
         self.directories.each(lambda directory: directory.delete_logs(some))
         del self._to_put_away[: len(some)]
 
@@ -281,7 +284,7 @@ class Replicas:
         directories = self.directories
         known = key in self.by_id or key in directories.recovered or key in directories.offline
         if not known and directories.placed_here(topic, index):
-            created = directories.for_new().create_log(
+            created = directories.for_new(topic.name, index).create_log(
                 topic.name,
                 index,
                 topic.topic_id,
@@ -298,7 +301,7 @@ class Replicas:
         """A new log asks for ten syncs, a new leader for two, its followers too; those of many go together."""
         return self._disk.gathered(*self.directories.usable_paths) if count > _FEW else nullcontext()
 
-    def _remove_later(self) -> None:
+    def remove_later(self) -> None:
         """Delete `*-delete` directories one by one, with turns of the loop between them."""
         if not self._removing:
             self._removing = True
@@ -315,7 +318,7 @@ class Replicas:
             except OSError as error:
                 log.warning("could not delete a dropped partition's files: %s", error)
         if more:
-            self._remove_later()
+            self.remove_later()
 
     # --- housekeeping ---
 
@@ -366,6 +369,7 @@ class Replicas:
     def _let_go(self, directory: LogDirectory) -> None:
         if not self._open:
             return
+        self.moves.directory_failed(directory)
         for partition in [one for one in self.by_id.values() if self.directories.of(one.log) is directory]:
             self._take_away(partition, ErrorCode.KAFKA_STORAGE_ERROR)
             self.directories.offline[(partition.topic_id, partition.index)] = None
@@ -377,6 +381,7 @@ class Replicas:
     def close(self, *, clean: bool, broker_epoch: int) -> None:
         """Every wait ends, every log is synced and closed."""
         self.fetches.close()
+        self.moves.stop()
         for partition in self.by_id.values():
             partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.by_id.clear()

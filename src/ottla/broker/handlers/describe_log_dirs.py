@@ -19,6 +19,7 @@ from ottla.messages.describe_log_dirs import (
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
     from ottla.broker.partition import Partition
+    from ottla.broker.replica_moves import Move
 
 
 async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
@@ -33,6 +34,11 @@ async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirs
         if wanted is None or (partition.topic, partition.index) in wanted:
             path = directories.of(partition.log).path
             _of(found[path], partition.topic).partitions.append(_described(partition))
+    for move in call.node.replicas.moves:
+        partition = move.partition
+        if wanted is None or (partition.topic, partition.index) in wanted:
+            topics = found[move.target.path]
+            _of(topics, partition.topic).partitions.append(_future(move))
     results = []
     for path, topics in found.items():
         if path in directories.failed:
@@ -58,4 +64,14 @@ def _described(partition: Partition) -> DescribeLogDirsPartition:
         partition_index=partition.index,
         partition_size=held.size_bytes,
         offset_lag=max(0, held.high_watermark - held.end_offset),
+    )
+
+
+def _future(move: Move) -> DescribeLogDirsPartition:
+    """A replica on its way to a directory; its lag is what it has not copied yet."""
+    return DescribeLogDirsPartition(
+        partition_index=move.partition.index,
+        partition_size=move.future.size_bytes,
+        offset_lag=move.lag,
+        is_future_key=True,
     )
