@@ -177,9 +177,9 @@ def test_every_legal_state_that_a_crash_leaves_of_a_move_keeps_what_was_synced()
 def some_states(disk: SimDisk, random: Random) -> Iterator[SimDisk]:
     """All of them where they are few, else as many drawn."""
     try:
-        yield from disk.legal_states(limit=100)
+        yield from disk.legal_states(limit=40)
     except ValueError:
-        for _ in range(10):
+        for _ in range(6):
             state = deepcopy(disk)
             state.crash(random)
             yield state

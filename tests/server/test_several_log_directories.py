@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import struct
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,9 +26,9 @@ _SHUT_DOWN, _WITHOUT_A_FLUSH = 0x8004587D, 2
 """EXT4_IOC_SHUTDOWN: from then on every read and write of the file system is an I/O error."""
 
 
-def properties(folder: Path, *directories: Path) -> str:
+def properties(folder: Path, *directories: Path, more: str = "") -> str:
     path = folder / "server.properties"
-    path.write_text(f"node.id=1\nlog.dirs={','.join(map(str, directories))}\n")
+    path.write_text(f"node.id=1\nlog.dirs={','.join(map(str, directories))}\n{more}\n")
     return str(path)
 
 
@@ -110,6 +112,57 @@ def test_a_directory_inside_another_is_refused(tmp_path: Path):
     with pytest.raises(RuntimeError, match="each must be a directory of its own"):
         broker.start()
     broker.errors.close()
+
+
+def reassign(broker: OttlaProcess, file: Path, *options: str) -> str:
+    """What kafka-reassign-partitions says."""
+    arguments = ["--bootstrap-server", broker.address, "--reassignment-json-file", str(file), *options]
+    words = [sys.executable, "-m", "ottla", "kafka-reassign-partitions", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_replica_is_moved_under_load_and_over_a_kill(tmp_path: Path):
+    """It is slow until the kill, so that the copy is broken off in its middle."""
+    places = [tmp_path / "a", tmp_path / "b"]
+    slow = "replica.alter.log.dirs.io.max.bytes.per.second=50000"
+    with OttlaProcess(None, "--config", properties(tmp_path, *places, more=slow)) as broker:
+        create(broker)
+        assert (places[0] / "t-0").is_dir()
+        producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0, "enable.idempotence": True})
+        acknowledged: list[int] = []
+
+        def send(count: int) -> None:
+            for _ in range(count):
+                producer.produce("t", bytes(20_000), partition=0, on_delivery=noted)
+            assert producer.flush(30) == 0
+
+        def noted(error: object, message: Any) -> None:
+            assert error is None
+            acknowledged.append(message.offset())
+
+        send(100)
+        wanted = {"topic": "t", "partition": 0, "replicas": [1], "log_dirs": [str(places[1])]}
+        file = tmp_path / "move.json"
+        file.write_text(json.dumps({"version": 1, "partitions": [wanted]}))
+        assert "Successfully started moving log directory" in reassign(broker, file, "--execute")
+        until(lambda: any(one["is_future_key"] and one["partition_size"] > 0 for one in parts(broker, places[1])))
+        send(5)
+        broker.kill()
+        properties(tmp_path, *places)
+        broker.start()
+        until(lambda: send(1) or (places[1] / "t-0").is_dir())
+        assert "completed successfully" in reassign(broker, file, "--verify")
+        send(5)
+        assert acknowledged == list(range(len(acknowledged)))
+        broker.kill()
+        broker.start()
+        assert read(broker, 0, count=len(acknowledged)) == [len(acknowledged)]
+        until(lambda: not list(places[0].glob("t-0*")))
+        assert broker.stop() == 0
+
+
+def parts(broker: OttlaProcess, place: Path) -> list[dict[str, Any]]:
+    return [one for topic in directories(broker)[str(place)]["topics"] for one in topic["partitions"]]
 
 
 class Disk:

@@ -376,7 +376,7 @@ class LogDirectories:
             except OSError as error:
                 if len(self.paths) == 1:
                     raise
-                log.error("the log directory %s could not be closed, its next start recovers: %s", directory.path, error)
+                log.error("the log directory %s was not closed, its next start recovers: %s", directory.path, error)
 
 
 def by_topic(keys: Sequence[Key]) -> ReplicasByTopic:
