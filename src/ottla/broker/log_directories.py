@@ -63,6 +63,15 @@ class LogDirectories:
 
     def open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
         """Open the directories and recover every log that the metadata knows; what it does not know is stray."""
+        try:
+            self._open(cluster_id, new_id, lock)
+        except BaseException:
+            for directory in self._by_path.values():
+                directory.abandon()
+                directory.close(clean=False)
+            raise
+
+    def _open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
         for path in self.paths:
             try:
                 directory = LogDirectory.open(

@@ -7,13 +7,14 @@ at a time, some bytes a turn, no faster than `replica.alter.log.dirs.io.max.byte
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.broker.log_directories import Key, LogDirectories
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition, new_id
+from ottla.kernel.seams import FileSlice
 from ottla.kernel.story import Slot, run_story
 from ottla.storage import moving
 from ottla.storage.directory import LogDirectory
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.moves")
+Warm = Callable[[FileSlice, Callable[[], None]], bool]
+"""Whether a piece is in memory; else it is read there, and the callback is called on the loop."""
 _NAME_MAX = 255
 _SLICE_BYTES = 256 << 10
 _SYNC_BYTES = 16 << 20
@@ -38,7 +41,7 @@ _LATER_MS = 1000
 class Move:
     """One replica on its way."""
 
-    __slots__ = ("future", "partition", "said", "syncing", "target", "unsynced_bytes")
+    __slots__ = ("future", "partition", "said", "syncing", "target", "unsynced_bytes", "warm_from", "warming")
 
     def __init__(self, partition: Partition, target: LogDirectory, future: Log) -> None:
         self.partition = partition
@@ -46,6 +49,10 @@ class Move:
         self.future = future
         self.unsynced_bytes = 0
         self.syncing = False
+        self.warm_from = -1
+        """Where the copy stood when the pages of what comes next were last looked at."""
+        self.warming = 0
+        """Pieces that are being read into memory."""
         self.said = ""
         """Why it does not go on, as it was last said."""
 
@@ -62,6 +69,7 @@ class ReplicaMoves:
         self._node = node
         self._directories = directories
         self._moves: dict[Key, Move] = {}
+        self.warm: Warm = _is_warm
         self._running = self._stopped = False
 
     def __iter__(self) -> Iterator[Move]:
@@ -132,11 +140,15 @@ class ReplicaMoves:
 
     def go_on(self) -> None:
         """After a start: moves that were broken off begin anew."""
-        for found, target in self._directories.broken_off:
-            partition = self._node.replicas.by_id.get((found.topic_id or b"", found.partition))
-            if partition is not None:
-                self.alter(target.path, partition)
-        self._directories.broken_off = []
+        broken_off, self._directories.broken_off = self._directories.broken_off, []
+        try:
+            with self._node.replicas.together(len(broken_off)):
+                for found, target in broken_off:
+                    partition = self._node.replicas.by_id.get((found.topic_id or b"", found.partition))
+                    if partition is not None:
+                        self.alter(target.path, partition)
+        except OSError as error:
+            self._node.disk_failed(error)
 
     # --- ending without a swap ---
 
@@ -205,7 +217,10 @@ class ReplicaMoves:
             return _LOOK_MS
         move.syncing = False
         rate = max(1, node.config.replica_alter_log_dirs_io_max_bytes_per_second)
-        copied = moving.copy_some(current, future, min(_SLICE_BYTES, rate), wall_ms=node.clock.wall_ms())
+        most = min(_SLICE_BYTES, rate)
+        if self._is_cold(move, most):
+            return _LOOK_MS
+        copied = moving.copy_some(current, future, most, wall_ms=node.clock.wall_ms())
         if isinstance(copied, ErrorCode):
             if copied == ErrorCode.CORRUPT_MESSAGE:
                 move.partition.suspect(future.end_offset)
@@ -218,6 +233,15 @@ class ReplicaMoves:
             move.unsynced_bytes, move.syncing = 0, True
             node.syncer.submit(future)
         return max(1, 1000 * copied // rate)
+
+    def _is_cold(self, move: Move, most: int) -> bool:
+        """Whether what comes next is being read into memory: the loop does not wait for the disk (rule E6)."""
+        if move.warm_from != move.future.end_offset:
+            move.warm_from = move.future.end_offset
+            for piece in moving.ahead(move.partition.log, move.future, most):
+                move.warming += not self.warm(piece, lambda: _warmed(move))
+                piece.release()
+        return move.warming > 0
 
     def _later(self, move: Move, why: str) -> int:
         if move.said != why:
@@ -250,10 +274,7 @@ class ReplicaMoves:
         try:
             moving.move_out(current, source)
         except OSError as error:
-            if error.errno in FULL_DISK:
-                log.warning("%s stays until the next start: %s", current.directory, error)
-            else:
-                self._node.disk_failed(_with_path(error, source.path))
+            self._node.disk_failed(_with_path(error, source.path))
         self._unmark(future)
         self._node.replicas.remove_later()
         log.info("%s-%d has moved to %s", *key_name(move), target.path)
@@ -273,10 +294,18 @@ class ReplicaMoves:
             story.result()
 
 
+def _is_warm(piece: FileSlice, done: Callable[[], None]) -> bool:
+    return True
+
+
+def _warmed(move: Move) -> None:
+    move.warming -= 1
+
+
 def key_name(move: Move) -> tuple[str, int]:
     return move.partition.topic, move.partition.index
 
 
 def _with_path(error: OSError, path: str) -> OSError:
-    """Whatever the error names: this directory does not do what it must."""
+    """Whatever the error names or is, a full disk too: this directory does not do what it must."""
     return OSError(error.errno, str(error), path)

@@ -375,7 +375,7 @@ class Replicas:
             self.directories.offline[(partition.topic_id, partition.index)] = None
         directory.abandon()
         self.offline.look()
-        if self._unsettled and not self._working:
+        if (self._unsettled or self._to_put_away) and not self._working:
             self._work()
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:

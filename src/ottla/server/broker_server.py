@@ -160,6 +160,7 @@ class BrokerServer:
             node.fence_early()
         if not self._memory:
             node.replicas.directories.volume_bytes = LocalDisk().total_bytes
+            node.replicas.moves.warm = self._cold.warm_slice
         node.syncs = lambda: sum(each.syncs for each in self._sync_loops.values())
         node.connections = lambda: sum(len(listener.channels) for listener in self._listeners)
         node.accepted = lambda: sum(listener.accepted for listener in self._listeners)

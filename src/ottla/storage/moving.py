@@ -30,6 +30,7 @@ import posixpath
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.seams import FileSlice
 from ottla.storage import rolling
 from ottla.storage.checkpoint import (
     CLEANER,
@@ -58,9 +59,6 @@ def begin(current: Log, destination: LogDirectory, unique: str, *, wall_ms: int)
     """An empty future log that starts where the served one's files do, with the producers that are known there."""
     place = place_of(current)
     start = current.bases[0]
-    left = posixpath.join(destination.path, str(place))
-    if current.disk.exists(left):  # of a move the other way, for whose end there was no room
-        destination.set_aside(left, place, current.topic_id)
     future = Log.create(
         current.disk,
         posixpath.join(destination.path, future_name(place, unique)),
@@ -94,7 +92,7 @@ def copy_some(current: Log, future: Log, max_bytes: int, *, wall_ms: int) -> int
     Apart where nothing of the copy is in the served log's history any more.
     """
     _cut_back(current, future)
-    offset = max(future.end_offset, current.log_start_offset)
+    offset = _next_offset(current, future)
     if offset < current.end_offset:
         read = current.read(offset, max_bytes, limit_offset=current.end_offset)
         if isinstance(read, ErrorCode):
@@ -105,6 +103,17 @@ def copy_some(current: Log, future: Log, max_bytes: int, *, wall_ms: int) -> int
     if future.end_offset < current.end_offset:
         _end_alike(future, current.end_offset, wall_ms)
     return 0
+
+
+def ahead(current: Log, future: Log, max_bytes: int) -> list[FileSlice]:
+    """What `copy_some` is going to read, if nothing changes; to be released."""
+    offset = _next_offset(current, future)
+    read = current.read(offset, max_bytes, limit_offset=current.end_offset) if offset < current.end_offset else None
+    return [] if read is None or isinstance(read, ErrorCode) else read.slices
+
+
+def _next_offset(current: Log, future: Log) -> int:
+    return max(future.end_offset, current.log_start_offset)
 
 
 def _cut_back(current: Log, future: Log) -> None:
