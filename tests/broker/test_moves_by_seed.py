@@ -61,9 +61,18 @@ class Chaos:
             if answer.error_code == 0:
                 self.start = max(self.start, answer.low_watermark)
             if self.random.random() < 0.5:
-                self.broker.here.node.replicas.apply_retention()
+                self.retain()
+
+    def retain(self) -> None:
+        node = self.broker.here.node
+        try:
+            node.replicas.apply_retention()
+        except OSError as error:  # as its round does
+            node.disk_failed(error)
 
     def fail(self) -> None:
+        """One error at a time: of two, the second could keep the mark from being left that the first asks for."""
+        self.broker.machine.disk.forget_faults()
         where, operation = self.random.choice(MORE), self.random.choice(OPERATIONS)
         self.broker.machine.disk.fail(operation, errno.EIO, where=where, skip=self.random.randrange(12))
 
