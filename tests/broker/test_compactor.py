@@ -25,6 +25,7 @@ class Place:
         self.failed: list[OSError] = []
         self.suspected: list[Any] = []
         self.due = True
+        self.moves = False
         self.checkpoint: OSError | None = None
         log = SimpleNamespace(log_start_offset=0)
         config = SimpleNamespace(cleanup_policy=("compact",))
@@ -33,7 +34,11 @@ class Place:
         node: Any = SimpleNamespace(
             clock=self.clock,
             config=SimpleNamespace(log_cleaner_enable=True, log_cleaner_io_max_bytes_per_second=1e9),
-            replicas=SimpleNamespace(directories=directories, by_id={KEY: partition}),
+            replicas=SimpleNamespace(
+                directories=directories,
+                by_id={KEY: partition},
+                moves=SimpleNamespace(holds=lambda partition: self.moves),
+            ),
             disk_failed=self.failed.append,
             scrubber=SimpleNamespace(suspect=lambda partition, offset: self.suspected.append((partition, offset))),
         )
@@ -97,3 +102,21 @@ def test_a_disk_without_room_for_the_cleaners_checkpoint_does_not_stop_the_broke
     place.due = True
     place.compactor.round()
     assert len(place.runs) == 2
+
+
+def test_a_log_on_its_way_to_another_directory_is_not_compacted(place: Place) -> None:
+    """What was copied before would keep a record whose deletion compaction takes away."""
+    place.moves = True
+    place.compactor.round()
+    assert len(place.runs) == 0
+    place.moves = False
+    place.compactor.round()
+    assert len(place.runs) == 1
+
+
+def test_while_a_log_is_compacted_it_is_known(place: Place) -> None:
+    replica = place.compactor._node.replicas.by_id[KEY]
+    place.compactor.round()
+    assert place.compactor.works_on(replica)
+    place.runs[0].fill(None)
+    assert not place.compactor.works_on(replica)

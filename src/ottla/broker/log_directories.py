@@ -280,6 +280,8 @@ class LogDirectories:
 
     def of(self, held: Log) -> LogDirectory:
         """The one that a log lies in."""
+        if len(self.paths) == 1:
+            return self._by_path[self.paths[0]]
         return self._by_path[posixpath.dirname(held.directory)]
 
     def holding(self, path: str | None) -> LogDirectory | None:
