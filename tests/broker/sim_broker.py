@@ -52,13 +52,15 @@ class RawClient:
 class SimBroker:
     """A machine with its broker serving."""
 
-    def __init__(self, **options: str) -> None:
+    def __init__(self, *, more_directories: tuple[str, ...] = (), **options: str) -> None:
+        """`more_directories`: log directories beside "/data"."""
         self.loop = SimLoop(1)
         self.store = MemoryStore()
         self.network = Network(self.loop, 1, (10, 50))
         texts = {"node.id": "1", "broker.host": "sim", "listeners": "PLAINTEXT://broker-1:9092"}
         texts |= {name.replace("_", "."): text for name, text in options.items()}
         self.machine = Machine(BrokerId(1), self.loop, self.store, 1, texts)
+        self.machine.more_directories = more_directories
         self.start()
 
     def start(self) -> None:

@@ -20,8 +20,13 @@ T = TypeVar("T")
 class SimCluster:
     """Brokers 1 to `brokers`, all serving; one after the other has come up. `{}` in an option is its number."""
 
-    def __init__(self, brokers: int = 3, *, session_ms: int = 0, **options: str) -> None:
-        """`session_ms` passes before the store tells of a death; at 0 it tells at once."""
+    def __init__(
+        self, brokers: int = 3, *, session_ms: int = 0, more_directories: tuple[str, ...] = (), **options: str
+    ) -> None:
+        """`session_ms` passes before the store tells of a death; at 0 it tells at once.
+
+        `more_directories`: log directories of every broker beside "/data".
+        """
         self.loop = SimLoop(1)
         self.store = MemoryStore()
         self.network = Network(self.loop, 1, (10, 50))
@@ -33,6 +38,7 @@ class SimCluster:
             texts |= {name: text.replace("{}", str(number)) for name, text in said.items()}
             machine = Machine(BrokerId(number), self.loop, self.store, number, texts)
             machine.session_us = session_ms * 1000
+            machine.more_directories = more_directories
             machine.join_network(self.network, self.find)
             self.machines[number] = machine
             self.start(number)

@@ -25,15 +25,20 @@ class Place:
         self.failed: list[OSError] = []
         self.suspected: list[Any] = []
         self.due = True
+        self.moves = False
         self.checkpoint: OSError | None = None
         log = SimpleNamespace(log_start_offset=0)
         config = SimpleNamespace(cleanup_policy=("compact",))
         partition = SimpleNamespace(config=config, topic="t", index=0, topic_id=KEY[0], log=log)
-        directory = SimpleNamespace(cleaned_to=lambda topic, index: 0, set_cleaned_to=self._set_cleaned_to)
+        directories = SimpleNamespace(cleaned_to=lambda partition: 0, set_cleaned_to=self._set_cleaned_to)
         node: Any = SimpleNamespace(
             clock=self.clock,
             config=SimpleNamespace(log_cleaner_enable=True, log_cleaner_io_max_bytes_per_second=1e9),
-            replicas=SimpleNamespace(directory=directory, by_id={KEY: partition}),
+            replicas=SimpleNamespace(
+                directories=directories,
+                by_id={KEY: partition},
+                moves=SimpleNamespace(holds=lambda partition: self.moves),
+            ),
             disk_failed=self.failed.append,
             scrubber=SimpleNamespace(suspect=lambda partition, offset: self.suspected.append((partition, offset))),
         )
@@ -54,7 +59,7 @@ class Place:
         self.due = False
         return True
 
-    def _set_cleaned_to(self, topic: str, index: int, offset: int) -> None:
+    def _set_cleaned_to(self, partition: Any, offset: int) -> None:
         if self.checkpoint is not None:
             raise self.checkpoint
 
@@ -97,3 +102,21 @@ def test_a_disk_without_room_for_the_cleaners_checkpoint_does_not_stop_the_broke
     place.due = True
     place.compactor.round()
     assert len(place.runs) == 2
+
+
+def test_a_log_on_its_way_to_another_directory_is_not_compacted(place: Place) -> None:
+    """What was copied before would keep a record whose deletion compaction takes away."""
+    place.moves = True
+    place.compactor.round()
+    assert len(place.runs) == 0
+    place.moves = False
+    place.compactor.round()
+    assert len(place.runs) == 1
+
+
+def test_while_a_log_is_compacted_it_is_known(place: Place) -> None:
+    replica = place.compactor._node.replicas.by_id[KEY]
+    place.compactor.round()
+    assert place.compactor.works_on(replica)
+    place.runs[0].fill(None)
+    assert not place.compactor.works_on(replica)

@@ -394,7 +394,7 @@ class Storm:
         self.begin_pass(self.random.choice((1, 2, 3)))
 
     def begin_pass(self, number):
-        directory = self.place.cluster.node(number).replicas.directory
+        (directory,) = self.place.cluster.node(number).replicas.directories.online
         directory.note_scrubbed({TopicPartition("t", 0): 0})
         self.place.scrub(number)
 

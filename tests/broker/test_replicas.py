@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from log_desk import a_directory
 
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
@@ -35,7 +34,7 @@ class Desk:
             clock=self.loop,
             deadlines=Deadlines(self.loop),
             config=SimpleNamespace(producer_id_expiration_ms=1000),
-            metadata=SimpleNamespace(topics=self.topics),
+            metadata=SimpleNamespace(topics=self.topics, brokers={}),
             traffic={},
             topic_config=lambda topic: TopicConfig(),
             registered_epochs=lambda: {1: 1},
@@ -43,8 +42,8 @@ class Desk:
             stopped_leading=lambda partition: None,
             disk_failed=self.failed.append,
         )
-        self.replicas = Replicas(node, self.disk, "/data")
-        self.replicas.directory = a_directory(self.disk)
+        self.replicas = Replicas(node, self.disk, ["/data"], needed="/data")
+        self.replicas.open("cluster", lambda: "A" * 22, None)
 
     def add(self, topic_id: bytes, partitions: int) -> None:
         states = [

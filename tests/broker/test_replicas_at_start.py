@@ -54,7 +54,7 @@ def test_a_log_of_a_topic_that_was_made_anew_meanwhile_is_not_taken_for_the_new_
     cluster.kill(3)
     machine.set_coordination(CALM._replace(way_us=(300_000, 300_000)), cut=False)
     machine.start()
-    cluster.until(lambda: cluster.node(3).replicas.directory is not None)
+    cluster.until(lambda: cluster.node(3).replicas.directories.online)
     cluster.ask(1, DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000), most=6)
     create(cluster)
     cluster.until(lambda: machine.serving is not None)

@@ -13,7 +13,8 @@ from pathlib import Path
 class OttlaProcess:
     """Starts in `with` or by `start`; `kill` is kill -9, `stop` is SIGTERM. The port stays the directory's."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path | None, *options: str) -> None:
+        """None: the options say where data lives."""
         self.directory = directory
         self.options = options
         self.source: Path | None = None
@@ -23,7 +24,8 @@ class OttlaProcess:
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the broker
 
     def start(self) -> OttlaProcess:
-        arguments = ["--data", str(self.directory), "--port", "0", "--http-port", "0", *self.options]
+        data = [] if self.directory is None else ["--data", str(self.directory)]
+        arguments = [*data, "--port", "0", "--http-port", "0", *self.options]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "ottla", "start", *arguments],
             stdout=subprocess.PIPE,

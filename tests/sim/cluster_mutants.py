@@ -247,11 +247,11 @@ CLUSTER_MUTANTS = (
     Mutant(
         "logs are recovered before the broker registers",
         "broker/node.py",
-        """            self.replicas.open(self.metadata.cluster_id, self._new_id(), lock)
+        """            self.replicas.open(self.metadata.cluster_id, self._new_id, lock)
             await self._register(host, listeners)
         else:""",
         """            await self._register(host, listeners)
-            self.replicas.open(self.metadata.cluster_id, self._new_id(), lock)
+            self.replicas.open(self.metadata.cluster_id, self._new_id, lock)
         else:""",
         ("lost disk", "kill"),
         0,
@@ -260,7 +260,7 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "a replica that is not here counts as complete no more",
-        "broker/replicas.py",
+        "broker/log_directories.py",
         "counts = here in state.in_sync or here in state.eligible",
         "counts = False",
         ("lost disk", "kill"),

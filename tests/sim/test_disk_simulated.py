@@ -9,8 +9,10 @@ from random import Random
 
 import pytest
 
+from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.sim.disk import PowerCut, SimDisk
+from ottla.storage.checkpoint import read_offsets, write_offsets
 from ottla.storage.disk import LocalDisk
 from ottla.storage.memory_disk import MemoryDisk
 
@@ -84,6 +86,15 @@ def test_syncs_that_are_gathered_are_done_at_the_end_and_a_cut_before_it_finds_t
         disk.sync_directory("/d")
         assert {"g": b"g"} in [contents(state) for state in disk.legal_states()]
     assert [contents(state) for state in disk.legal_states()] == [{"f": b"f", "g": b"g"}]
+
+
+def test_a_directorys_checkpoint_is_the_old_or_the_new_where_syncs_are_gathered_too() -> None:
+    disk = a_disk()
+    write_offsets(disk, "/d/starts", {TopicPartition("t", 0): 1})
+    with disk.gathered("/d"):
+        write_offsets(disk, "/d/starts", {TopicPartition("t", 0): 2})
+        found = [read_offsets(state, "/d/starts")[TopicPartition("t", 0)] for state in disk.legal_states()]
+    assert sorted(set(found)) == [1, 2]
 
 
 def test_gathered_syncs_that_fail_drop_their_pages() -> None:

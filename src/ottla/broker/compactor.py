@@ -78,6 +78,7 @@ class Compactor:
         self._work = work
         self._busy = False
         self._stopped = False
+        self._working_on: Partition | None = None
         self._damaged: dict[tuple[bytes, int], int] = {}
         self._put_off: dict[tuple[bytes, int], int] = {}
         self.compacted_bytes = 0
@@ -91,6 +92,7 @@ class Compactor:
         if chosen is None:
             return
         self._busy = True
+        self._working_on = chosen[0]
         story = run_story(self._compact(*chosen))
         story.when_full(lambda: self._ended(story))
 
@@ -100,14 +102,14 @@ class Compactor:
 
     def _choose(self) -> tuple[Partition, CompactionPlan] | None:
         """The log that must be compacted by its lag, else the dirtiest."""
-        directory = self._node.replicas.directory
-        if directory is None:
-            return None
+        directories = self._node.replicas.directories
         best: tuple[Partition, CompactionPlan] | None = None
         for key, partition in self._node.replicas.by_id.items():
             if "compact" not in partition.config.cleanup_policy or self._is_left_alone(key, partition):
                 continue
-            cleaned_to = directory.cleaned_to(partition.topic, partition.index)
+            if self._node.replicas.moves.holds(partition):
+                continue
+            cleaned_to = directories.cleaned_to(partition)
             plan = plan_compaction(partition.log, cleaned_to=cleaned_to, now_ms=self._node.clock.wall_ms())
             if plan is not None and (
                 best is None or (plan.must, plan.dirty_ratio) > (best[1].must, best[1].dirty_ratio)
@@ -142,10 +144,9 @@ class Compactor:
             discard(partition.log, plan)
             return
         if install(partition.log, plan, result):
-            assert replicas.directory is not None
             log.info("compacted %s-%d up to offset %d", partition.topic, partition.index, result.cleaned_to)
             try:
-                replicas.directory.set_cleaned_to(partition.topic, partition.index, result.cleaned_to)
+                replicas.directories.set_cleaned_to(partition, result.cleaned_to)
             except OSError as error:
                 if error.errno not in FULL_DISK:
                     raise
@@ -153,8 +154,12 @@ class Compactor:
             self.runs += 1
             self.compacted_bytes += result.bytes_before - result.bytes_after
 
+    def works_on(self, partition: Partition) -> bool:
+        return self._working_on is partition
+
     def _ended(self, story: Slot[None]) -> None:
         self._busy = False
+        self._working_on = None
         try:
             story.result()
         except OSError as error:

@@ -51,6 +51,15 @@ UNDER_MIN = Metric("kafka_cluster_partition_underminisr", "gauge", "1 with fewer
 AT_MIN = Metric("kafka_cluster_partition_atminisr", "gauge", "1 with just the minimum in sync.", _PARTITION)
 REPLICAS = Metric("kafka_cluster_partition_replicascount", "gauge", "Replicas of the partition.", _PARTITION)
 LOG_SIZE = Metric("kafka_log_log_size", "gauge", "Bytes of the partition's log.", _PARTITION)
+OFFLINE_DIRECTORIES = Metric(
+    "kafka_log_logmanager_offlinelogdirectorycount", "gauge", "Log directories of this broker that have failed."
+)
+DIRECTORY_OFFLINE = Metric(
+    "kafka_log_logmanager_logdirectoryoffline", "gauge", "1 where the log directory has failed.", ("logdirectory",)
+)
+OFFLINE_REPLICAS = Metric(
+    "kafka_server_replicamanager_offlinereplicacount", "gauge", "Replicas of this broker in failed log directories."
+)
 CONNECTIONS = Metric("kafka_server_socket_server_metrics_connection_count", "gauge", "Connections open.")
 ACCEPTED = Metric("ottla_connections_accepted_total", "counter", "Connections accepted.")
 SYNCS = Metric("ottla_syncs_total", "counter", "Grouped syncs to disk.")
@@ -112,6 +121,11 @@ def _broker(node: Node) -> Iterator[Sample]:
     yield Sample(LEADERS, (), len(led))
     yield Sample(PARTITIONS, (), len(node.replicas))
     yield Sample(UNDER_REPLICATED, (), sum(_is_under_replicated(partition) for partition in led))
+    directories = node.replicas.directories
+    yield Sample(OFFLINE_DIRECTORIES, (), len(directories.failed))
+    for path in directories.paths:
+        yield Sample(DIRECTORY_OFFLINE, (path,), path in directories.failed)
+    yield Sample(OFFLINE_REPLICAS, (), len(directories.offline))
     yield Sample(SYNCS, (), node.syncs())
     yield Sample(CONNECTIONS, (), node.connections())
     yield Sample(ACCEPTED, (), node.accepted())

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import Caretaker, Incarnation
-from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, Writer, sharing
+from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, ReplicasByTopic, Writer, sharing
 from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, new_id, topic_id_text
+from ottla.kernel.ids import BrokerEpoch, BrokerId, new_id, topic_id_text
 from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry, Unknown, Written
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.entries import UNREGISTERED, Body, UnknownEntry, decode_entry, encode_entry
@@ -131,15 +131,16 @@ class MetadataFollow:
         host: str,
         rack: str | None,
         listeners: tuple[Listener, ...],
-        damaged: tuple[tuple[TopicId, tuple[int, ...]], ...] = (),
-        short: tuple[tuple[TopicId, tuple[int, ...]], ...] = (),
+        damaged: ReplicasByTopic = (),
+        short: ReplicasByTopic = (),
         options: tuple[tuple[str, str], ...] = (),
+        offline: ReplicasByTopic = (),
+        directories: tuple[str, ...] = (),
     ) -> BrokerEpoch:
         """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7). ApiError if refused."""
         new_cluster = NewCluster(topic_id_text(new_id(self._entropy)), self._entropy.bytes(32))
-        outcome = await self.submit(
-            RegisterBroker(self.broker, self._incarnation, host, rack, listeners, new_cluster, damaged, short, options)
-        )
+        said = (listeners, new_cluster, damaged, short, options, offline, directories)
+        outcome = await self.submit(RegisterBroker(self.broker, self._incarnation, host, rack, *said))
         if isinstance(outcome, ApiError):
             raise outcome
         self._tick()

@@ -6,7 +6,7 @@ server/broker_server.py and sim/ build one over their own seams. Handlers find h
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from traceback import format_exception
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from ottla.broker.early_fence import EarlyFence
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.handlers.metadata import Fragments
+from ottla.broker.log_directories import by_topic
 from ottla.broker.membership import PeerProof
 from ottla.broker.metadata_follow import MetadataFollow
 from ottla.broker.partition import Partition
@@ -65,12 +66,14 @@ class Node:
         disk: Disk,
         syncer: Syncer,
         coordination: Coordination,
-        data_directory: str,
+        data_directories: Sequence[str],
         on_fatal: Callable[[str], None],
         compaction: CompactionWork | None = None,
         scrub: ScrubWork | None = None,
         network: Network | None = None,
+        needed_directory: str | None = None,
     ) -> None:
+        """`needed_directory`: the log directory without which this broker cannot go on, as it holds the store."""
         self.layers = layers
         self.config = layers.broker()
         self.broker = BrokerId(self.config.node_id)
@@ -83,7 +86,7 @@ class Node:
         slots = self.config.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(clock, entropy, slots=slots, eviction_ms=_SESSION_EVICTION_MS)
         self.dispatch = Dispatch(self)
-        self.replicas = Replicas(self, disk, data_directory)
+        self.replicas = Replicas(self, disk, data_directories, needed=needed_directory)
         self.follow = MetadataFollow(
             coordination,
             clock,
@@ -123,25 +126,29 @@ class Node:
     async def _start(self, host: str, listeners: tuple[Listener, ...], lock: Lock | None) -> None:
         await self.follow.start()
         if self.metadata.cluster_id:
-            self.replicas.open(self.metadata.cluster_id, self._new_id(), lock)
+            self.replicas.open(self.metadata.cluster_id, self._new_id, lock)
             await self._register(host, listeners)
         else:  # the first broker of a new cluster: there is nothing to recover
-            self.replicas.refuse_data_without_metadata()
+            self.replicas.directories.begin_anew(self._new_id)
             await self._register(host, listeners)
-            self.replicas.open(self.metadata.cluster_id, self._new_id(), lock)
+            self.replicas.open(self.metadata.cluster_id, self._new_id, lock)
         self._reconcile(EVERYTHING)
+        self.replicas.moves.go_on()
         self.follow.on_reconcile = self._reconcile
         self._rounds.start()
         cluster_id, here = self.metadata.cluster_id, len(self.replicas)
         log.info("broker %d serves cluster %s with %d replicas here", self.broker, cluster_id, here)
 
     async def _register(self, host: str, listeners: tuple[Listener, ...]) -> None:
+        directories = self.replicas.directories
         await self.follow.register(
             host=host,
             rack=self.config.broker_rack,
             listeners=listeners,
-            damaged=self.replicas.damaged(),
-            short=self.replicas.short(),
+            damaged=directories.damaged(),
+            short=directories.short(),
+            offline=by_topic(sorted(directories.offline)),
+            directories=directories.ids(),
             options=tuple((name, self.layers.static[name]) for name in DECIDING if name in self.layers.static),
         )
 
@@ -182,10 +189,22 @@ class Node:
         self._stop_for(f"the broker found its own state untrue and stops: {''.join(format_exception(error))}")
 
     def disk_failed(self, error: OSError) -> None:
-        """The only log directory is gone: nothing can be promised any more, so the process stops (rule B3)."""
-        if self._failed is None:
-            self.replicas.fail(error)
-            self._stop_for(f"the log directory {self.replicas.path} failed: {error}")
+        """The log directory that the error names is offline, and with the last of them the process stops (rule B3).
+
+        So it does where the metadata store lies in that one, and where the error does not say which it was.
+        """
+        if self._failed is not None:
+            return
+        directories = self.replicas.directories
+        failed = directories.holding(error.filename)
+        if failed is not None and failed.path in directories.failed:
+            return
+        if failed is not None and directories.may_go_on_without(failed):
+            self.replicas.take_offline(failed, error)
+            return
+        directories.fail_all(error)
+        path = directories.paths[0] if failed is None else failed.path
+        self._stop_for(f"the log directory {path} failed: {error}")
 
     # --- what the metadata says ---
 
@@ -274,7 +293,7 @@ class Node:
             topic = self.metadata.topic(name)
             if topic is None or not 0 <= index < len(topic.partitions):
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return self._not_here(topic.topic_id, index)
         found = self.replicas.by_id.get((topic_id, index))
         if found is not None:
             return found
@@ -283,7 +302,11 @@ class Node:
             return ErrorCode.UNKNOWN_TOPIC_ID
         if not 0 <= index < len(topic.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self._not_here(topic_id, index)
+
+    def _not_here(self, topic_id: bytes, index: int) -> ErrorCode:
+        offline = self.replicas.offline.holds(topic_id, index)
+        return ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def fence_early(self) -> None:
         """Before it starts: the store cannot look at once who lives, so those who refuse are fenced (rule C8)."""

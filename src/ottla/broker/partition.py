@@ -226,6 +226,17 @@ class Partition:
         self._starts_moved()
         return None
 
+    def go_on_in(self, log: Log) -> None:
+        """The replica has moved to another log directory: the same records, all on disk, in another log."""
+        self.log = log
+        if self.leader is not None:
+            self.leader.epoch_ends = log.epoch_end
+        if self.follower is not None:
+            self.follower.epoch_ends = log.epoch_end
+        log.on_synced = self.on_synced
+        self._take_synced()
+        self.mark()
+
     # --- where the log starts ---
 
     def started_everywhere(self, start: int, timeout_ms: int) -> Slot[ErrorCode]:

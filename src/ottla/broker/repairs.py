@@ -157,8 +157,7 @@ class Repairs:
                 await one.synced()
 
     def _is_compacted(self, partition: Partition) -> bool:
-        directory = self._node.replicas.directory
-        cleaned = None if directory is None else directory.cleaned_to(partition.topic, partition.index)
+        cleaned = self._node.replicas.directories.cleaned_to(partition)
         return "compact" in partition.config.cleanup_policy or cleaned is not None
 
     def _check(self, partition: Partition, todo: Refetch) -> None:
@@ -223,9 +222,10 @@ class Repairs:
             one.install()
         held.damage.keep([base for base in damaged if base not in {one.base_offset for one in built}])
         self.repaired_segments += len(set(damaged) & {one.base_offset for one in built})
-        directory = self._node.replicas.directory
-        if directory is not None and directory.cleaned_to(partition.topic, partition.index) is not None:
-            directory.set_cleaned_to(partition.topic, partition.index, held.log_start_offset)
+        directories = self._node.replicas.directories
+        if directories.cleaned_to(partition) is not None:
+            directories.set_cleaned_to(partition, held.log_start_offset)
+        self._node.replicas.moves.begin_anew(partition)
         log.warning("%s-%d is repaired: segments %s are the leader's now", partition.topic, partition.index,
                     ", ".join(str(one.base_offset) for one in built))  # fmt: skip
 

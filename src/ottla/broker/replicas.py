@@ -1,29 +1,30 @@
 """The replicas on this broker: reconciles what the metadata says should be here with the logs that are (rule C2).
 
-node.py comes here whenever the metadata has moved; each replica is a broker/partition.py over a log of
-storage/directory.py. The housekeeping of logs (checkpoints, retention, deletion, compaction) runs from here too.
+node.py comes here whenever the metadata has moved; each replica is a broker/partition.py over a log in one of the
+log directories (log_directories.py). The housekeeping of logs (checkpoints, retention, deletion) runs from here too.
 """
 
 from __future__ import annotations
 
 import errno
 import logging
-import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from ottla.broker.in_sync_sets import InSyncSets
+from ottla.broker.log_directories import LogDirectories, nobody
+from ottla.broker.offline_replicas import OfflineReplicas
 from ottla.broker.partition import Partition
 from ottla.broker.replica_fetch import ReplicaFetches
+from ottla.broker.replica_moves import ReplicaMoves
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId, TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
 from ottla.metrics.metric import Traffic
-from ottla.storage.checkpoint import META_PROPERTIES
-from ottla.storage.directory import DirectoryRefused, FoundPartition, HeldLock, LogDirectory, refuse_foreign
+from ottla.storage.directory import HeldLock, LogDirectory
 from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.replicas")
-METADATA_DIRECTORY = "metadata"
-OURS_TOO: Collection[str] = (METADATA_DIRECTORY, "port")
 _REMOVE_EVERY_MS = 50
 _WORK_AGAIN_MS = 1000
 _FEW = 2
@@ -47,14 +46,16 @@ _IN_A_TURN = 32
 class Replicas:
     """All partitions here, by topic name and by topic id."""
 
-    def __init__(self, node: Node, disk: Disk, path: str) -> None:
+    def __init__(self, node: Node, disk: Disk, paths: Sequence[str], *, needed: str | None) -> None:
+        """`needed`: the log directory without which the broker cannot go on."""
         self._node = node
         self._disk = disk
-        self.path = path
-        self.directory: LogDirectory | None = None
+        self.directories = LogDirectories(node, disk, paths, needed=needed)
+        self.offline = OfflineReplicas(node, self.directories)
+        self.moves = ReplicaMoves(node, self.directories)
+        self._open = False
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[bytes, int], Partition] = {}
-        self._recovered: dict[tuple[bytes, int], Log] = {}
         self._to_put_away: list[TopicPartition] = []
         self._unsettled: dict[tuple[bytes, int], None] = {}
         self._working = False
@@ -71,105 +72,11 @@ class Replicas:
         """By topic and partition."""
         return iter([self.by_name[key] for key in sorted(self.by_name)])
 
-    def room(self) -> tuple[int, int]:
-        """(total, usable) bytes of the volume; -1 where that is not known."""
-        try:
-            return -1, self._disk.free_bytes(self.path)
-        except OSError:
-            return -1, -1
-
-    # --- opening (recover first, register second: rule A7) ---
-
-    def open(self, cluster_id: str, new_directory_id: str, lock: Callable[[str], HeldLock | None] | None) -> None:
-        """Open the directory and recover every log in it that the metadata knows; what it does not know is stray."""
-        node = self._node
-        directory = self.directory = LogDirectory.open(
-            self._disk,
-            self.path,
-            cluster_id=cluster_id,
-            node_id=node.broker,
-            new_directory_id=new_directory_id,
-            also_ours=OURS_TOO,
-            lock=lock,
-        )
-        strays = []
-        with self._disk.gathered(self.path):
-            for found in directory.found:
-                topic = node.metadata.topics.get(TopicId(found.topic_id)) if found.topic_id is not None else None
-                if topic is None or not self._placed_here(topic, found.partition):
-                    strays.append(found)
-                else:
-                    self._recover(directory, topic, found)
-        for found in strays:
-            log.warning("%s belongs to no topic of this cluster: set aside for deletion", found.path)
-        if strays:
-            directory.discard(strays)
-        self._remove_later()
-
-    def _recover(self, directory: LogDirectory, topic: Topic, found: FoundPartition) -> None:
-        node = self._node
-        opened = self._recovered[(topic.topic_id, found.partition)] = directory.open_log(
-            found,
-            config=node.topic_config(topic),
-            wall_ms=node.clock.wall_ms(),
-            producer_expiration_ms=node.config.producer_id_expiration_ms,
-            on_synced=_nobody,
-        )
-        cost = opened.recovered
-        if cost.scanned_bytes or cost.truncated_bytes:
-            log.info(
-                "recovered %s-%d: %d bytes checked, %d bytes of a torn tail cut off",
-                topic.name, found.partition, cost.scanned_bytes, cost.truncated_bytes,
-            )  # fmt: skip
-
-    def refuse_data_without_metadata(self) -> None:
-        """A data directory whose metadata store is gone: to begin anew would make every record in it a stray."""
-        refuse_foreign(self._disk, self.path, OURS_TOO)
-        if self._disk.exists(posixpath.join(self.path, META_PROPERTIES)):
-            raise DirectoryRefused(
-                f"{self.path} holds data, but the metadata that says what it is is missing. Restore "
-                f"{posixpath.join(self.path, METADATA_DIRECTORY)} from a backup, say with --join which store this "
-                "broker shares with others, or give it another directory."
-            )
-
-    def _placed_here(self, topic: Topic, index: int) -> bool:
-        return index < len(topic.partitions) and self._node.broker in topic.partitions[index].replicas
-
-    def damaged(self) -> tuple[tuple[TopicId, tuple[int, ...]], ...]:
-        """Replicas with damage below their recovery point: they may not lead (rule A7)."""
-        found: dict[TopicId, list[int]] = {}
-        for (topic_id, index), opened in sorted(self._recovered.items()):
-            if opened.damaged_at is not None:
-                found.setdefault(TopicId(topic_id), []).append(index)
-        return tuple((topic_id, tuple(indexes)) for topic_id, indexes in found.items())
-
-    def short(self) -> tuple[tuple[TopicId, tuple[int, ...]], ...]:
-        """Replicas that may lack the end of what was acknowledged: written without syncs, and then no clean stop.
-
-        Or cut by recovery below what was committed: no torn end reaches there, so a batch has rotted.
-        And those that are not here at all, though they count as complete: the disk is another one.
-        """
-        found: dict[TopicId, list[int]] = {}
-        directory = self.directory
-        for (topic_id, index), opened in sorted(self._recovered.items()):
-            if directory is None:
-                break
-            committed = directory.high_watermarks.get(TopicPartition(opened.topic, index), 0)
-            if (opened.write_caching and not directory.clean) or opened.end_offset < committed:
-                found.setdefault(TopicId(topic_id), []).append(index)
-        for topic_id, index in self._missing():
-            found.setdefault(TopicId(topic_id), []).append(index)
-        return tuple((topic_id, tuple(indexes)) for topic_id, indexes in found.items())
-
-    def _missing(self) -> Iterator[tuple[bytes, int]]:
-        here = self._node.broker
-        if self.directory is None:
-            return
-        for topic_id, topic in sorted(self._node.metadata.topics.items()):
-            for state in topic.partitions:
-                counts = here in state.in_sync or here in state.eligible
-                if counts and (topic_id, state.partition) not in self._recovered:
-                    yield topic_id, state.partition
+    def open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
+        """Recover first, register second (rule A7)."""
+        self.directories.open(cluster_id, new_id, lock)
+        self._open = True
+        self.remove_later()
 
     # --- reconciling ---
 
@@ -191,15 +98,16 @@ class Replicas:
                         self._reconcile_or_put_off(topic, state)
         except OSError as error:
             self._trouble(error)
+        self.offline.look()
         if not self._working:
             self._work()
 
     def _drop_recovered(self) -> None:
         """What was to be here when the logs were opened, and is not any more now that the broker is registered."""
-        for topic_id, index in list(self._recovered):
+        for topic_id, index in list(self.directories.recovered):
             topic = self._node.metadata.topics.get(TopicId(topic_id))
-            if topic is None or not self._placed_here(topic, index):
-                opened = self._recovered.pop((topic_id, index))
+            if topic is None or not self.directories.placed_here(topic, index):
+                opened = self.directories.recovered.pop((topic_id, index))
                 self._to_put_away.append(TopicPartition(opened.topic, index))
 
     def _reconcile_or_put_off(self, topic: Topic, state: PartitionState) -> None:
@@ -221,8 +129,10 @@ class Replicas:
             if partition.config is not config and partition.config != config:
                 partition.set_config(config)
             self._take_part(partition, state)
-        elif key in self._recovered:
-            self._take_part(self._add(topic, state.partition, self._recovered.pop(key)), state)
+        elif key in self.directories.offline:
+            pass  # what it was is not known here: it is not made anew, empty
+        elif key in self.directories.recovered:
+            self._take_part(self._add(topic, state.partition, self.directories.recovered.pop(key)), state)
         else:
             self._unsettled[key] = None
 
@@ -233,7 +143,7 @@ class Replicas:
             for state in topic.partitions:
                 partition = self.by_id.get((topic.topic_id, state.partition))
                 if partition is None:
-                    new += (topic.topic_id, state.partition) in self._recovered
+                    new += (topic.topic_id, state.partition) in self.directories.recovered
                 elif state.leader == here or partition.leader is not None:
                     new += partition.leader is None or state.leader_epoch != partition.leader_epoch
         return new
@@ -304,28 +214,33 @@ class Replicas:
     def _drop(self, partition: Partition) -> None:
         """The topic is deleted, or the replica is placed elsewhere."""
         log.info("%s-%d is no longer here", partition.topic, partition.index)
+        self._take_away(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._to_put_away.append(TopicPartition(partition.topic, partition.index))
+
+    def _take_away(self, partition: Partition, error: ErrorCode) -> None:
+        """Whoever waits for it is told why."""
         leading = partition.leader is not None
+        self.moves.cancel((partition.topic_id, partition.index))
         self.fetches.leave(partition)
         del self.by_id[(partition.topic_id, partition.index)]
         if self.by_name.get((partition.topic, partition.index)) is partition:
             del self.by_name[(partition.topic, partition.index)]
-        partition.resign(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition.resign(error)
         if leading:
             self._node.stopped_leading(partition)
-        self._to_put_away.append(TopicPartition(partition.topic, partition.index))
 
     # --- directories, a few in a turn ---
 
     def _work(self) -> None:
         """Put away first: a name is free for its next owner then, and a full disk has room again."""
         self._working = False
-        if self.directory is None:
+        if not self._open:
             return  # closed meanwhile; the next start goes on
         try:
             if self._to_put_away:
-                self._put_some_away(self.directory)
+                self._put_some_away()
             if not self._to_put_away:
-                self._settle_some(self.directory)
+                self._settle_some()
         except OSError as error:
             self._trouble(error)
         else:
@@ -343,38 +258,40 @@ class Replicas:
             self._working = True
             self._node.deadlines.after(_WORK_AGAIN_MS, self._work)
 
-    def _put_some_away(self, directory: LogDirectory) -> None:
+    def _put_some_away(self) -> None:
         some = self._to_put_away[:_IN_A_TURN]
-        self._remove_later()  # also where the disk is too full to note it down: deleting is what makes room
-        directory.delete_logs(some)
+        self.remove_later()  # also where the disk is too full to note it down: deleting is what makes room
+        self.directories.each(lambda directory: directory.delete_logs(some))
         del self._to_put_away[: len(some)]
 
-    def _settle_some(self, directory: LogDirectory) -> None:
+    def _settle_some(self) -> None:
         some = list(islice(self._unsettled, _IN_A_TURN))
         if some and self._disk.free_files() < _FILES_OF_A_LOG * len(some) + _FILES_KEPT_FREE:
             raise OSError(errno.EMFILE, "too few file descriptors are left: raise the limit (ulimit -n, LimitNOFILE=)")
         with self.together(len(some)):
             for key in some:
-                self._settle(directory, key)
+                self._settle(key)
         for key in some:
             del self._unsettled[key]
 
-    def _settle(self, directory: LogDirectory, key: tuple[bytes, int]) -> None:
+    def _settle(self, key: tuple[bytes, int]) -> None:
         """By what the metadata says now; may be repeated."""
         node = self._node
         topic = node.metadata.topics.get(TopicId(key[0]))
         if topic is None:
             return  # gone again before it was made
         index = key[1]
-        if key not in self.by_id and key not in self._recovered and self._placed_here(topic, index):
-            created = directory.create_log(
+        directories = self.directories
+        known = key in self.by_id or key in directories.recovered or key in directories.offline
+        if not known and directories.placed_here(topic, index):
+            created = directories.for_new(topic.name, index).create_log(
                 topic.name,
                 index,
                 topic.topic_id,
                 config=node.topic_config(topic),
                 wall_ms=node.clock.wall_ms(),
                 producer_expiration_ms=node.config.producer_id_expiration_ms,
-                on_synced=_nobody,
+                on_synced=nobody,
             )
             self._add(topic, index, created)
             log.info("%s-%d is new here", topic.name, index)
@@ -382,9 +299,9 @@ class Replicas:
 
     def together(self, count: int) -> AbstractContextManager[None]:
         """A new log asks for ten syncs, a new leader for two, its followers too; those of many go together."""
-        return self._disk.gathered(self.path) if count > _FEW else nullcontext()
+        return self._disk.gathered(*self.directories.usable_paths) if count > _FEW else nullcontext()
 
-    def _remove_later(self) -> None:
+    def remove_later(self) -> None:
         """Delete `*-delete` directories one by one, with turns of the loop between them."""
         if not self._removing:
             self._removing = True
@@ -392,41 +309,36 @@ class Replicas:
 
     def _remove_one(self) -> None:
         self._removing = False
-        if self.directory is None:
+        if not self._open:
             return  # closed meanwhile; the next start goes on
-        try:
-            more = self.directory.remove_one()
-        except OSError as error:
-            log.warning("could not delete a dropped partition's files: %s", error)
-            return
+        more = False
+        for directory in self.directories.online:
+            try:
+                more |= directory.remove_one()
+            except OSError as error:
+                log.warning("could not delete a dropped partition's files: %s", error)
         if more:
-            self._remove_later()
+            self.remove_later()
 
     # --- housekeeping ---
 
     def apply_retention(self) -> None:
-        node = self._node
-        directory = self.directory
-        if directory is None:
-            return
+        wall_ms, mono_ms = self._node.clock.wall_ms(), self._node.clock.mono_ms()
         before = {key: partition.log.log_start_offset for key, partition in self.by_id.items()}
-        directory.apply_retention(node.clock.wall_ms(), mono_ms=node.clock.mono_ms())
+        self.directories.each(lambda directory: directory.apply_retention(wall_ms, mono_ms=mono_ms))
         for key, partition in self.by_id.items():
             if partition.log.log_start_offset != before[key]:
                 partition.mark()
-            partition.log.expire_producers(node.clock.wall_ms())
+            partition.log.expire_producers(wall_ms)
 
     def checkpoint_high_watermarks(self) -> None:
-        if self.directory is not None:
-            self.directory.checkpoint_high_watermarks()
+        self.directories.each(LogDirectory.checkpoint_high_watermarks)
 
     def checkpoint_recovery_points(self) -> None:
-        if self.directory is not None:
-            self.directory.checkpoint_recovery_points()
+        self.directories.each(LogDirectory.checkpoint_recovery_points)
 
     def checkpoint_log_starts(self) -> None:
-        if self.directory is not None:
-            self.directory.checkpoint_log_starts()
+        self.directories.each(LogDirectory.checkpoint_log_starts)
 
     def note_starts(self) -> None:
         """Followers have moved their starts: on disk at once, as a leader waits for it; a full disk lets it wait."""
@@ -445,8 +357,7 @@ class Replicas:
 
     def start_on_disk(self, partition: Partition) -> int:
         """Where a log starts, after a crash too."""
-        assert self.directory is not None
-        return self.directory.start_on_disk(partition.log)
+        return self.directories.of(partition.log).start_on_disk(partition.log)
 
     def flush_due(self) -> None:
         """Syncs that nobody waits for: flush.ms and flush.messages with write.caching, and what retention sealed."""
@@ -455,21 +366,33 @@ class Replicas:
             if partition.log.flush_due(wall_ms):
                 self._node.syncer.submit(partition.log)
 
-    def fail(self, error: OSError) -> None:
-        if self.directory is not None:
-            self.directory.fail(error)
+    # --- a directory fails ---
+
+    def take_offline(self, directory: LogDirectory, error: OSError) -> None:
+        """Nothing in it is written from now on; its replicas go when whoever met the error has ended their turn."""
+        self.directories.take_offline(directory, error)
+        self._node.clock.call_soon(lambda: self._let_go(directory))
+
+    def _let_go(self, directory: LogDirectory) -> None:
+        if not self._open:
+            return
+        self.moves.directory_failed(directory)
+        for partition in [one for one in self.by_id.values() if self.directories.of(one.log) is directory]:
+            self._take_away(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            self.directories.offline[(partition.topic_id, partition.index)] = None
+        directory.abandon()
+        self.offline.look()
+        if (self._unsettled or self._to_put_away) and not self._working:
+            self._work()
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
         """Every wait ends, every log is synced and closed."""
         self.fetches.close()
+        self.moves.stop()
         for partition in self.by_id.values():
             partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.by_id.clear()
         self.by_name.clear()
-        if self.directory is not None:
-            self.directory.close(clean=clean, broker_epoch=broker_epoch)
-            self.directory = None
-
-
-def _nobody(offset: int) -> None:
-    """Stands in until the partition is there: nothing has been submitted to the syncer before."""
+        if self._open:
+            self._open = False
+            self.directories.close(clean=clean, broker_epoch=broker_epoch)

@@ -12,9 +12,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Clock, Disk
 from ottla.kernel.story import Slot, run_story
+from ottla.storage.directory import LogDirectory
 from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.rolling import roll
 from ottla.storage.scrub import ClosedSegment, Finding, Progress, check_all
@@ -172,7 +172,7 @@ class Scrubber:
             return
         chosen = [one for one in self._suspects if one.there]
         self._suspects.clear()
-        covered: dict[TopicPartition, int] = {}
+        covered: dict[Partition, int] = {}
         if not chosen:
             if not self._is_due():
                 return
@@ -182,33 +182,32 @@ class Scrubber:
         story.when_full(lambda: self._ended(story))
 
     def _is_due(self) -> bool:
-        directory, interval_ms = self._node.replicas.directory, self._interval_ms()
-        if directory is None or interval_ms <= 0:
+        directories, interval_ms = self._node.replicas.directories, self._interval_ms()
+        if not directories.online or interval_ms <= 0:
             return False
-        ended_ms, now_ms = directory.scrub_ended_ms(), self._node.clock.wall_ms()
+        ended_ms, now_ms = directories.scrub_ended_ms(), self._node.clock.wall_ms()
         return ended_ms is None or not ended_ms <= now_ms < ended_ms + interval_ms
 
-    def _next_of_pass(self) -> tuple[list[_Chosen], dict[TopicPartition, int]]:
+    def _next_of_pass(self) -> tuple[list[_Chosen], dict[Partition, int]]:
         """By topic, partition and offset, from where the pass has come to; and where it will be then."""
-        directory = self._node.replicas.directory
-        assert directory is not None
+        directories = self._node.replicas.directories
         chosen: list[_Chosen] = []
-        covered: dict[TopicPartition, int] = {}
+        covered: dict[Partition, int] = {}
         size = 0
         for partition in self._node.replicas.all():
-            held, place = partition.log, TopicPartition(partition.topic, partition.index)
+            held = partition.log
             if held.damaged_at is not None:
                 continue
-            for segment in held.segments[bisect_left(held.bases, directory.scrubbed.get(place, 0)) : -1]:
+            for segment in held.segments[bisect_left(held.bases, directories.scrubbed_to(partition)) : -1]:
                 if size >= _RUN_BYTES or len(chosen) >= _RUN_SEGMENTS:
                     return chosen, covered
                 if not held.damage.of(segment.base_offset):
                     chosen.append(_Chosen(partition, segment, segment.size))
                     size += segment.size
-                covered[place] = segment.next_offset
+                covered[partition] = segment.next_offset
         return chosen, covered
 
-    async def _check(self, chosen: list[_Chosen], covered: dict[TopicPartition, int]) -> None:
+    async def _check(self, chosen: list[_Chosen], covered: dict[Partition, int]) -> None:
         rate = self._node.config.scrub_max_bytes_per_second
         if chosen:
             try:
@@ -221,13 +220,11 @@ class Scrubber:
             self.checked_bytes += sum(one.size for one in chosen)
             for finding in findings:
                 self._take(chosen[finding.number], finding)
-        directory = self._node.replicas.directory
-        if directory is None:
-            return
+        directories = self._node.replicas.directories
         if covered:
-            directory.note_scrubbed(covered)
+            directories.note_scrubbed(covered)
         elif not chosen:
-            directory.end_scrub()
+            directories.each(LogDirectory.end_scrub)
             self.passes += 1
             return
         self._node.clock.call_soon(self.round)

@@ -271,9 +271,9 @@ class ShardRunner:
 
     def _read_log(self) -> Iterator[int]:
         """Replays the log; yields after each few records, so that the caller may pause."""
-        partition_log = self._partition.log
-        offset = partition_log.log_start_offset
-        while offset < partition_log.end_offset:
+        offset = self._partition.log.log_start_offset
+        while offset < self._partition.log.end_offset:
+            partition_log = self._partition.log  # another one where it has moved to another log directory meanwhile
             read = partition_log.read(offset, _READ_BYTES, limit_offset=partition_log.end_offset)
             if isinstance(read, ErrorCode):
                 if offset >= partition_log.log_start_offset:
@@ -293,7 +293,7 @@ class ShardRunner:
                     break
                 self._partition.suspect(offset)
                 yield _REFUSED
-        self._through = partition_log.end_offset
+        self._through = self._partition.log.end_offset
 
     def _replay_batch(self, batch: Batch) -> Iterator[int]:
         producer = batch.producer_id if batch.is_transactional else -1

@@ -13,6 +13,8 @@ from ottla.cluster.commands import (
     FenceBroker,
     RaiseMetadataVersion,
     RegisterBroker,
+    ReplicasByTopic,
+    TakeOffline,
     UnfenceBroker,
     UnregisterBroker,
     Writer,
@@ -24,11 +26,12 @@ from ottla.cluster.partitions import (
     min_in_sync,
     with_in_sync,
     with_leader_elected,
+    with_offline,
     without_broker,
     without_damaged,
 )
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import NO_LEADER, BrokerId
+from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId
 from ottla.metadata import entries as log
 from ottla.metadata.state import METADATA_VERSION, Metadata, PartitionState, Topic
 
@@ -69,20 +72,22 @@ def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiEr
             short=[log.DamagedTopic(topic_id=topic, partitions=list(some)) for topic, some in command.short],
             metadata_version=LATEST_METADATA_VERSION,
             options=[log.ConfigChange(name=name, value=value) for name, value in command.options],
+            directories=list(command.directories),
         )
     )
     return entries + changed_entries(_partitions_at_registration(command, state))
 
 
 def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Iterator[PartitionState]:
-    damaged = {(topic_id, index) for topic_id, some in command.damaged for index in some}
-    short = {(topic_id, index) for topic_id, some in command.short for index in some}
+    damaged, short, offline = _keys(command.damaged), _keys(command.short), _keys(command.offline)
     is_active = _with(state, command.broker_id, active=True)
     for topic, before in _partitions_of(state, command.broker_id):
-        after = before
         key = (topic.topic_id, before.partition)
         led = before.leader == command.broker_id
-        if key in damaged:
+        after = with_offline(before, command.broker_id, offline=key in offline)
+        if key in offline:
+            after = without_broker(after, state, topic, command.broker_id, is_active)
+        elif key in damaged:
             after = without_damaged(after, command.broker_id)
         elif key in short:
             after = _without_short(after, command.broker_id, min_in_sync(state, topic))
@@ -102,6 +107,26 @@ def _without_short(partition: PartitionState, broker_id: BrokerId, required: int
         return partition._replace(eligible=eligible)
     left = with_in_sync(partition._replace(eligible=eligible), rest, required)
     return left._replace(eligible=tuple(other for other in left.eligible if other != broker_id))
+
+
+def _keys(replicas: ReplicasByTopic) -> set[tuple[TopicId, int]]:
+    return {(topic_id, index) for topic_id, some in replicas for index in some}
+
+
+def take_offline(command: TakeOffline, state: Metadata, by: Writer) -> list[log.Body]:
+    """A log directory of a broker that goes on: what it held there neither leads nor counts from now on.
+
+    Where it is the last in sync it stays so without leading, as of a broker that has died: it may come back whole.
+    """
+    changed = []
+    offline = _keys(command.replicas)
+    for topic, before in _partitions_of(state, by.broker_id):
+        if (topic.topic_id, before.partition) in offline:
+            after = with_offline(before, by.broker_id, offline=True)
+            after = without_broker(after, state, topic, by.broker_id, state.is_active)
+            if after != before:
+                changed.append(later(before, after))
+    return changed_entries(changed)
 
 
 def fence(command: FenceBroker, state: Metadata) -> list[log.Body] | ApiError:

@@ -14,6 +14,8 @@ from ottla.metadata.state import Listener
 
 Assignment = tuple[tuple[BrokerId, ...], ...]
 """The replicas of each partition, in order; the first is preferred as leader."""
+ReplicasByTopic = tuple[tuple[TopicId, tuple[int, ...]], ...]
+"""Of one broker: topics with the partitions of which it holds, or should hold, a replica."""
 Footprint = tuple[str | bytes | int, ...]
 EVERYTHING: Footprint = ("everything",)
 """Of commands that share an append with no other."""
@@ -180,12 +182,26 @@ class RegisterBroker(NamedTuple):
     rack: str | None
     listeners: tuple[Listener, ...]
     new_cluster: NewCluster
-    damaged: tuple[tuple[TopicId, tuple[int, ...]], ...] = ()
+    damaged: ReplicasByTopic = ()
     """Replicas that may neither lead nor count (rule A7)."""
-    short: tuple[tuple[TopicId, tuple[int, ...]], ...] = ()
+    short: ReplicasByTopic = ()
     """Replicas that may have lost their tail: they do not count while another in-sync replica is there."""
     options: tuple[tuple[str, str], ...] = ()
     """What the broker's own file says of the options in `partitions.DECIDING`."""
+    offline: ReplicasByTopic = ()
+    """Replicas in log directories that could not be opened: they neither lead nor join, and may come back whole."""
+    directories: tuple[str, ...] = ()
+    """The ids of its log directories (KIP-858): by them it knows at its next start whether one is another."""
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
+class TakeOffline(NamedTuple):
+    """A log directory of the asking broker has failed, and with it these replicas; its others go on."""
+
+    replicas: ReplicasByTopic
 
     @property
     def footprint(self) -> Footprint:
@@ -294,6 +310,7 @@ Command = (
     | RaiseReplication
     | RaiseMetadataVersion
     | RegisterBroker
+    | TakeOffline
     | FenceBroker
     | UnfenceBroker
     | DrainBroker

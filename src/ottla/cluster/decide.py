@@ -24,6 +24,7 @@ from ottla.cluster.commands import (
     RaiseReplication,
     RegisterBroker,
     ResignLeadership,
+    TakeOffline,
     UnfenceBroker,
     UnregisterBroker,
     Writer,
@@ -68,6 +69,8 @@ def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> lis
         return configs.edit(command, state)
     if isinstance(command, AllocateProducerIds):
         return brokers.allocate_producer_ids(command, state, by)
+    if isinstance(command, TakeOffline):
+        return brokers.take_offline(command, state, by)
     if isinstance(command, FenceBroker):
         return brokers.fence(command, state)
     if isinstance(command, DrainBroker):

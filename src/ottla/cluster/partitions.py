@@ -43,7 +43,8 @@ def change_in_sync(command: ChangeInSync, state: Metadata, by: Writer) -> list[B
     for replica in command.in_sync:
         broker = state.brokers.get(replica.broker_id)
         joins = replica.broker_id not in before.in_sync
-        if broker is None or (joins and not broker.active) or broker.epoch != replica.broker_epoch:
+        may_join = broker is not None and broker.active and replica.broker_id not in before.offline
+        if broker is None or (joins and not may_join) or broker.epoch != replica.broker_epoch:
             return ApiError(ErrorCode.INELIGIBLE_REPLICA, f"Broker {replica.broker_id} may not join in this epoch.")
     in_sync = tuple(broker_id for broker_id in before.replicas if broker_id in wanted)
     after = before if in_sync == before.in_sync else with_in_sync(before, in_sync, min_in_sync(state, topic))
@@ -71,7 +72,7 @@ def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
     preferred = before.replicas[0]
     if before.leader == preferred:
         return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-    if not state.is_active(preferred) or preferred not in before.in_sync:
+    if not state.is_active(preferred) or preferred not in before.in_sync or preferred in before.offline:
         return ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred replica is not alive and in sync.")
     return changed_entries([later(before, before._replace(leader=preferred))])
 
@@ -135,7 +136,14 @@ def of_replicas(partition: PartitionState, replicas: tuple[BrokerId, ...], requi
         in_sync=in_sync,
         eligible=() if complete else tuple(one for one in replicas if one in partition.eligible),
         last_known=tuple(one for one in partition.last_known if one in replicas),
+        offline=tuple(one for one in replicas if one in partition.offline),
     )
+
+
+def with_offline(partition: PartitionState, broker_id: BrokerId, *, offline: bool) -> PartitionState:
+    """The partition as a broker says of the log directory of its replica."""
+    brokers = {*partition.offline, broker_id} if offline else {*partition.offline} - {broker_id}
+    return partition._replace(offline=tuple(one for one in partition.replicas if one in brokers))
 
 
 def without_broker(
@@ -164,7 +172,7 @@ def with_leader_elected(
 ) -> PartitionState:
     """With a leader, if there may be one: in sync first, then eligible, then, if that is allowed, any (rule A6)."""
     alive = is_active or state.is_active
-    in_order = [broker_id for broker_id in partition.replicas if alive(broker_id)]
+    in_order = [one for one in partition.replicas if alive(one) and one not in partition.offline]
     for broker_id in in_order:
         if broker_id in partition.in_sync:
             return partition._replace(leader=broker_id)

@@ -70,7 +70,7 @@ class BrokerConfig(OptionSet):
     )
     log_dirs: tuple[str, ...] = option(
         "log.dirs", (), Kind.LIST,
-        doc="Where data lives.",
+        doc="Where data lives: one directory or several, each on a disk of its own, of which one may fail alone.",
     )
     # Topics
     auto_create_topics_enable: bool = option(
@@ -267,8 +267,8 @@ class BrokerConfig(OptionSet):
     )
     replica_alter_log_dirs_io_max_bytes_per_second: int = option(
         "replica.alter.log.dirs.io.max.bytes.per.second", LONG_MAX, Kind.LONG, check=at_least(0),
-        scope=Scope.CLUSTER_WIDE, internal=True, status=Status.NO_EFFECT,
-        doc="A broker has one log directory: nothing is moved between directories.",
+        scope=Scope.CLUSTER_WIDE, internal=True,
+        doc="Bytes per second at which replicas are copied from one log directory of this broker to another.",
     )
     controlled_shutdown_enable: bool = option(
         "controlled.shutdown.enable", True, Kind.BOOLEAN,

@@ -37,8 +37,8 @@ class OpenFile(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
-    def sync(self) -> None:
-        """Put everything written so far on disk (fdatasync)."""
+    def sync(self, *, at_once: bool = False) -> None:
+        """Put everything written so far on disk (fdatasync); `at_once` even where syncs are gathered."""
 
     def hold(self) -> None: ...
 
@@ -46,7 +46,10 @@ class OpenFile(Protocol):
 
 
 class Disk(Protocol):
-    """Files and directories, by absolute path; synchronous. Names become durable only by `sync_directory`."""
+    """Files and directories, by absolute path; synchronous. Names become durable only by `sync_directory`.
+
+    An OSError names the path in its `filename`: by it a failed log directory is told from the others.
+    """
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         """Open for reading and writing; FileNotFoundError unless `create`."""
@@ -72,8 +75,11 @@ class Disk(Protocol):
 
     def sync_directory(self, path: str) -> None: ...
 
-    def gathered(self, path: str) -> AbstractContextManager[None]:
-        """Syncs that this thread asks for inside are durable when it ends, and not before: for many new files."""
+    def gathered(self, *paths: str) -> AbstractContextManager[None]:
+        """Syncs that this thread asks for inside are durable when it ends, and not before: for many new files.
+
+        All of them must lie under the paths.
+        """
 
     def file_size(self, path: str) -> int: ...
 
@@ -115,7 +121,11 @@ class SyncWork(NamedTuple):
 
 
 class Syncable(Protocol):
-    """A log, as the syncer sees it. All three are called on the broker's loop."""
+    """A log, as the syncer sees it. All is called on the broker's loop."""
+
+    @property
+    def directory(self) -> str:
+        """Where its files are."""
 
     def begin_sync(self) -> SyncWork | None:
         """What is dirty now, or None where nothing is; files inside are held until `end_sync`."""

@@ -68,6 +68,8 @@ class BrokerRegistered:
     """Set in snapshots only, where the entry's own version is gone."""
     options: list[ConfigChange] = field(Array(ConfigChange), tag=0)
     """What the broker's own file says of options that decisions depend on."""
+    directories: list[str] = field(Array(String), tag=1)
+    """The ids of its log directories; a release that does not know them forgets them with its next snapshot."""
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -144,6 +146,8 @@ class PartitionEntry:
     """The last leader, where neither an in-sync nor an eligible replica is left."""
     adding: list[int] = field(Array(Int32), tag=0)
     removing: list[int] = field(Array(Int32), tag=1)
+    offline: list[int] = field(Array(Int32), tag=2)
+    """Brokers whose log directory with this replica has failed. A release that does not know them leaves them out."""
 
 
 @message(versions=(0, 0), flexible_since=0)

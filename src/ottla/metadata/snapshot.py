@@ -51,8 +51,9 @@ def split_partitions(partitions: Sequence[PartitionState]) -> Iterator[list[log.
     run: list[log.PartitionEntry] = []
     weight = 0
     for partition in partitions:
-        lists = (partition.replicas, partition.in_sync, partition.eligible, partition.last_known)
-        own = 64 + 4 * (sum(map(len, lists)) + len(partition.adding) + len(partition.removing))
+        sets = (partition.in_sync, partition.eligible, partition.last_known, partition.offline)
+        lists = (partition.replicas, partition.adding, partition.removing, *sets)
+        own = 64 + 4 * sum(map(len, lists))
         if run and weight + own > _WEIGHT_LIMIT:
             yield run
             run, weight = [], 0
@@ -130,6 +131,7 @@ def _broker_bodies(state: Metadata) -> Iterator[log.Body]:
             metadata_version=broker.metadata_version,
             epoch=broker.epoch,
             options=[log.ConfigChange(name=name, value=value) for name, value in broker.options],
+            directories=list(broker.directories),
         )
         if broker.draining:
             yield log.BrokerDraining(broker_id=broker_id, epoch=broker.epoch)

@@ -43,6 +43,8 @@ class BrokerState(NamedTuple):
     """Of those that decisions depend on, the ones set where the broker was started."""
     fenced_early: bool = False
     """It is fenced, and its session may not have ended before."""
+    directories: tuple[str, ...] = ()
+    """The ids of its log directories."""
 
     def option(self, name: str) -> str | None:
         return next((value for known, value in self.options if known == name), None)
@@ -70,6 +72,8 @@ class PartitionState(NamedTuple):
     last_known: tuple[BrokerId, ...] = ()
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
+    offline: tuple[BrokerId, ...] = ()
+    """Brokers that live and cannot use this replica, as its log directory has failed there: none of them may lead."""
     unclean_epoch: LeaderEpoch = NEVER_UNCLEAN
     """The last leader epoch that began with a leader which may lack what was committed; no entry says it, `apply`
     finds it."""
@@ -173,6 +177,10 @@ class Metadata:
         broker = self.brokers.get(BrokerId(broker_id))
         return broker is not None and not broker.fenced
 
+    def offline_replicas(self, partition: PartitionState) -> list[BrokerId]:
+        """Those of brokers that do not live, and those in a failed log directory."""
+        return [one for one in partition.replicas if one in partition.offline or not self.is_live(one)]
+
     def live_brokers(self) -> list[BrokerState]:
         """By id."""
         return [self.brokers[broker_id] for broker_id in sorted(self.brokers) if not self.brokers[broker_id].fenced]
@@ -232,6 +240,7 @@ class Metadata:
                 fenced=False,
                 draining=False,
                 options=tuple((one.name, one.value) for one in body.options if one.value is not None),
+                directories=tuple(body.directories),
             ),
         )
 
@@ -380,6 +389,7 @@ def partition_of(entry: log.PartitionEntry) -> PartitionState:
         _ids(entry.last_known),
         _ids(entry.adding),
         _ids(entry.removing),
+        _ids(entry.offline),
     )
 
 
@@ -397,6 +407,7 @@ def entry_of(partition: PartitionState) -> log.PartitionEntry:
         last_known=list(partition.last_known),
         adding=list(partition.adding),
         removing=list(partition.removing),
+        offline=list(partition.offline),
     )
 
 

@@ -12,8 +12,9 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ottla.broker.log_directories import METADATA_DIRECTORY, OURS_TOO
 from ottla.broker.node import Lock, Node
-from ottla.broker.replicas import METADATA_DIRECTORY, OURS_TOO
+from ottla.broker.syncers import Syncers
 from ottla.config.resolve import Layers
 from ottla.coordination.zookeeper_address import SCHEME
 from ottla.kernel.errors import ApiError, broke_an_invariant
@@ -28,9 +29,10 @@ from ottla.server.dialer import Dialer
 from ottla.server.http import HttpServer, Page
 from ottla.server.listener import Listener
 from ottla.server.scrub_child import ScrubChild
-from ottla.server.stores import open_store
+from ottla.server.stores import open_store, store_directory
 from ottla.server.sync_loop import SyncLoop
-from ottla.storage.directory import LOCK, DirectoryRefused, refuse_foreign
+from ottla.storage.directory import LOCK, DirectoryRefused, HeldLock, refuse_foreign
+from ottla.storage.disk import LocalDisk
 from ottla.wire.frame import FramePool
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ class BrokerServer:
         self._listeners: list[Listener] = []
         self._cold = ColdReads(loop)
         self._dialer = Dialer(loop)
-        self._sync_loop: SyncLoop | None = None
+        self._sync_loops: dict[str, SyncLoop] = {}
         self._coordination: Coordination | None = None
         self.node: Node | None = None
         self.warnings: list[str] = []
@@ -94,10 +96,9 @@ class BrokerServer:
         self.fatal: str | None = None
         self.addresses: dict[str, tuple[str, int]] = {}
         self.metrics_description = "off"
-        directories = self._config.log_dirs or self._config.log_dir
-        if len(directories) != 1:
-            raise CannotStart(f"one log directory is served, not {len(directories)}: {', '.join(directories)}")
-        self.directory = os.path.abspath(directories[0])
+        self.directories = _directories(self._config.data_directories)
+        self.directory = self.directories[0]
+        """Where the port that was given is kept: the first that can be used."""
 
     def callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A callback of the loop, a timer or a sync's end, has raised: where an invariant is broken, all stops."""
@@ -109,7 +110,7 @@ class BrokerServer:
 
     @property
     def data_description(self) -> str:
-        return "in memory: nothing is kept" if self._memory else self.directory
+        return "in memory: nothing is kept" if self._memory else ", ".join(self.directories)
 
     @property
     def client_address(self) -> tuple[str, int]:
@@ -132,10 +133,11 @@ class BrokerServer:
             raise CannotStart(str(fault)) from fault
 
     async def _start(self) -> None:
-        disk, lock = self._lock_directory()
+        disk, lock = self._lock_directories()
         pool = FramePool(FRAME_BUDGET_BYTES)
         self._open_listeners(pool)
-        syncer = self._sync_loop = SyncLoop(self._loop, self.directory if not self._memory else os.sep)
+        for path in self.directories:
+            self._sync_loops[path] = SyncLoop(self._loop, path if not self._memory else os.sep)
         clock = LoopClock(self._loop)
         coordination = self._open_coordination()
         node = Node(
@@ -143,19 +145,23 @@ class BrokerServer:
             clock=clock,
             entropy=SystemEntropy(),
             disk=disk,
-            syncer=syncer,
+            syncer=Syncers(self._sync_loops) if len(self._sync_loops) > 1 else self._sync_loops[self.directory],
             coordination=coordination,
-            data_directory=self.directory,
+            data_directories=self.directories,
             on_fatal=self._fail,
             compaction=None if self._memory else CompactionChild(self._loop),
             scrub=None if self._memory else ScrubChild(self._loop),
             network=self._dialer,
+            needed_directory=self._needed_directory(),
         )
         self.node = node
         node.doubts.look_closer = getattr(coordination, "look_now", None)  # not every store can
         if node.doubts.look_closer is None:
             node.fence_early()
-        node.syncs = lambda: syncer.syncs
+        if not self._memory:
+            node.replicas.directories.volume_bytes = LocalDisk().total_bytes
+            node.replicas.moves.warm = self._cold.warm_slice
+        node.syncs = lambda: sum(each.syncs for each in self._sync_loops.values())
         node.connections = lambda: sum(len(listener.channels) for listener in self._listeners)
         node.accepted = lambda: sum(listener.accepted for listener in self._listeners)
         host = self._config.broker_host or socket.gethostname()
@@ -164,23 +170,42 @@ class BrokerServer:
             listener.start()
         await self._start_http()
 
-    def _lock_directory(self) -> tuple[Disk, Lock | None]:
-        """The disk, and the directory's lock, taken before anything in it is looked at."""
+    def _lock_directories(self) -> tuple[Disk, Lock | None]:
+        """The disk, and the directories' locks, taken before anything in them is looked at.
+
+        One that cannot be locked is tried again when the node opens it, which may go on without it.
+        """
         if self._memory:
             from ottla.storage.memory_disk import MemoryDisk
 
             return MemoryDisk(), None
-        from ottla.storage.disk import LocalDisk
-
         disk = LocalDisk()
-        refuse_foreign(disk, self.directory, OURS_TOO)
-        os.makedirs(self.directory, exist_ok=True)
-        held = disk.lock(os.path.join(self.directory, LOCK))
-        if held is None:
-            raise DirectoryRefused(
-                f"{self.directory} is in use: another process (a second ottla, or Apache Kafka) holds its {LOCK} file"
-            )
-        return disk, lambda path: held
+        held: dict[str, HeldLock] = {}
+        for path in self.directories:
+            try:
+                refuse_foreign(disk, path, OURS_TOO)
+                os.makedirs(path, exist_ok=True)
+                taken = disk.lock(os.path.join(path, LOCK))
+            except OSError:
+                if len(self.directories) == 1 or path == self._needed_directory():
+                    raise
+                continue
+            if taken is None:
+                raise DirectoryRefused(
+                    f"{path} is in use: another process (a second ottla, or Apache Kafka) holds its {LOCK} file"
+                )
+            held[os.path.join(path, LOCK)] = taken
+        locked = [path for path in self.directories if os.path.join(path, LOCK) in held]
+        self.directory = locked[0] if locked else self.directory
+        return disk, lambda path: held.get(path) or disk.lock(path)
+
+    def _needed_directory(self) -> str | None:
+        """The log directory in which the metadata store lies, if it lies in one."""
+        store = store_directory(self._join, os.path.join(self.directories[0], METADATA_DIRECTORY))
+        if store is None or self._memory:
+            return None
+        around = os.path.realpath(store)
+        return next((path for path in self.directories if _is_inside(around, os.path.realpath(path))), None)
 
     def _open_coordination(self) -> Coordination:
         broker = BrokerId(self._config.node_id)
@@ -195,7 +220,7 @@ class BrokerServer:
             )
         return open_store(
             self._join,
-            os.path.join(self.directory, METADATA_DIRECTORY),
+            os.path.join(self.directories[0], METADATA_DIRECTORY),
             broker,
             self._loop.call_soon_threadsafe,
             session_timeout_ms=self._config.broker_session_timeout_ms,
@@ -321,9 +346,26 @@ class BrokerServer:
         if self.node is not None:
             await ended(self.node.stop(clean=self.fatal is None))
         self._dialer.stop()
-        if self._sync_loop is not None:
-            self._sync_loop.stop()
+        for sync_loop in self._sync_loops.values():
+            sync_loop.stop()
         self._cold.stop()
+
+
+def _directories(said: tuple[str, ...]) -> tuple[str, ...]:
+    """As absolute paths; refused where one is named twice, or lies in another."""
+    found = tuple(os.path.abspath(path) for path in said)
+    if not found:
+        raise CannotStart("log.dirs names no directory")
+    real = [os.path.realpath(path) for path in found]
+    for number, path in enumerate(real):
+        for other in real[:number]:
+            if _is_inside(path, other) or _is_inside(other, path):
+                raise CannotStart(f"log.dirs names {path} and {other}: each must be a directory of its own")
+    return found
+
+
+def _is_inside(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip(os.sep) + os.sep)
 
 
 def _is_loopback(host: str) -> bool:

@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from ottla.kernel.seams import FileSlice
+
 PIECE_BYTES = 1 << 20
 _PAGE = 4096
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
@@ -55,6 +57,20 @@ class ColdReads:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, "ottla-cold")
         self._pool.submit(self._read, descriptor, position, length, done)
+
+    def warm_slice(self, piece: FileSlice, done: Callable[[], None]) -> bool:
+        """Whether it is in memory already; else `done` is called on the loop once it is."""
+        file, descriptor = piece.file, piece.file.fileno()
+        if descriptor < 0 or is_warm(descriptor, piece.position, piece.length):
+            return True
+        file.hold()
+
+        def read() -> None:
+            file.release()
+            done()
+
+        self.warm(descriptor, piece.position, piece.length, read)
+        return False
 
     def _read(self, descriptor: int, position: int, length: int, done: Callable[[], None]) -> None:
         try:

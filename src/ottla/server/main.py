@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Start a broker. With nothing else: 127.0.0.1:9092, data in ./ottla-data.",
         epilog="Command line goes over environment (KAFKA_*), environment over --config.",
     )
-    parser.add_argument("--data", metavar="DIR", help="where data lives (default ./ottla-data)")
+    parser.add_argument("--data", metavar="DIR[,DIR...]", help="where data lives (default ./ottla-data)")
     parser.add_argument("--id", type=int, metavar="N", help="this broker's number in its cluster (default 1)")
     parser.add_argument(
         "--join", metavar="STORE",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ottla.broker.replicas import METADATA_DIRECTORY
+from ottla.broker.log_directories import METADATA_DIRECTORY
 from ottla.coordination.zookeeper_address import SCHEME, parse_zookeeper_address
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Coordination, StoredSnapshot
@@ -69,6 +69,13 @@ def open_store(
     if not _same(directory, own):
         _bring(own, directory, broker, session_timeout_ms)
     return SqliteCoordination(directory, broker, call_soon_threadsafe, session_timeout_ms=session_timeout_ms)
+
+
+def store_directory(join: str | None, own: str) -> str | None:
+    """The directory in which the store lies; None where it is not on this machine's disks."""
+    if join is None:
+        return own
+    return None if join.startswith(SCHEME) else shared_directory(join.removeprefix(SQLITE))
 
 
 def shared_directory(path: str) -> str:

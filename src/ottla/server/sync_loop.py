@@ -22,7 +22,7 @@ Works = list[tuple[Syncable, SyncWork]]
 
 
 class SyncLoop:
-    """`kernel.seams.Syncer` for one log directory."""
+    """`kernel.seams.Syncer` for one log directory: with several, each has its own, so that none waits for another."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, directory: str) -> None:
         self._loop = loop
@@ -73,8 +73,9 @@ class SyncLoop:
                 self._sync(works)
             except OSError as fault:
                 error = fault
+                error.filename = error.filename or self._directory  # by it the broker knows which one has failed
             except Exception as fault:  # no thread to be had, say: whoever waits must hear of it
-                error = OSError(errno.EIO, f"a sync could not be done: {fault!r}")
+                error = OSError(errno.EIO, f"a sync could not be done: {fault!r}", self._directory)
             self._loop.call_soon_threadsafe(self._finish, works, error)
 
     def _sync(self, works: Works) -> None:

@@ -77,7 +77,7 @@ class SimFile:
         if size != len(self._file.body):
             self._file.note_size(size)
 
-    def sync(self) -> None:
+    def sync(self, *, at_once: bool = False) -> None:
         """A failed sync drops the pages: the next one succeeds without them (fsyncgate)."""
         self._alive()
         try:
@@ -85,7 +85,7 @@ class SimFile:
         except OSError:
             self._file.pending = []
             raise
-        if not self._disk.put_off():
+        if at_once or not self._disk.put_off():
             self._file.settle()
 
     def hold(self) -> None:
@@ -296,8 +296,9 @@ class SimDisk:
             self._directory(path).settle()
 
     @contextmanager
-    def gathered(self, path: str) -> Iterator[None]:
-        """Nothing is durable before the end, where all is: a power cut before that finds things in any order."""
+    def gathered(self, *paths: str) -> Iterator[None]:
+        """Nothing is durable before the end, where all below the paths is: a power cut before that finds things in any
+        order."""
         assert not self._gathering
         self._gathering, self._put_off = True, False
         try:
@@ -308,22 +309,37 @@ class SimDisk:
         finally:
             self._gathering = False
             if self._put_off:
-                self._sync_everything(path)
+                self._sync_below(paths)
 
     def put_off(self) -> bool:
         """Whether a sync waits for the end of `gathered`."""
         self._put_off = self._put_off or self._gathering
         return self._gathering
 
-    def _sync_everything(self, path: str) -> None:
-        """As one file's sync: where it fails, the pages are dropped."""
-        try:
-            self.operate("sync", path)
-        except OSError:
-            for _, file in self._walk(self.root, ""):
-                file.pending = []
-            raise
-        _settle_below(self.root)
+    def _sync_below(self, paths: tuple[str, ...]) -> None:
+        """Each as one file's sync: where it fails, the pages are dropped."""
+        fault: OSError | None = None
+        for path in paths:
+            directory = self._directory(path)
+            try:
+                self.operate("sync", path)
+            except OSError as error:
+                fault = error
+                for _, file in self._walk(directory, path):
+                    file.pending = []
+            else:
+                self._settle_names_to(path)
+                _settle_below(directory)
+        if fault is not None:
+            raise fault
+
+    def _settle_names_to(self, path: str) -> None:
+        at = self.root
+        for name in _names(path):
+            at.settle()
+            node = at.names[name]
+            assert isinstance(node, DirectoryNode)
+            at = node
 
     def file_size(self, path: str) -> int:
         return len(self._file(path).body)

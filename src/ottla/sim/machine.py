@@ -9,11 +9,12 @@ from collections.abc import Callable
 from random import Random
 
 from ottla.broker.node import Node
+from ottla.broker.syncers import Syncers
 from ottla.config.resolve import Layers
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import Timer
+from ottla.kernel.seams import Syncer, Timer
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import Listener
 from ottla.sim.coordination import CALM, CoordinationFaults, SimCoordination
@@ -81,6 +82,11 @@ class Incarnation:
         where = f"{seed}-{machine.broker_id}-{number}"
         self.syncer = SimSyncer(loop, self.clock, machine.disk, Random(f"syncer-{where}"), self.guard)
         self.syncer.delay_us = machine.sync_us
+        syncers: Syncer = self.syncer
+        if machine.more_directories:
+            each = {path: SimSyncer(loop, self.clock, machine.disk, Random(f"syncer-{where}-{path}"), self.guard)
+                    for path in machine.more_directories}  # fmt: skip
+            syncers = Syncers({DATA: self.syncer, **each})
         self.coordination = SimCoordination(
             machine.store,
             machine.broker_id,
@@ -97,9 +103,10 @@ class Incarnation:
             clock=self.clock,
             entropy=SimEntropy(Random(f"entropy-{where}")),
             disk=machine.disk,
-            syncer=self.syncer,
+            syncer=syncers,
             coordination=self.coordination,
-            data_directory=DATA,
+            data_directories=(DATA, *machine.more_directories),
+            needed_directory=DATA,
             on_fatal=self._fatal,
             network=self.dialler,
         )
@@ -202,6 +209,8 @@ class Machine:
         self.wall_off_ms = 0
         """How far this machine's wall clock is from the truth."""
         self.disk = self._new_disk()
+        self.more_directories: tuple[str, ...] = ()
+        """Log directories beside DATA."""
         self.sync_us = (100, 1000)
         self.coordination_faults: CoordinationFaults = CALM
         self.coordination_cut = False

@@ -12,7 +12,7 @@ from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicPr
 from ottla.records.builder import build_batch
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
-from ottla.sim.checkers.history import Acknowledged, LogKey, Refused, Sent
+from ottla.sim.checkers.history import Acknowledged, DeleteAsked, LogKey, Refused, Sent
 
 if TYPE_CHECKING:
     from ottla.sim.workload import KnownTopic, Workload
@@ -48,6 +48,8 @@ class _Lane:
         self.known = False
         """A first batch is in the log: to one who is unknown to a log it may, as Kafka does, take any sequence."""
         self.gone = False
+        self.overtaken = False
+        """A later batch is in the log than the first that waits."""
 
 
 class _Producer:
@@ -163,12 +165,27 @@ class IdempotentProducer(_Producer):
         for batch, slot in asked:
             error = self.answered(lane.log, batch, await slot)
             if error is ErrorCode.NONE:
+                lane.overtaken = lane.pending[0] is not batch
                 lane.pending.remove(batch)
                 lane.known = True
-            elif error in _GONE and not lane.topic.plan.stable:
+            elif self._is_hopeless(lane, error):
                 lane.gone = True
             else:
                 self.peer.forget(lane.topic.plan.name, lane.partition)
+
+    def _is_hopeless(self, lane: _Lane, error: ErrorCode | None) -> bool:
+        """Its topic is gone, or what comes before what is in the log already comes too late."""
+        if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            return lane.overtaken and self._may_be_forgotten(lane)
+        return error in _GONE and not lane.topic.plan.stable
+
+    def _may_be_forgotten(self, lane: _Lane) -> bool:
+        """Whether a replica may lead that knows nothing of us: its disk was lost, and what we wrote before is deleted.
+
+        To such a one any of our batches may be the first, as with Apache Kafka, and the one before it comes too late.
+        """
+        asked = any(isinstance(event, DeleteAsked) and event.log == lane.log for event in self.workload.history.events)
+        return asked and "lost disk" in self.workload.plan.faults
 
 
 class PlainProducer(_Producer):

@@ -23,6 +23,8 @@ DAMAGE = "damage-checkpoint"
 """ottla's own, in a partition's directory."""
 PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+MOVING = "moving"
+"""ottla's own, in a partition's directory: from or to which other log directory it is being moved (moving.py)."""
 SYNC_FAILED = ".sync-failed"
 """ottla's own. Stands in the page cache for as long as pages that a failed sync has dropped may stand there."""
 META_PROPERTIES = "meta.properties"
@@ -33,14 +35,14 @@ class BadCheckpoint(Exception):
     """The text of a checkpoint does not parse."""
 
 
-def replace_file(disk: Disk, path: str, body: bytes) -> None:
-    """Put `body` at `path` for good."""
+def replace_file(disk: Disk, path: str, body: bytes, *, at_once: bool = False) -> None:
+    """Put `body` at `path` for good. Where syncs are gathered a crash may find neither old nor new, unless `at_once`."""
     temporary = path + TEMPORARY
     disk.remove(temporary)
     file = disk.open(temporary, create=True)
     try:
         file.write_at(0, [body])
-        file.sync()
+        file.sync(at_once=at_once)
     finally:
         file.release()
     disk.rename(temporary, path)
@@ -60,7 +62,7 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
     """Version 0, the count, then `topic partition offset` a line."""
     lines = ["0", str(len(offsets))]
     lines += [f"{place.topic} {place.partition} {offset}" for place, offset in sorted(offsets.items())]
-    replace_file(disk, path, ("\n".join(lines) + "\n").encode())
+    replace_file(disk, path, ("\n".join(lines) + "\n").encode(), at_once=True)
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
@@ -160,3 +162,18 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def format_properties(values: Mapping[str, str]) -> bytes:
     return "".join(f"{key}={values[key]}\n" for key in values).encode()
+
+
+def write_move(disk: Disk, directory: str, *, source: str | None = None, target: str | None = None) -> None:
+    """`moving`: the replica in this directory comes from, or goes to, the log directory of that id."""
+    values = {"from": source} if source is not None else {"to": target or ""}
+    replace_file(disk, posixpath.join(directory, MOVING), format_properties(values), at_once=True)
+
+
+def read_move(disk: Disk, directory: str) -> tuple[str | None, str | None]:
+    """The ids of the log directories that it came from and goes to; None where it does not."""
+    path = posixpath.join(directory, MOVING)
+    if not disk.exists(path):
+        return None, None
+    values = parse_properties(disk.read(path).decode("utf-8", "replace"))
+    return values.get("from"), values.get("to")

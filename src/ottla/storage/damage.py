@@ -35,6 +35,9 @@ class Damage:
         self._path = posixpath.join(directory, DAMAGE)
         self._by_base: dict[int, tuple[Extent, ...]] = {}
 
+    def relocate(self, directory: str) -> None:
+        self._path = posixpath.join(directory, DAMAGE)
+
     def __bool__(self) -> bool:
         return bool(self._by_base)
 

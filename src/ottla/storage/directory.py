@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from ottla.config.topic import TopicConfig
@@ -55,6 +56,10 @@ class FoundPartition(NamedTuple):
     topic_id: bytes | None
     """None where `partition.metadata` is missing: a crash at its birth, or a log from before topic ids."""
     path: str
+    beside: str | None = None
+    """The id of the log directory from or to which it was being moved, and in which it may be too (moving.py)."""
+    came: bool = False
+    """It was being moved from there to here."""
 
 
 class LogDirectory:
@@ -70,6 +75,10 @@ class LogDirectory:
         self.failed: str | None = None
         """Why the directory is offline, once it is."""
         self.logs: dict[TopicPartition, Log] = {}
+        self.futures: dict[TopicPartition, Log] = {}
+        """Replicas that are being moved here from other directories (moving.py)."""
+        self.found_futures: list[FoundPartition] = []
+        """Those that a crash or a stop has left, which are thrown away."""
         self.found: list[FoundPartition] = []
         """Partitions that were there at the opening; each is for `open_log` or `discard`."""
         self.high_watermarks: dict[TopicPartition, int] = {}
@@ -185,17 +194,21 @@ class LogDirectory:
             inside = posixpath.join(self.path, name)
             if not self.disk.is_directory(inside):
                 continue
-            if name.endswith((DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX)):
+            future = name.endswith(FUTURE_SUFFIX)
+            doomed = future or name.endswith((DELETE_SUFFIX, STRAY_SUFFIX))
+            if doomed:
                 self._doomed.append(inside)
-                continue
-            place = parse_directory_name(name)
-            if place is None:
+            place = parse_directory_name(name.rpartition(".")[0] if future else name)
+            if place is None or (doomed and not future):
                 continue
             try:
                 topic_id = checkpoint.read_partition_metadata(self.disk, inside)
             except BadCheckpoint:
                 topic_id = None
-            self.found.append(FoundPartition(place.topic, place.partition, topic_id, inside))
+            source, target = checkpoint.read_move(self.disk, inside)
+            beside, came = source or target, source is not None
+            found = FoundPartition(place.topic, place.partition, topic_id, inside, beside, came)
+            (self.found_futures if future else self.found).append(found)
 
     # -- logs ---
 
@@ -253,6 +266,15 @@ class LogDirectory:
         )
         return self._keep(place, log)
 
+    def adopt(self, place: TopicPartition) -> None:
+        """The future log is the replica's log from now on."""
+        self._keep(place, self.futures.pop(place))
+
+    def set_aside(self, path: str, place: TopicPartition, topic_id: bytes) -> None:
+        """For deletion: a folder whose log is closed."""
+        self._doom(path, place, topic_id)
+        self.disk.sync_directory(self.path)
+
     def _keep(self, place: TopicPartition, log: Log) -> Log:
         def before_cut() -> None:
             if self._recovery_points.get(place, 0) > log.recovery_point:
@@ -301,14 +323,15 @@ class LogDirectory:
         So a full disk that kept one is asked again before a new log takes its place.
         """
         gone = set(places)
-        for name, offsets in self._checkpoints():
+        for name, offsets in self.checkpoints():
             if not gone.isdisjoint(offsets):
                 rest = {place: offset for place, offset in offsets.items() if place not in gone}
                 checkpoint.write_offsets(self.disk, posixpath.join(self.path, name), rest)
                 for place in gone:
                     offsets.pop(place, None)
 
-    def _checkpoints(self) -> list[tuple[str, dict[TopicPartition, int]]]:
+    def checkpoints(self) -> list[tuple[str, dict[TopicPartition, int]]]:
+        """By name, as last written."""
         return [
             (checkpoint.RECOVERY_POINT, self._recovery_points),
             (checkpoint.LOG_START, self._log_starts),
@@ -398,8 +421,17 @@ class LogDirectory:
         if self.failed is None:
             self.failed = str(error)
             checkpoint.mark_failed_sync(self.disk, self.path)
-        for log in self.logs.values():
+        for log in (*self.logs.values(), *self.futures.values()):
             log.refusing = True
+
+    def abandon(self) -> None:
+        """It is offline and others go on: let its logs go as they are. Its lock stays until `close`."""
+        logs = [*self.logs.values(), *self.futures.values()]
+        self.logs.clear()
+        self.futures.clear()
+        for log in logs:
+            with suppress(OSError):
+                log.close(clean=False)
 
     def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
         """Close all logs and let the lock go. Only where everything was synced is the directory marked clean.
@@ -409,6 +441,8 @@ class LogDirectory:
         clean = clean and self.failed is None
         try:
             with self.disk.gathered(self.path):
+                for future in self.futures.values():
+                    future.close(clean=False)
                 for log in self.logs.values():
                     clean = clean and not log.refusing
                     clean = _fits(lambda log=log, clean=clean: log.close(clean=clean)) and clean  # type: ignore[misc]

@@ -47,6 +47,21 @@ def sync_file_system(path: str) -> None:
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+def _sync_each(paths: tuple[str, ...]) -> None:
+    """An error of one keeps no other from being synced; of several failures none is named, for it was not the one."""
+    faults: list[OSError] = []
+    for path in paths:
+        try:
+            sync_file_system(path)
+        except OSError as fault:
+            fault.filename = path
+            faults.append(fault)
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        raise OSError(faults[0].errno, f"several disks: {'; '.join(map(str, faults))}")
+
+
 class LocalFile:
     """One descriptor, counted; the last `release` closes it (rule B5)."""
 
@@ -61,12 +76,15 @@ class LocalFile:
         return self._fd
 
     def write_at(self, position: int, parts: Sequence[Buffer]) -> None:
-        written = os.pwritev(self._fd, parts, position)
-        wanted = 0
-        for part in parts:
-            wanted += len(part)
-        if written != wanted:
-            self._write_rest(position, parts, written)
+        try:
+            written = os.pwritev(self._fd, parts, position)
+            wanted = 0
+            for part in parts:
+                wanted += len(part)
+            if written != wanted:
+                self._write_rest(position, parts, written)
+        except OSError as fault:
+            raise self._named(fault) from None
 
     def _write_rest(self, position: int, parts: Sequence[Buffer], written: int) -> None:
         """A short write is most often the last bytes of a full disk: the next call then says which error it is."""
@@ -80,9 +98,15 @@ class LocalFile:
             position += count
 
     def read_at(self, position: int, length: int) -> bytes:
-        piece = os.pread(self._fd, length, position)
-        if len(piece) == length or not piece:
-            return piece
+        try:
+            piece = os.pread(self._fd, length, position)
+            if len(piece) == length or not piece:
+                return piece
+            return self._read_rest(position, length, piece)
+        except OSError as fault:
+            raise self._named(fault) from None
+
+    def _read_rest(self, position: int, length: int, piece: bytes) -> bytes:
         pieces = [piece]
         got = len(piece)
         while got < length:
@@ -97,13 +121,24 @@ class LocalFile:
         return os.fstat(self._fd).st_size
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._fd, size)
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as fault:
+            raise self._named(fault) from None
 
-    def sync(self) -> None:
-        if _gathering.thread == get_ident():
+    def sync(self, *, at_once: bool = False) -> None:
+        if _gathering.thread == get_ident() and not at_once:
             _gathering.put_off = True
-        else:
+            return
+        try:
             os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
+        except OSError as fault:
+            raise self._named(fault) from None
+
+    def _named(self, fault: OSError) -> OSError:
+        """With the file's path: by it a broker with several log directories knows which of them has failed."""
+        fault.filename = self.path
+        return fault
 
     def hold(self) -> None:
         assert self._holders > 0, f"{self.path} is closed"
@@ -165,8 +200,8 @@ class LocalDisk:
             os.close(fd)
 
     @contextlib.contextmanager
-    def gathered(self, path: str) -> Iterator[None]:
-        """What this thread would sync one by one meanwhile is synced at the end, by one call for the file system."""
+    def gathered(self, *paths: str) -> Iterator[None]:
+        """What this thread would sync one by one meanwhile is synced at the end, by one call for each file system."""
         assert _gathering.thread is None
         _gathering.thread = get_ident()
         _gathering.put_off = False
@@ -175,7 +210,7 @@ class LocalDisk:
         finally:
             _gathering.thread = None
             if _gathering.put_off:
-                sync_file_system(path)
+                _sync_each(paths)
 
     def file_size(self, path: str) -> int:
         return os.stat(path).st_size

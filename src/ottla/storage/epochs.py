@@ -20,6 +20,9 @@ class LeaderEpochs:
         self._entries: list[tuple[int, int]] = []
         self.latest = -1
 
+    def relocate(self, directory: str) -> None:
+        self._path = posixpath.join(directory, LEADER_EPOCHS)
+
     def load(self) -> bool:
         """Read the checkpoint; False where it does not parse, and then the log has to be asked (`replace`)."""
         try:

@@ -43,7 +43,7 @@ class MemoryFile:
         else:
             self.body.extend(bytes(size - len(self.body)))
 
-    def sync(self) -> None:
+    def sync(self, *, at_once: bool = False) -> None:
         """Memory is as safe as it gets."""
 
     def hold(self) -> None:
@@ -120,7 +120,7 @@ class MemoryDisk:
     def sync_directory(self, path: str) -> None:
         """Names are as durable as the rest."""
 
-    def gathered(self, path: str) -> AbstractContextManager[None]:
+    def gathered(self, *paths: str) -> AbstractContextManager[None]:
         return nullcontext()
 
     def file_size(self, path: str) -> int:

@@ -102,6 +102,10 @@ class Refetched:
 
     # -- on disk: kernel.seams.Syncable ---
 
+    @property
+    def directory(self) -> str:
+        return self._log.directory
+
     def synced(self) -> Slot[None]:
         """Submit this to a syncer; filled, or failed with OSError, when the files are on disk."""
         return self._synced

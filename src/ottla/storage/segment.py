@@ -312,6 +312,12 @@ class Segment:
             file, self._file = self._file, None
             file.release()
 
+    def relocate(self, directory: str) -> None:
+        """The folder has another name."""
+        self.directory = directory
+        self.index.path, self.times.path = self.path(INDEX), self.path(TIME_INDEX)
+        self.aborted.path = self.path(ABORTED_INDEX)
+
     def rename_files(self, old_suffix: str, new_suffix: str) -> None:
         """Give all files of the segment another last suffix ('' for none)."""
         for kind in SUFFIXES:

@@ -1,6 +1,7 @@
-"""AlterReplicaLogDirs (key 34): a broker has one log directory, so a replica is where it shall be, or cannot be.
+"""AlterReplicaLogDirs (key 34): move replicas to other log directories of this broker; they are served meanwhile.
 
-A replica that is not here yet is REPLICA_NOT_AVAILABLE: `kafka-reassign-partitions` asks again until it has come.
+A replica that is not here yet is REPLICA_NOT_AVAILABLE, and will be made in the directory that was named:
+`kafka-reassign-partitions` asks again until it has come. While a log directory is offline nothing begins to move.
 """
 
 from __future__ import annotations
@@ -22,23 +23,39 @@ if TYPE_CHECKING:
 
 async def handle(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for directory in request.dirs:
-        for topic in directory.topics:
-            result = results.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name))
-            for index in topic.partitions:
-                code = int(_outcome(call, directory.path, topic.name, index))
+    asked = [
+        (directory.path, topic.name, index)
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    ]
+    try:
+        with call.node.replicas.together(len(asked)):
+            for path, name, index in asked:
+                result = results.setdefault(name, AlterReplicaLogDirTopicResult(topic_name=name))
+                code = int(_outcome(call, path, name, index))
                 result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
+    except OSError as error:  # moves to a directory that has failed end with it
+        call.node.disk_failed(error)
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
 def _outcome(call: Call, path: str, name: str, index: int) -> ErrorCode:
     replicas = call.node.replicas
-    if name_error(name) is not None:
+    directories = replicas.directories
+    if name_error(name) is not None or not replicas.moves.name_fits(name, index):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if path != replicas.path:
+    if path not in directories.paths:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if (name, index) in replicas.by_name:
-        return ErrorCode.NONE
+    if path in directories.failed:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    partition = replicas.by_name.get((name, index))
+    if partition is not None:
+        return replicas.moves.alter(path, partition)
     topic = call.node.metadata.topic(name)
-    known = topic is not None and 0 <= index < len(topic.partitions)
-    return ErrorCode.REPLICA_NOT_AVAILABLE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None or not 0 <= index < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if replicas.offline.holds(topic.topic_id, index):
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    directories.wanted[(name, index)] = path
+    return ErrorCode.REPLICA_NOT_AVAILABLE

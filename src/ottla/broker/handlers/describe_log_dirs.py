@@ -1,9 +1,13 @@
-"""DescribeLogDirs (key 35): the log directory, its room, and how much each partition takes."""
+"""DescribeLogDirs (key 35): each log directory, its room, and how much each partition takes in it.
+
+One that is offline is answered KAFKA_STORAGE_ERROR, and nothing is known of what it holds.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.kernel.errors import ErrorCode
 from ottla.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -14,6 +18,8 @@ from ottla.messages.describe_log_dirs import (
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
+    from ottla.broker.partition import Partition
+    from ottla.broker.replica_moves import Move
 
 
 async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
@@ -22,19 +28,50 @@ async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirs
         if request.topics is None
         else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     )
-    topics: dict[str, DescribeLogDirsTopic] = {}
+    directories = call.node.replicas.directories
+    found: dict[str, dict[str, DescribeLogDirsTopic]] = {path: {} for path in directories.paths}
     for partition in call.node.replicas.all():
-        if wanted is not None and (partition.topic, partition.index) not in wanted:
+        if wanted is None or (partition.topic, partition.index) in wanted:
+            path = directories.of(partition.log).path
+            _of(found[path], partition.topic).partitions.append(_described(partition))
+    for move in call.node.replicas.moves:
+        partition = move.partition
+        if wanted is None or (partition.topic, partition.index) in wanted:
+            topics = found[move.target.path]
+            _of(topics, partition.topic).partitions.append(_future(move))
+    results = []
+    for path, topics in found.items():
+        if path in directories.failed:
+            results.append(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=[]))
             continue
-        topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
-        topic.partitions.append(
-            DescribeLogDirsPartition(partition_index=partition.index, partition_size=partition.log.size_bytes)
-        )
-    total, usable = call.node.replicas.room()
-    return DescribeLogDirsResponse(
-        results=[
+        total, usable = directories.room(path)
+        results.append(
             DescribeLogDirsResult(
-                log_dir=call.node.replicas.path, topics=list(topics.values()), total_bytes=total, usable_bytes=usable
+                log_dir=path, topics=list(topics.values()), total_bytes=total, usable_bytes=usable
             )
-        ]
+        )  # fmt: skip
+    return DescribeLogDirsResponse(results=results)
+
+
+def _of(topics: dict[str, DescribeLogDirsTopic], name: str) -> DescribeLogDirsTopic:
+    return topics.setdefault(name, DescribeLogDirsTopic(name=name))
+
+
+def _described(partition: Partition) -> DescribeLogDirsPartition:
+    """`offset_lag` of what is served is what it lacks of the high watermark, as Apache Kafka has it."""
+    held = partition.log
+    return DescribeLogDirsPartition(
+        partition_index=partition.index,
+        partition_size=held.size_bytes,
+        offset_lag=max(0, held.high_watermark - held.end_offset),
+    )
+
+
+def _future(move: Move) -> DescribeLogDirsPartition:
+    """A replica on its way to a directory; its lag is what it has not copied yet."""
+    return DescribeLogDirsPartition(
+        partition_index=move.partition.index,
+        partition_size=move.future.size_bytes,
+        offset_lag=move.lag,
+        is_future_key=True,
     )

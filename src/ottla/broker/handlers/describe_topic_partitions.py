@@ -77,5 +77,5 @@ def _partition(metadata: Metadata, partition: PartitionState) -> DescribeTopicPa
         isr_nodes=list(partition.in_sync),
         eligible_leader_replicas=list(partition.eligible),
         last_known_elr=list(partition.last_known),
-        offline_replicas=[broker_id for broker_id in partition.replicas if not metadata.is_live(broker_id)],
+        offline_replicas=list(metadata.offline_replicas(partition)),
     )

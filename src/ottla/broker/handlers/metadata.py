@@ -124,7 +124,7 @@ def _describe_partition(metadata: Metadata, partition: PartitionState, version: 
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.in_sync),
-        offline_replicas=[broker for broker in partition.replicas if not metadata.is_live(broker)],
+        offline_replicas=list(metadata.offline_replicas(partition)),
     )
 
 

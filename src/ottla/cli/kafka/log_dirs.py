@@ -78,5 +78,5 @@ def _directory(result: DescribeLogDirsResult, topics: set[str]) -> dict[str, obj
         for partition in hash_order(held, partition_hash)
         if not topics or partition.topic in topics
     ]
-    error = java(refused(result.error_code, result.log_dir)) if result.error_code else None
+    error = java(refused(result.error_code, result.log_dir)).partition(":")[0] if result.error_code else None
     return {"partitions": partitions, "error": error, "logDir": result.log_dir}

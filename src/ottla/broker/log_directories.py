@@ -1,0 +1,406 @@
+"""The log directories of this broker: opened and recovered one by one, and each of them may fail alone (rule B3).
+
+replicas.py comes here; next door is storage/directory.py. Where a directory cannot be opened and others can, the broker
+starts with those. A replica that the metadata places here and that none of them holds is then taken to lie in the
+failed one: it is offline, and not made anew, since an empty replica would be taken for what it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.cluster.commands import ReplicasByTopic
+from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.kernel.seams import Disk
+from ottla.metadata.state import Topic
+from ottla.storage import moving
+from ottla.storage.checkpoint import META_PROPERTIES
+from ottla.storage.directory import DirectoryRefused, FoundPartition, HeldLock, LogDirectory, refuse_foreign
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.broker.partition import Partition
+    from ottla.storage.log import Log
+
+log = logging.getLogger("ottla.replicas")
+METADATA_DIRECTORY = "metadata"
+OURS_TOO = (METADATA_DIRECTORY, "port")
+_NO_FILES = (errno.EMFILE, errno.ENFILE)
+Key = tuple[bytes, int]
+
+
+class LogDirectories:
+    """All of `log.dirs`: those that are `online`, in their order, and those that have `failed`, with why."""
+
+    def __init__(self, node: Node, disk: Disk, paths: Sequence[str], *, needed: str | None) -> None:
+        """`needed`: the directory without which the broker cannot go on, as it holds the metadata store."""
+        self._node = node
+        self._disk = disk
+        self.paths = tuple(paths)
+        self.needed = needed
+        self.online: list[LogDirectory] = []
+        self.broken_off: list[tuple[FoundPartition, LogDirectory]] = []
+        """Moves to a directory that a crash or a stop has broken off."""
+        self.wanted: dict[tuple[str, int], str] = {}
+        """Where a replica shall be that is not here yet."""
+        self.failed: dict[str, str] = {}
+        self.offline: dict[Key, None] = {}
+        """Replicas that are placed here and lie, as far as is known, in a directory that has failed."""
+        self.recovered: dict[Key, Log] = {}
+        """Opened, and not yet taken over by a partition."""
+        self.replaced = False
+        """A directory that this broker had when it last registered is not here any more."""
+        self.volume_bytes: Callable[[str], int] = _unknown
+        """How much a directory's volume holds in all, where the disk can say so."""
+        self._by_path: dict[str, LogDirectory] = {}
+        self._new_ids: dict[str, str] = {}
+
+    # --- opening (recover first, register second: rule A7) ---
+
+    def open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
+        """Open the directories and recover every log that the metadata knows; what it does not know is stray."""
+        try:
+            self._open(cluster_id, new_id, lock)
+        except BaseException:
+            for directory in self._by_path.values():
+                directory.abandon()
+                directory.close(clean=False)
+            raise
+
+    def _open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
+        for path in self.paths:
+            try:
+                directory = LogDirectory.open(
+                    self._disk,
+                    path,
+                    cluster_id=cluster_id,
+                    node_id=self._node.broker,
+                    new_directory_id=self._new_ids.get(path) or new_id(),
+                    also_ours=OURS_TOO,
+                    lock=lock,
+                )
+            except OSError as error:
+                self._go_without(path, error)
+            else:
+                self.online.append(directory)
+                self._by_path[path] = directory
+        self._refuse_twice()
+        for directory in list(self.online):
+            try:
+                self._recover_all(directory)
+            except OSError as error:
+                self._go_without(directory.path, error)
+                self._let_go(directory)
+        self._end_moves()
+        self._see_what_is_missing()
+
+    def _go_without(self, path: str, error: OSError) -> None:
+        """Start with the other directories, if there are others and this one can be missed; else raises."""
+        none_left = len(self.failed) + 1 == len(self.paths)
+        if none_left or path == self.needed or error.errno in _NO_FILES:
+            raise error
+        self.failed[path] = str(error)
+        log.error("the log directory %s cannot be used and is offline: %s", path, error)
+
+    def _let_go(self, directory: LogDirectory) -> None:
+        """Its logs are not served."""
+        self.online.remove(directory)
+        for key, opened in list(self.recovered.items()):
+            if self.of(opened) is directory:
+                del self.recovered[key]
+        directory.abandon()
+
+    def _refuse_twice(self) -> None:
+        """A replica that lies in two directories, unless it was being moved: nobody can say which is the right one."""
+        places: dict[tuple[bytes | None, TopicPartition], tuple[FoundPartition, LogDirectory]] = {}
+        for directory in self.online:
+            for found in directory.found:
+                if self._topic_of(found) is None:
+                    continue
+                name = TopicPartition(found.topic, found.partition)
+                first, beside = places.setdefault((found.topic_id, name), (found, directory))
+                moved = found.beside == beside.directory_id or first.beside == directory.directory_id
+                if first is not found and not moved:
+                    raise DirectoryRefused(
+                        f"{name} lies in two log directories, {first.path} and {found.path}, and only one of them can "
+                        "be the replica. Move the older one out of its directory (compare the newest files in both; if "
+                        "other brokers hold the partition, either will do), and start again."
+                    )
+
+    def _recover_all(self, directory: LogDirectory) -> None:
+        strays = []
+        with self._disk.gathered(directory.path):
+            for found in directory.found:
+                topic = self._topic_of(found)
+                if topic is None:
+                    strays.append(found)
+                else:
+                    self._recover(directory, topic, found)
+        for found in strays:
+            log.warning("%s belongs to no topic of this cluster: set aside for deletion", found.path)
+        if strays:
+            directory.discard(strays)
+
+    def _topic_of(self, found: FoundPartition) -> Topic | None:
+        """None for a stray."""
+        topics = self._node.metadata.topics
+        topic = topics.get(TopicId(found.topic_id)) if found.topic_id is not None else None
+        return topic if topic is not None and self.placed_here(topic, found.partition) else None
+
+    def _recover(self, directory: LogDirectory, topic: Topic, found: FoundPartition) -> None:
+        node, key = self._node, (topic.topic_id, found.partition)
+        opened = self.recovered[key] = directory.open_log(
+            found,
+            config=node.topic_config(topic),
+            wall_ms=node.clock.wall_ms(),
+            producer_expiration_ms=node.config.producer_id_expiration_ms,
+            on_synced=nobody,
+        )
+        cost = opened.recovered
+        if cost.scanned_bytes or cost.truncated_bytes:
+            log.info(
+                "recovered %s-%d: %d bytes checked, %d bytes of a torn tail cut off",
+                topic.name, found.partition, cost.scanned_bytes, cost.truncated_bytes,
+            )  # fmt: skip
+
+    def _end_moves(self) -> None:
+        """What a crash has left of moves between directories is settled (storage/moving.py)."""
+        by_id = {directory.directory_id: directory for directory in self.online}
+        for directory in self.online:
+            for found in directory.found:
+                place = TopicPartition(found.topic, found.partition)
+                opened = directory.logs.get(place)
+                if found.beside is None or opened is None:
+                    continue
+                key, other = (opened.topic_id, opened.partition), by_id.get(found.beside)
+                if other is None and self.failed:
+                    log.error("%s may be newer in a directory that has failed: it is offline", opened.directory)
+                    del self.recovered[key], directory.logs[place]
+                    opened.close(clean=False)
+                    continue
+                beside = None if other is None else other.logs.get(place)
+                if beside is not None:
+                    opened = self._settled(opened, beside) if found.came else self._settled(beside, opened)
+                    self.recovered[key] = opened
+                moving.unmark(opened)
+            if not self.failed:
+                self.broken_off += [(found, directory) for found in directory.found_futures]
+
+    def _settled(self, moved: Log, source: Log) -> Log:
+        """The one of two that stays."""
+        kept, left = (source, moved) if moving.is_newer(source, moved) else (moved, source)
+        log.warning("%s was being moved: it stays in %s", moving.place_of(kept), self.of(kept).path)
+        kept.log_start_offset = min(max(kept.log_start_offset, left.log_start_offset), kept.end_offset)
+        self.of(left).delete_logs([moving.place_of(left)])
+        return kept
+
+    def _see_what_is_missing(self) -> None:
+        node = self._node
+        if self.failed:
+            for topic_id, topic in sorted(node.metadata.topics.items()):
+                for state in topic.partitions:
+                    key = (bytes(topic_id), state.partition)
+                    if node.broker in state.replicas and key not in self.recovered:
+                        self.offline[key] = None
+        before = node.metadata.brokers.get(node.broker)
+        known = () if before is None else before.directories
+        here = {directory.directory_id for directory in self.online}
+        self.replaced = not self.failed and len(known) > 1 and not here.issuperset(known)
+
+    def begin_anew(self, new_id: Callable[[], str]) -> None:
+        """For a new cluster, in which the broker registers before its directories are made.
+
+        A data directory whose metadata store is gone is refused: to begin anew would make every record in it a stray.
+        """
+        for path in self.paths:
+            refuse_foreign(self._disk, path, OURS_TOO)
+            if self._disk.exists(posixpath.join(path, META_PROPERTIES)):
+                raise DirectoryRefused(
+                    f"{path} holds data, but the metadata that says what it is is missing. Restore "
+                    f"{posixpath.join(self.paths[0], METADATA_DIRECTORY)} from a backup, say with --join which store "
+                    "this broker shares with others, or give it another directory."
+                )
+        self._new_ids = {path: new_id() for path in self.paths}
+
+    def placed_here(self, topic: Topic, index: int) -> bool:
+        return index < len(topic.partitions) and self._node.broker in topic.partitions[index].replicas
+
+    # --- what the registration says ---
+
+    def ids(self) -> tuple[str, ...]:
+        """Of those that are online, and of those that were known before and may only have failed."""
+        before = self._node.metadata.brokers.get(self._node.broker)
+        here = [directory.directory_id for directory in self.online] or list(self._new_ids.values())
+        known = () if before is None or not self.failed else before.directories
+        return (*here, *(one for one in known if one not in here))
+
+    def damaged(self) -> ReplicasByTopic:
+        """Replicas with damage below their recovery point: they may not lead (rule A7).
+
+        Nor may those that are missing because a directory among several is another one than before: empty, they would
+        come to lead where they were the last in sync. Another replica, or an administrator, has to be there for that.
+        """
+        found = {key for key, opened in self.recovered.items() if opened.damaged_at is not None}
+        if self.replaced:
+            found.update(self._missing())
+        return by_topic(sorted(found))
+
+    def short(self) -> ReplicasByTopic:
+        """Replicas that may lack the end of what was acknowledged: written without syncs, and then no clean stop.
+
+        Or cut by recovery below what was committed: no torn end reaches there, so a batch has rotted.
+        And those that are not here at all, though they count as complete: the disk is another one.
+        """
+        found: list[Key] = []
+        for key, opened in sorted(self.recovered.items()):
+            directory = self.of(opened)
+            committed = directory.high_watermarks.get(TopicPartition(opened.topic, opened.partition), 0)
+            if (opened.write_caching and not directory.clean) or opened.end_offset < committed:
+                found.append(key)
+        if not self.replaced:
+            found += self._missing()
+        return by_topic(found)
+
+    def _missing(self) -> Iterator[Key]:
+        here = self._node.broker
+        if not self.online:
+            return
+        for topic_id, topic in sorted(self._node.metadata.topics.items()):
+            for state in topic.partitions:
+                counts = here in state.in_sync or here in state.eligible
+                key = (bytes(topic_id), state.partition)
+                if counts and key not in self.recovered and key not in self.offline:
+                    yield key
+
+    # --- which directory ---
+
+    def of(self, held: Log) -> LogDirectory:
+        """The one that a log lies in."""
+        if len(self.paths) == 1:
+            return self._by_path[self.paths[0]]
+        return self._by_path[posixpath.dirname(held.directory)]
+
+    def holding(self, path: str | None) -> LogDirectory | None:
+        """The one in which a path lies that an error names, online or not; None where it names none.
+
+        With one directory it is that one, whatever the error says.
+        """
+        if len(self.paths) == 1:
+            return self.online[0] if self.online else None
+        best = ""
+        for root in self._by_path:
+            if path is not None and len(root) > len(best) and (path == root or path.startswith(root + posixpath.sep)):
+                best = root
+        return self._by_path.get(best)
+
+    def online_at(self, path: str) -> LogDirectory | None:
+        return next((directory for directory in self.online if directory.path == path), None)
+
+    def for_new(self, topic: str, index: int) -> LogDirectory:
+        """Where a new replica goes: where somebody wanted it, else to the fewest others, as Apache Kafka chooses."""
+        wanted = self.online_at(self.wanted.pop((topic, index), ""))
+        return wanted or min(self.online, key=lambda directory: len(directory.logs) + len(directory.futures))
+
+    def room(self, path: str) -> tuple[int, int]:
+        """(total, usable) bytes of the volume; -1 where that cannot be known."""
+        try:
+            return self.volume_bytes(path), self._disk.free_bytes(path)
+        except OSError:
+            return -1, -1
+
+    @property
+    def usable_paths(self) -> list[str]:
+        return [directory.path for directory in self.online]
+
+    # --- failing ---
+
+    def may_go_on_without(self, directory: LogDirectory | None) -> bool:
+        """Whether the broker serves on when this directory has failed; None: it is not known which has."""
+        return directory is not None and directory.path != self.needed and any(
+            other is not directory for other in self.online
+        )  # fmt: skip
+
+    def fail_all(self, error: OSError) -> None:
+        for directory in self.online:
+            directory.fail(error)
+
+    def take_offline(self, directory: LogDirectory, error: OSError) -> None:
+        """Nothing in it is written any more."""
+        directory.fail(error)
+        self.online.remove(directory)
+        self.failed[directory.path] = str(error)
+        log.error("the log directory %s failed and is offline: %s", directory.path, error)
+
+    # --- rounds ---
+
+    def each(self, work: Callable[[LogDirectory], object]) -> None:
+        """Do something with every directory; an error of one keeps it from no other, and is raised then."""
+        fault: OSError | None = None
+        for directory in list(self.online):
+            try:
+                work(directory)
+            except OSError as error:
+                fault = fault or error
+        if fault is not None:
+            raise fault
+
+    def cleaned_to(self, partition: Partition) -> int | None:
+        """Up to where compaction has been; None where it never was."""
+        return self.of(partition.log).cleaned_to(partition.topic, partition.index)
+
+    def set_cleaned_to(self, partition: Partition, offset: int) -> None:
+        self.of(partition.log).set_cleaned_to(partition.topic, partition.index, offset)
+
+    def scrubbed_to(self, partition: Partition) -> int:
+        """How far the pass of the scrub that runs has come in a log."""
+        return self.of(partition.log).scrubbed.get(TopicPartition(partition.topic, partition.index), 0)
+
+    def note_scrubbed(self, offsets: dict[Partition, int]) -> None:
+        """The scrub has come so far in these partitions."""
+        by_directory: dict[str, dict[TopicPartition, int]] = {}
+        for partition, offset in offsets.items():
+            if not partition.log.refusing:
+                place = TopicPartition(partition.topic, partition.index)
+                by_directory.setdefault(self.of(partition.log).path, {})[place] = offset
+
+        def note(directory: LogDirectory) -> None:
+            if directory.path in by_directory:
+                directory.note_scrubbed(by_directory[directory.path])
+
+        self.each(note)
+
+    def scrub_ended_ms(self) -> int | None:
+        """When the last pass over all of them ended; None while one is under way, or where there was none."""
+        ended = [directory.scrub_ended_ms() for directory in self.online]
+        times = [one for one in ended if one is not None]
+        return min(times) if len(times) == len(ended) else None
+
+    def close(self, *, clean: bool, broker_epoch: int) -> None:
+        online, self.online = self.online, []
+        for directory in self._by_path.values():
+            try:
+                directory.close(clean=clean and directory in online, broker_epoch=broker_epoch)
+            except OSError as error:
+                if len(self.paths) == 1:
+                    raise
+                log.error("the log directory %s was not closed, its next start recovers: %s", directory.path, error)
+
+
+def by_topic(keys: Sequence[Key]) -> ReplicasByTopic:
+    """As commands name replicas."""
+    found: dict[TopicId, list[int]] = {}
+    for topic_id, index in keys:
+        found.setdefault(TopicId(topic_id), []).append(index)
+    return tuple((topic_id, tuple(indexes)) for topic_id, indexes in found.items())
+
+
+def _unknown(path: str) -> int:
+    return -1
+
+
+def nobody(offset: int) -> None:
+    """Stands in until the partition is there: nothing has been submitted to the syncer before."""
