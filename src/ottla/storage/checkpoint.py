@@ -36,7 +36,7 @@ class BadCheckpoint(Exception):
 
 
 def replace_file(disk: Disk, path: str, body: bytes, *, at_once: bool = False) -> None:
-    """Put `body` at `path` for good. Where syncs are gathered a crash may find neither old nor new, if not `at_once`."""
+    """Put `body` at `path` for good; where syncs are gathered, only `at_once` keeps a crash from finding neither."""
     temporary = path + TEMPORARY
     disk.remove(temporary)
     file = disk.open(temporary, create=True)
