@@ -92,7 +92,7 @@ MUTANTS = (
         0,
         _LOST,
         more=(  # gathered syncs take along what nobody asked for
-            ("broker/replicas.py", "with self._disk.gathered(self.path):", "if True:"),
+            ("broker/log_directories.py", "with self._disk.gathered(directory.path):", "if True:"),
             ("broker/replicas.py", "if count > _FEW", "if False"),
         ),
     ),
