@@ -121,7 +121,7 @@ class Administrator:
         if not end:
             return
         log = LogKey(topic.topic_id.hex(), partition)
-        before = self.random.randint(0, end)
+        before = self.random.randint(0, self.workload.may_delete_to(log, end))
         self.workload.saw(DeleteAsked(self.workload.loop.now_us, log, before))
         asked = DeleteRecordsTopic(
             name=topic.plan.name, partitions=[DeleteRecordsPartition(partition_index=partition, offset=before)]

@@ -31,6 +31,11 @@ def holds_segment(disk: SimDisk, directory: str, base_offset: int) -> bool:
     return base_offset in _segments(disk, directory, durable=True)
 
 
+def first_offset(disk: SimDisk, directory: str) -> int:
+    """Where the first segment begins, as a power cut is sure to leave it; 0 where there is none."""
+    return min(_segments(disk, directory, durable=True), default=0)
+
+
 def within(disk: SimDisk, directory: str, base_offset: int) -> Iterator[tuple[int, int, bytes]]:
     """The batches of one segment, as a power cut is sure to leave them."""
     return _batches_in(_segments(disk, directory, durable=True)[base_offset], base_offset)

@@ -48,6 +48,8 @@ class _Lane:
         self.known = False
         """A first batch is in the log: to one who is unknown to a log it may, as Kafka does, take any sequence."""
         self.gone = False
+        self.answered_to = 0
+        """The offset of the last batch that was answered: what waits stands above it, if it is there."""
         self.overtaken = False
         """A later batch is in the log than the first that waits."""
 
@@ -96,7 +98,7 @@ class _Producer:
     async def rest(self) -> None:
         await self.peer.sleep_us(self.random.randint(*self.workload.plan.pause_us))
 
-    def answered(self, log: LogKey, batch: _Batch, response: Any) -> ErrorCode | None:
+    def answered(self, log: LogKey, batch: _Batch, response: Any, lane: _Lane | None = None) -> ErrorCode | None:
         """Write an answer down; None where there was none."""
         if response is None:
             return None
@@ -105,6 +107,8 @@ class _Producer:
         now_us = self.workload.loop.now_us
         if error is ErrorCode.NONE:
             self.workload.saw(Acknowledged(now_us, self.name, log, batch.number, answer.base_offset))
+            if lane is not None:
+                lane.answered_to = max(lane.answered_to, answer.base_offset)
         return error
 
 
@@ -163,7 +167,7 @@ class IdempotentProducer(_Producer):
             request = self.request(batch, lane.topic, lane.partition, _ALL, self._producer, self._codec)
             asked.append((batch, peer.send(request, most=self.version(lane.topic))))
         for batch, slot in asked:
-            error = self.answered(lane.log, batch, await slot)
+            error = self.answered(lane.log, batch, await slot, lane)
             if error is ErrorCode.NONE:
                 lane.overtaken = lane.pending[0] is not batch
                 lane.pending.remove(batch)
@@ -172,6 +176,14 @@ class IdempotentProducer(_Producer):
                 lane.gone = True
             else:
                 self.peer.forget(lane.topic.plan.name, lane.partition)
+
+    def keeps_from(self, log: LogKey) -> int | None:
+        """The offset from which on a log must keep its records, so that what is sent again is known for what it is.
+
+        A replica that is made anew, or lacked what was deleted, knows nothing of the producers of what is gone.
+        """
+        lane = self._lanes.get(log)
+        return lane.answered_to if lane is not None and lane.pending and not lane.gone else None
 
     def _is_hopeless(self, lane: _Lane, error: ErrorCode | None) -> bool:
         """Its topic is gone, or what comes before what is in the log already comes too late."""

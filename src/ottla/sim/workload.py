@@ -50,6 +50,7 @@ class Workload:
         self.unfinished: dict[str, None] = {}
         self._topics: dict[str, KnownTopic] = {}
         self._running = 0
+        self._idempotent: list[IdempotentProducer] = []
         self.administrator = Administrator(self)
 
     # for the clients
@@ -69,6 +70,11 @@ class Workload:
 
     def failed(self, what: str) -> None:
         self.saw(Failed(self.loop.now_us, what))
+
+    def may_delete_to(self, log: LogKey, end: int) -> int:
+        """The highest offset below which nobody needs the records any more."""
+        needed = [one.keeps_from(log) for one in self._idempotent]
+        return min([end, *(offset for offset in needed if offset is not None)])
 
     def unreadable(self, reader: str, log: LogKey, position: int, why: str) -> None:
         """An answer does not parse: for readers to ask again, where a bit has flipped that nobody had found yet."""
@@ -93,7 +99,8 @@ class Workload:
         self._spawn("administrator", self.administrator.run())
         plan = self.plan
         for number in range(plan.idempotent_producers):
-            self._spawn(f"idempotent {number}", IdempotentProducer(f"i{number}", self).run())
+            self._idempotent.append(IdempotentProducer(f"i{number}", self))
+            self._spawn(f"idempotent {number}", self._idempotent[-1].run())
         for number in range(plan.plain_producers):
             self._spawn(f"plain {number}", PlainProducer(f"p{number}", self).run())
         for number in range(plan.readers):

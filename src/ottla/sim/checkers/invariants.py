@@ -18,7 +18,8 @@ from ottla.metadata.entries import UNREGISTERED, decode_entry
 from ottla.metadata.state import Metadata, PartitionState
 from ottla.sim.checkers.decay import Decay, Flipped
 from ottla.sim.checkers.history import Anomaly
-from ottla.sim.peek import batches
+from ottla.sim.peek import batches, checkpointed, first_offset
+from ottla.storage.checkpoint import LOG_START
 
 if TYPE_CHECKING:
     from ottla.coordination.memory import MemoryStore
@@ -131,7 +132,7 @@ class Invariants:
                     yield Anomaly(
                         "cut-committed", f"{where}: in sync, and cut below {committed.end}, which was committed"
                     )
-            known = max(now.start, before.watermark if before is not None else 0)
+            known = max(committed.start, before.watermark if before is not None else 0)
             if now.watermark > known:
                 yield from self._committed_here(current.machine, key, partition, known, now.watermark, where)
 
@@ -259,12 +260,16 @@ class Invariants:
         """What was committed is there still, where it was to be."""
         if self._is_lost(machine.broker_id):
             return
+        starts = checkpointed(machine.disk, f"/data/{LOG_START}")
         for topic_id in sorted(self._metadata.topics):
             topic = self._metadata.topics[topic_id]
             for state in topic.partitions:
                 key = (topic_id, state.partition)
                 if machine.broker_id in state.in_sync and key in self._committed:
-                    missing = self._missing(machine.broker_id, key, topic.name, 0)
+                    start = starts.get((topic.name, state.partition), 0)  # of a retention that the cut broke off
+                    if "retention.bytes" in topic.configs:  # on a full disk the files go first, one by one
+                        start = max(start, first_offset(machine.disk, f"/data/{topic.name}-{state.partition}"))
+                    missing = self._missing(machine.broker_id, key, topic.name, start)
                     if missing is not None:
                         yield Anomaly("not-on-disk", f"{topic.name}-{key[1]}: after the loss of power {missing}")
 
