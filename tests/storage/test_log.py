@@ -381,6 +381,20 @@ def test_a_follower_refuses_a_run_that_does_not_fit_and_writes_nothing_of_it() -
     assert follower.append_run(whole, wall_ms=T0) is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+def test_a_log_of_which_all_is_deleted_takes_a_batch_that_its_end_lies_in() -> None:
+    """Its leader has lost other records than it, as a log that does not wait for the disk may."""
+    leader, follower = a_log(), a_log()
+    put(leader, a_batch(*[b"v"] * 4))
+    put(follower, a_batch(*[b"w"] * 3))
+    follower.set_high_watermark(3)
+    assert follower.delete_records_before(3) == 3
+    run = leader.read(0, 1 << 20, limit_offset=4)
+    assert isinstance(run, LogRead)
+    assert isinstance(follower.append_run(run.data(), wall_ms=T0), Appended)
+    assert (follower.log_start_offset, follower.end_offset) == (3, 4)
+    assert values_of(follower) == [b"v"]
+
+
 def test_a_follower_starts_with_the_batch_in_the_middle_of_which_its_leader_starts() -> None:
     leader = a_log()
     put(leader, a_batch(b"a", b"b", b"c"))

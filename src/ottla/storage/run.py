@@ -68,7 +68,7 @@ def check_run(log: Log, whole: memoryview) -> list[Header] | ErrorCode:
 
 def _starts_inside(log: Log, header: Header) -> bool:
     """Whether an empty log starts in the middle of this batch, as DeleteRecords may have let its leader's start."""
-    empty = log.end_offset == log.log_start_offset and log.size_bytes == 0
+    empty = log.end_offset == log.log_start_offset  # what its files hold still is deleted
     return empty and header.base_offset < log.end_offset < header.next_offset
 
 
