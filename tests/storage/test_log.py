@@ -395,6 +395,21 @@ def test_a_log_of_which_all_is_deleted_takes_a_batch_that_its_end_lies_in() -> N
     assert values_of(follower) == [b"v"]
 
 
+def test_a_batch_without_room_leaves_a_log_that_starts_inside_it_where_it_was() -> None:
+    disk = SimDisk()
+    leader, follower = a_log(), a_log(disk)
+    follower.truncate_fully_to(2, wall_ms=T0)
+    put(leader, a_batch(*[b"v"] * 4))
+    read = leader.read(0, 1 << 20, limit_offset=4)
+    assert isinstance(read, LogRead)
+    run = read.data()
+    disk.fail("write", errno.ENOSPC, where=".log")
+    assert follower.append_run(run, wall_ms=T0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (follower.log_start_offset, follower.high_watermark, follower.end_offset) == (2, 2, 2)
+    assert isinstance(follower.append_run(run, wall_ms=T0), Appended)
+    assert (follower.log_start_offset, follower.end_offset) == (2, 4)
+
+
 def test_a_follower_starts_with_the_batch_in_the_middle_of_which_its_leader_starts() -> None:
     leader = a_log()
     put(leader, a_batch(b"a", b"b", b"c"))
