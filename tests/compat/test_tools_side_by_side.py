@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ class Server(NamedTuple):
 
 @pytest.fixture(scope="module", params=["apache", "ottla"])
 def server(request: pytest.FixtureRequest, kafka_libs: Path) -> Iterator[Server]:
-    """A broker with topics, records, groups, and one group that is alive."""
+    """A broker with topics, records, groups, and two groups that are alive and commit nothing of their own accord."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTTLA_KAFKA_JARS", str(kafka_libs))
         if request.param == "apache":
@@ -72,7 +73,7 @@ def _furnished(server: Server) -> Iterator[Server]:
         )
         admin.commit_offsets("gone", {TopicPartition("other", 1): CommittedOffset(15)})
     settings = ConsumerSettings(group_id="live", auto_offset_reset="earliest", enable_auto_commit=False)
-    static = ConsumerSettings(group_id="static", instance_id="inst-1", auto_offset_reset="earliest")
+    static = replace(settings, group_id="static", instance_id="inst-1")
     with Consumer(server.bootstrap, consumer=settings) as one, Consumer(server.bootstrap, consumer=static) as two:
         one.subscribe(["one", "other"])
         two.subscribe(["empty"])
@@ -81,6 +82,7 @@ def _furnished(server: Server) -> Iterator[Server]:
             two.poll(100)
         one.poll(500)
         one.commit()
+        two.commit()
         ended = threading.Event()
         threads = [threading.Thread(target=_stay, args=(each, ended)) for each in (one, two)]
         for thread in threads:
