@@ -3,6 +3,7 @@
     python -m bench.failover                      ottla, 30 kills
     python -m bench.failover --signal TERM        graceful stops instead
     python -m bench.failover --signal STOP        brokers that hang, and go on when others lead
+        --client socket.timeout.ms=7000           with less patience than librdkafka's minute
     python -m bench.failover --zookeeper          with the metadata in a ZooKeeper ensemble of three servers, its own
     python -m bench.failover --kafka              Apache Kafka (three KRaft nodes with its defaults) after it
 
@@ -38,13 +39,13 @@ _ENOUGH = 200
 class Writing:
     """A producer in a thread of its own; knows when each record was acknowledged."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, options: dict[str, str]) -> None:
         self.acknowledged: list[int] = []
         self.times: list[float] = []
         self.failed = 0
         self.sent = 0
         self._going = True
-        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
+        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0, **options})
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -77,15 +78,15 @@ class Writing:
         self._thread.join()
 
 
-def run(cluster: Cluster, deaths: int, how: signal.Signals) -> dict[str, object]:
-    """The gaps of so many deaths, and what became of the records."""
+def run(cluster: Cluster, deaths: int, how: signal.Signals, client: dict[str, str]) -> dict[str, object]:
+    """The gaps of so many deaths, and what became of the records; `client` are options of the producer."""
     cluster.start()
     try:
         admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
         topic = NewTopic(TOPIC, num_partitions=1, replication_factor=3, config={"min.insync.replicas": "2"})
         until(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
         admin.create_topics([topic])[TOPIC].result(30)
-        writing = Writing(cluster.address)
+        writing = Writing(cluster.address, client)
         gaps = []
         try:
             for number in range(1, deaths + 1):
@@ -107,6 +108,7 @@ def run(cluster: Cluster, deaths: int, how: signal.Signals) -> dict[str, object]
     return {
         "cluster": cluster.name,
         "signal": how.name,
+        "client": client,
         "deaths": deaths,
         "median_s": round(statistics.median(gaps), 3),
         "max_s": round(max(gaps), 3),
@@ -146,6 +148,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--deaths", type=int, default=30, help="how many (default 30)")
     parser.add_argument("--signal", choices=("KILL", "TERM", "STOP"), default="KILL", help="KILL (default), TERM, STOP")
+    parser.add_argument("--client", action="append", default=[], metavar="KEY=VALUE", help="an option of the producer")
     parser.add_argument("--zookeeper", action="store_true", help="ottla with its metadata in ZooKeeper")
     parser.add_argument("--kafka", action="store_true", help="Apache Kafka too")
     parser.add_argument("--only-kafka", action="store_true", help="Apache Kafka alone")
@@ -156,11 +159,12 @@ def main() -> int:
     kinds: list[type[OttlaCluster] | type[KafkaCluster]] = [] if options.only_kafka else [ours]
     if options.kafka or options.only_kafka:
         kinds.append(KafkaCluster)
+    client = dict(option.split("=", 1) for option in options.client)
     results = []
     for kind in kinds:
         folder = Path(tempfile.mkdtemp(prefix="ottla-failover-"))
         try:
-            results.append(run(kind(folder), options.deaths, how))
+            results.append(run(kind(folder), options.deaths, how, client))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     for result in results:

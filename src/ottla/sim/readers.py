@@ -230,7 +230,10 @@ class Scanner:
         self.peer = workload.peer("scanner")
 
     async def scan(self, topic: KnownTopic, partition: int) -> bool:
-        """Whether it went through; it may be tried again."""
+        """Whether it went through; it may be tried again.
+
+        What lies at its end or behind is left out: a batch whose sender has given it up may come while it is read.
+        """
         start = await offset_of(self.peer, topic, partition, _EARLIEST)
         end = await offset_of(self.peer, topic, partition, _LATEST)
         if start is None or end is None:
@@ -256,6 +259,6 @@ class Scanner:
             except CorruptRecords as fault:
                 self.workload.saw(Unreadable(self.workload.loop.now_us, "scanner", log, str(fault)))
                 return True
-            found += records
+            found += [record for record in records if record[0] < end]
         self.workload.saw(Scanned(self.workload.loop.now_us, log, start, end, tuple(found)))
         return True
