@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla.cluster.commands import (
+    MIN_IN_SYNC,
     AllocateProducerIds,
     AlterReassignment,
     BalancedPartition,
@@ -33,9 +34,10 @@ from ottla.cluster.commands import (
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import NO_LEADER
 from ottla.metadata.snapshot import load_snapshot, take_snapshot
-from ottla.metadata.state import TOPIC_RESOURCE, Metadata, PartitionState
+from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, Metadata, PartitionState
 
 BROKERS = st.integers(1, 4)
+REQUIRED = st.none() | st.integers(1, 3)
 NAMES = st.sampled_from(["a", "b", "c.d", "c_d"])
 
 
@@ -85,9 +87,10 @@ class ClusterMachine(RuleBasedStateMachine):
 
     # Brokers
 
-    @rule(number=BROKERS)
-    def a_broker_starts(self, number: int) -> None:
-        self.decisions.do(register(number))
+    @rule(number=BROKERS, required=REQUIRED)
+    def a_broker_starts(self, number: int, required: int | None) -> None:
+        options = {} if required is None else {"min_insync_replicas": str(required)}
+        self.decisions.do(register(number, **options))
 
     @rule(number=BROKERS)
     def a_broker_is_fenced(self, number: int) -> None:
@@ -117,11 +120,11 @@ class ClusterMachine(RuleBasedStateMachine):
 
     # Topics
 
-    @rule(name=NAMES, partitions=st.integers(1, 3), replicas=st.integers(1, 4), required=st.integers(1, 3))
-    def a_topic_is_created(self, name: str, partitions: int, replicas: int, required: int) -> None:
+    @rule(name=NAMES, partitions=st.integers(1, 3), replicas=st.integers(1, 4), required=REQUIRED)
+    def a_topic_is_created(self, name: str, partitions: int, replicas: int, required: int | None) -> None:
         self.made += 1
         unused = topic_id(f"{name}-{self.made}")
-        configs = (("min.insync.replicas", str(required)),)
+        configs = () if required is None else ((MIN_IN_SYNC, str(required)),)
         self.submit(CreateTopic(name, unused, partitions, replicas, configs=configs))
 
     @rule(name=NAMES)
@@ -137,6 +140,12 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(name=NAMES, value=st.integers(0, 9), operation=st.sampled_from(ConfigOperation))
     def an_option_is_edited(self, name: str, value: int, operation: ConfigOperation) -> None:
         self.submit(EditConfigs(TOPIC_RESOURCE, name, (ConfigEdit("cleanup.policy", operation, str(value)),)))
+
+    @rule(name=NAMES | st.just(ALL_BROKERS), required=REQUIRED)
+    def more_or_fewer_are_required_in_sync(self, name: str, required: int | None) -> None:
+        kind = BROKER_RESOURCE if name == ALL_BROKERS else TOPIC_RESOURCE
+        operation = ConfigOperation.DELETE if required is None else ConfigOperation.SET
+        self.submit(EditConfigs(kind, name, (ConfigEdit(MIN_IN_SYNC, operation, str(required or "")),)))
 
     @rule()
     def producer_ids_are_given_out(self) -> None:
@@ -228,8 +237,12 @@ class ClusterMachine(RuleBasedStateMachine):
         return self.records.setdefault((partition.topic_id, partition.partition), Records())
 
     def _required(self, partition: PartitionState) -> int:
-        required = int(self.state.topics[partition.topic_id].configs["min.insync.replicas"])
-        return min(required, len(partition.replicas))
+        """By whoever leads: it goes by its own file where nothing else is said."""
+        said = self.state.topics[partition.topic_id].configs.get(MIN_IN_SYNC)
+        said = said or self.state.config(BROKER_RESOURCE, ALL_BROKERS).get(MIN_IN_SYNC)
+        leader = self.state.brokers.get(partition.leader)
+        said = said or (leader and leader.option(MIN_IN_SYNC)) or "1"
+        return min(int(said), len(partition.replicas))
 
     def _commit(self, partition: PartitionState, records: Records) -> None:
         if len(partition.in_sync) >= self._required(partition):
@@ -256,7 +269,7 @@ class ClusterMachine(RuleBasedStateMachine):
             assert set(partition.adding) <= replicas
             assert set(partition.removing) <= replicas
             assert not set(partition.adding) & set(partition.removing)
-            if partition.eligible:
+            if partition.eligible and partition.has_leader:
                 assert len(partition.in_sync) < self._required(partition)
 
     @invariant()

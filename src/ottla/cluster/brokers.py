@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.cluster.commands import (
+    MIN_IN_SYNC,
     AllocateProducerIds,
     DrainBroker,
     FenceBroker,
@@ -23,7 +24,9 @@ from ottla.cluster.partitions import (
     IsActive,
     changed_entries,
     later,
+    least_started_with,
     min_in_sync,
+    settled,
     with_in_sync,
     with_leader_elected,
     with_offline,
@@ -81,6 +84,9 @@ def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiEr
 def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Iterator[PartitionState]:
     damaged, short, offline = _keys(command.damaged), _keys(command.short), _keys(command.offline)
     is_active = _with(state, command.broker_id, active=True)
+    least = least_started_with(state, command.broker_id, dict(command.options).get(MIN_IN_SYNC))
+    if least < least_started_with(state):
+        yield from _settled_elsewhere(state, command.broker_id, least)
     for topic, before in _partitions_of(state, command.broker_id):
         key = (topic.topic_id, before.partition)
         led = before.leader == command.broker_id
@@ -93,8 +99,19 @@ def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Ite
             after = _without_short(after, command.broker_id, min_in_sync(state, topic))
         if led or not after.has_leader:
             after = with_leader_elected(after._replace(leader=NO_LEADER), state, topic, is_active=is_active)
+        after = settled(after, min_in_sync(state, topic, least))
         if after != before or led:
             yield later(before, after, ends_leadership=led)
+
+
+def _settled_elsewhere(state: Metadata, broker_id: BrokerId, least: int) -> Iterator[PartitionState]:
+    """Fewer replicas are required in sync than before, by what a broker was started with: also where it has none."""
+    for topic in state.topics.values():
+        for before in topic.partitions:
+            if before.eligible and broker_id not in before.replicas:
+                after = settled(before, min_in_sync(state, topic, least))
+                if after != before:
+                    yield later(before, after)
 
 
 def _without_short(partition: PartitionState, broker_id: BrokerId, required: int) -> PartitionState:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from ottla.metadata.state import Listener
 
+MIN_IN_SYNC = "min.insync.replicas"
+
 Assignment = tuple[tuple[BrokerId, ...], ...]
 """The replicas of each partition, in order; the first is preferred as leader."""
 ReplicasByTopic = tuple[tuple[TopicId, tuple[int, ...]], ...]
@@ -322,7 +324,9 @@ Command = (
 
 def sharing(command: Command) -> int:
     """Commands of one number above 0 may share an append, where their footprints differ: none sees what the other
-    changes, so that all may be decided on one state."""
+    changes, so that all may be decided on one state. What is required in sync decides over in-sync sets: it is alone."""
+    if isinstance(command, EditConfigs) and (command.replace or any(one.name == MIN_IN_SYNC for one in command.edits)):
+        return 0
     if isinstance(command, ChangeInSync | ResignLeadership | AllocateProducerIds | EditConfigs):
         return 1
     if isinstance(command, ElectLeader | AlterReassignment):

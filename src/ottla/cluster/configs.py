@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from ottla.cluster.commands import ConfigEdit, ConfigOperation, EditConfigs
+from collections.abc import Iterator
+
+from ottla.cluster.commands import MIN_IN_SYNC, ConfigEdit, ConfigOperation, EditConfigs
+from ottla.cluster.partitions import changed_entries, later, least_started_with, settled
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.metadata.entries import ENTRY_LIMIT, Body, ConfigChange, ConfigsSet
-from ottla.metadata.state import TOPIC_RESOURCE, Metadata
+from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, Metadata, PartitionState
 
 _RESOURCE_LIMIT = ENTRY_LIMIT // 2
 
 
 def edit(command: EditConfigs, state: Metadata) -> list[Body] | ApiError:
-    """The options that change; an empty list where all is so already."""
+    """The options that change; an empty list where all is so already.
+
+    Where fewer replicas are required in sync than before, a leader may commit from now on without those that left: by
+    the same append they are eligible no more (rule A6).
+    """
     if command.resource_type == TOPIC_RESOURCE and state.topic(command.resource_name) is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{command.resource_name}' does not exist.")
     before = dict(state.config(command.resource_type, command.resource_name))
@@ -22,9 +29,27 @@ def edit(command: EditConfigs, state: Metadata) -> list[Body] | ApiError:
         return ApiError(ErrorCode.INVALID_CONFIG, "The configuration of this resource is too large.")
     if not changes:
         return []
+    eligible_no_more: list[PartitionState] = []
+    if any(change.name == MIN_IN_SYNC for change in changes):
+        eligible_no_more += _settled(command, state, after)
     return [
+        *changed_entries(eligible_no_more),
         ConfigsSet(resource_type=command.resource_type, resource_name=command.resource_name, changes=changes),
     ]
+
+
+def _settled(command: EditConfigs, state: Metadata, after: dict[str, str]) -> Iterator[PartitionState]:
+    """The partitions whose sets are another for what is required then."""
+    for_all = command.resource_type == BROKER_RESOURCE and command.resource_name == ALL_BROKERS
+    of_all = (after if for_all else state.config(BROKER_RESOURCE, ALL_BROKERS)).get(MIN_IN_SYNC)
+    for topic in state.topics.values():
+        edits_it = command.resource_type == TOPIC_RESOURCE and command.resource_name == topic.name
+        if edits_it or for_all:
+            said = (after if edits_it else topic.configs).get(MIN_IN_SYNC, of_all)
+            required = least_started_with(state) if said is None else int(said)
+            for before in topic.partitions:
+                if before.eligible and (now := settled(before, required)) != before:
+                    yield later(before, now)
 
 
 def edited(before: dict[str, str], edits: tuple[ConfigEdit, ...], *, replace: bool) -> dict[str, str]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from ottla.cluster.commands import BalanceLeaders, ChangeInSync, ElectLeader, ResignLeadership, Writer
+from ottla.cluster.commands import MIN_IN_SYNC, BalanceLeaders, ChangeInSync, ElectLeader, ResignLeadership, Writer
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
 from ottla.metadata.entries import Body, PartitionsChanged
 from ottla.metadata.snapshot import split_partitions
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, Metadata, PartitionState, Topic
 
-MIN_IN_SYNC = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
 DECIDING = (MIN_IN_SYNC, UNCLEAN)
 """Options of brokers that decisions depend on: each broker registers with what it was started with."""
@@ -197,6 +196,15 @@ def with_in_sync(partition: PartitionState, in_sync: tuple[BrokerId, ...], requi
     return partition._replace(in_sync=in_sync, eligible=eligible)
 
 
+def settled(partition: PartitionState, required: int) -> PartitionState:
+    """Nobody stays eligible where the in-sync set is large enough to commit: what it commits they do not hold.
+
+    So it is after every change of the set; this is for changes of what is required.
+    """
+    complete = len(partition.in_sync) >= min(required, len(partition.replicas))
+    return partition._replace(eligible=()) if complete else partition
+
+
 def without_damaged(partition: PartitionState, broker_id: BrokerId) -> PartitionState:
     """The partition when a broker says that its replica is damaged: it counts and leads no more (rule A7)."""
     return partition._replace(
@@ -223,13 +231,22 @@ def changed_entries(partitions: Iterable[PartitionState]) -> list[Body]:
     return [PartitionsChanged(partitions=run) for run in split_partitions(list(partitions))]
 
 
-def min_in_sync(state: Metadata, topic: Topic) -> int:
+def min_in_sync(state: Metadata, topic: Topic, started_with: int | None = None) -> int:
     """`min.insync.replicas` of the topic, else of all brokers, else the least that any broker was started with.
 
     The least: were a leader to commit at a smaller set than is thought here, leavers would stay eligible wrongly.
     """
-    said = _said(state, topic, MIN_IN_SYNC)
-    return int(said) if said is not None else min((int(text) for text in _started_with(state, MIN_IN_SYNC)), default=1)
+    if (said := _said(state, topic, MIN_IN_SYNC)) is not None:
+        return int(said)
+    return least_started_with(state) if started_with is None else started_with
+
+
+def least_started_with(state: Metadata, broker_id: BrokerId | None = None, given: str | None = None) -> int:
+    """The least `min.insync.replicas` in the files of all brokers; one of them may be about to say another."""
+    texts = {broker.broker_id: broker.option(MIN_IN_SYNC) for broker in state.brokers.values()}
+    if broker_id is not None:
+        texts[broker_id] = given
+    return min((int(text or _DEFAULTS[MIN_IN_SYNC]) for text in texts.values()), default=1)
 
 
 def unclean_allowed(state: Metadata, topic: Topic) -> bool:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.handlers.look_again import look_again
-from ottla.cluster.commands import ConfigEdit, ConfigOperation, EditConfigs
+from ottla.cluster.commands import MIN_IN_SYNC, ConfigEdit, ConfigOperation, EditConfigs
 from ottla.cluster.configs import edited
 from ottla.cluster.decide import decide
-from ottla.cluster.partitions import MIN_IN_SYNC
 from ottla.cluster.topics import name_error
 from ottla.config.describe import text_of
 from ottla.config.group import GroupConfig
