@@ -1,4 +1,4 @@
-"""`min.insync.replicas` falls: from then on a leader commits without those that left, so they may not lead (rule A6)."""
+"""`min.insync.replicas` falls: a leader commits without those that left from then on: they may not lead (rule A6)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ottla.replication.follower import (
     Truncate,
 )
 
-ASKED = Asked(1, 5, 10)
+ASKED = Asked(1, 5, 10, 4)
 
 
 def a_follower(*, high_watermark=0, epoch_ends=lambda asked: (asked, 10), **fields):
@@ -29,26 +29,36 @@ def answered(*, error=0, high_watermark=8, log_start_offset=0, diverging=None, h
 
 
 def test_a2_a_follower_asks_from_what_is_on_its_disk():
-    assert a_follower().ask(synced_through=10, end_offset=10) == ASKED
+    assert a_follower().ask(synced_through=10, end_offset=10, last_epoch=4) == ASKED
 
 
 def test_a2_nothing_is_asked_while_something_waits_for_its_sync():
-    assert a_follower().ask(synced_through=9, end_offset=10) is None
+    assert a_follower().ask(synced_through=9, end_offset=10, last_epoch=4) is None
 
 
 def test_a11_an_answer_to_what_was_asked_is_appended():
-    assert a_follower().on_answer(ASKED, answered(), end_offset=10) == Append()
+    assert a_follower().on_answer(ASKED, answered(), end_offset=10, last_epoch=4) == Append()
 
 
-@pytest.mark.parametrize("asked", [Asked(2, 5, 10), Asked(1, 4, 10), Asked(1, 5, 9)])
+@pytest.mark.parametrize("asked", [Asked(2, 5, 10, 4), Asked(1, 4, 10, 4), Asked(1, 5, 9, 4), Asked(1, 5, 10, 3)])
 def test_a11_an_answer_of_another_leader_epoch_or_place_is_left_alone(asked):
-    assert a_follower().on_answer(asked, answered(), end_offset=10) == Stale()
+    assert a_follower().on_answer(asked, answered(), end_offset=10, last_epoch=4) == Stale()
+
+
+def test_a11_an_answer_that_was_overtaken_does_not_cut_back_what_came_after_the_cut():
+    """Two fetches are told to cut back from 10; what is fetched then is on disk, and counted, when one is told."""
+    follower = a_follower(high_watermark=8, epoch_ends=lambda asked: (asked, 9))
+    diverging = answered(diverging=(4, 9))
+    assert follower.on_answer(ASKED, diverging, end_offset=10, last_epoch=4) == Truncate(9)
+    receipt = follower.ask(synced_through=10, end_offset=10, last_epoch=5)
+    assert receipt == Asked(1, 5, 10, 5)
+    assert follower.on_answer(ASKED, diverging, end_offset=10, last_epoch=5) == Stale()
 
 
 def test_a11_a_follower_below_its_leaders_start_begins_there():
     follower = a_follower(high_watermark=6)
     below = answered(error=ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=30)
-    assert follower.on_answer(ASKED, below, end_offset=10) == StartOver(30)
+    assert follower.on_answer(ASKED, below, end_offset=10, last_epoch=4) == StartOver(30)
     follower.on_started_over(30)
     assert follower.high_watermark == 30
 
@@ -57,64 +67,66 @@ def test_a_log_that_was_emptied_behind_its_leaders_end_is_started_over_where_rec
     """DeleteRecords emptied it, and its leader has lost all that, before a sync: neither end leads to the other."""
     follower = a_follower(high_watermark=10, lasting=False)
     behind = answered(error=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=3, log_start_offset=0)
-    assert follower.on_answer(ASKED, behind, end_offset=10) == StartOver(0)
+    assert follower.on_answer(ASKED, behind, end_offset=10, last_epoch=4) == StartOver(0)
     follower.on_started_over(0)
     assert follower.high_watermark == 0
     durable = a_follower(high_watermark=10)
-    assert durable.on_answer(ASKED, behind, end_offset=10) == BackOff(ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert durable.on_answer(ASKED, behind, end_offset=10, last_epoch=4) == BackOff(ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
 def test_a_divergent_tail_is_cut_to_where_the_epoch_ends_with_the_leader():
     diverging = answered(diverging=(4, 7))
-    assert a_follower(high_watermark=7).on_answer(ASKED, diverging, end_offset=10) == Truncate(7)
+    assert a_follower(high_watermark=7).on_answer(ASKED, diverging, end_offset=10, last_epoch=4) == Truncate(7)
 
 
 def test_an_epoch_that_ended_earlier_here_is_cut_there():
     follower = a_follower(epoch_ends=lambda asked: (3, 5))
-    assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10) == Truncate(5)
+    assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10, last_epoch=4) == Truncate(5)
 
 
 def test_a11_told_to_cut_below_its_high_watermark_a_follower_fails_itself():
     follower = a_follower(high_watermark=8)
-    assert isinstance(follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10), Failed)
-    assert follower.ask(synced_through=10, end_offset=10) is None
-    assert follower.on_answer(ASKED, answered(), end_offset=10) == Stale()
+    assert isinstance(follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10, last_epoch=4), Failed)
+    assert follower.ask(synced_through=10, end_offset=10, last_epoch=4) is None
+    assert follower.on_answer(ASKED, answered(), end_offset=10, last_epoch=4) == Stale()
 
 
 def test_where_what_is_committed_may_be_lost_a_follower_cuts_it_off_too():
     follower = a_follower(high_watermark=8, lasting=False)
-    assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10) == Truncate(7)
+    assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10, last_epoch=4) == Truncate(7)
     assert follower.high_watermark == 7
 
 
 def test_a_follower_of_an_uncleanly_elected_leader_cuts_what_was_committed_until_both_agree():
     follower = a_follower(high_watermark=8, overruled=True)
     assert not follower.keeps_committed
-    assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10) == Truncate(7)
+    assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10, last_epoch=4) == Truncate(7)
     assert follower.high_watermark == 7
-    assert follower.on_answer(Asked(1, 5, 7), answered(high_watermark=7), end_offset=7) == Append()
+    assert follower.on_answer(Asked(1, 5, 7, 4), answered(high_watermark=7), end_offset=7, last_epoch=4) == Append()
     assert follower.on_high_watermark(7, synced_through=7) is None
     assert follower.keeps_committed
-    again = follower.on_answer(Asked(1, 5, 7), answered(diverging=(4, 3)), end_offset=7)
+    again = follower.on_answer(Asked(1, 5, 7, 4), answered(diverging=(4, 3)), end_offset=7, last_epoch=4)
     assert isinstance(again, Failed), "there is no second history to come to"
 
 
 def test_a_log_whose_start_an_uncleanly_elected_leader_never_reached_is_started_over():
     follower = a_follower(high_watermark=10, overruled=True)
     behind = answered(error=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=3, log_start_offset=0)
-    assert follower.on_answer(ASKED, behind, end_offset=10) == StartOver(0)
+    assert follower.on_answer(ASKED, behind, end_offset=10, last_epoch=4) == StartOver(0)
     follower.on_started_over(0)
     assert follower.high_watermark == 0
 
 
 @pytest.mark.parametrize("diverging", [(-1, -1), (4, -1), (-1, 3), (4, 10), (4, 99)])
 def test_a11_a_divergence_that_leads_nowhere_is_asked_about_again_later(diverging):
-    assert isinstance(a_follower().on_answer(ASKED, answered(diverging=diverging), end_offset=10), BackOff)
+    assert isinstance(
+        a_follower().on_answer(ASKED, answered(diverging=diverging), end_offset=10, last_epoch=4), BackOff
+    )
 
 
 def test_an_error_is_a_reason_to_wait():
     fenced = answered(error=ErrorCode.FENCED_LEADER_EPOCH)
-    assert a_follower().on_answer(ASKED, fenced, end_offset=10) == BackOff(ErrorCode.FENCED_LEADER_EPOCH)
+    assert a_follower().on_answer(ASKED, fenced, end_offset=10, last_epoch=4) == BackOff(ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def test_committed_here_is_no_more_than_what_is_on_our_disk():

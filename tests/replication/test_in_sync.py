@@ -53,6 +53,8 @@ class Place:
             lag_max_ms=LAG_MS,
             now_ms=now_ms,
         )
+        if proposal is not None:
+            self.proposal = proposal
         return None if proposal is None else [broker for broker, _ in proposal.in_sync]
 
 
@@ -133,13 +135,40 @@ def test_a4_one_proposal_is_in_flight():
     assert place.look(3) == [1, 2, 3]
 
 
-def test_a4_a_refused_proposal_goes_on_counting():
+def test_a4_a_proposal_of_which_nobody_knows_goes_on_counting():
+    """Also when the one after it was refused: the first may yet be appended."""
     place = Place(in_sync=(1,), high_watermark=10)
     place.fetched(2, 10, now_ms=1)
     assert place.look(1) == [1, 2]
-    place.keeper.on_refused(rank=1, now_ms=2)
+    place.keeper.on_unknown(place.proposal)
+    assert place.look(2) == [1, 2]
+    assert place.keeper.on_refused(place.proposal, rank=1, now_ms=2) is None
     assert place.leader.proposed_in_sync == {1, 2}
     assert place.leader.on_own_sync(12, now_ms=3) is None
+    place.leader.on_applied(8, frozenset({1}), (1, 2, 3), now_ms=4)
+    assert place.leader.high_watermark == 12
+
+
+def test_a_proposal_that_was_refused_for_good_counts_no_more():
+    """Else whoever was to join, and went just then, would hold up all that is written until it is back."""
+    place = Place(in_sync=(1,), high_watermark=10)
+    place.fetched(2, 10, now_ms=1)
+    assert place.look(1) == [1, 2]
+    assert place.leader.on_own_sync(12, now_ms=2) is None
+    assert place.keeper.on_refused(place.proposal, rank=1, now_ms=3) == 12
+    assert place.leader.proposed_in_sync == {1}
+
+
+def test_a_refusal_that_comes_late_ends_no_other_proposal():
+    place = Place(in_sync=(1,), high_watermark=10)
+    place.fetched(2, 10, now_ms=1)
+    assert place.look(1) == [1, 2]
+    first = place.proposal
+    place.leader.on_applied(8, frozenset({1}), (1, 2, 3), now_ms=2)
+    assert place.look(3) == [1, 2]
+    assert place.keeper.on_refused(first, rank=1, now_ms=4) is None
+    assert place.leader.proposed_in_sync == {1, 2}
+    assert place.look(5) is None
 
 
 def test_a4_after_three_conflicts_one_waits_by_rank():
@@ -147,7 +176,7 @@ def test_a4_after_three_conflicts_one_waits_by_rank():
     place.fetched(2, 10, now_ms=1)
     for now_ms in (1, 2, 3):
         assert place.look(now_ms) == [1, 2]
-        place.keeper.on_refused(rank=2, now_ms=now_ms)
+        place.keeper.on_refused(place.proposal, rank=2, now_ms=now_ms)
     assert place.look(42) is None
     assert place.look(43) == [1, 2]
 
@@ -159,7 +188,7 @@ def test_who_left_for_its_silence_does_not_join_before_it_speaks_again():
         place.fetched(broker, 10, now_ms=0)
     place.spoke[3] = LAG_MS + 1
     assert place.look(LAG_MS + 1) == [1, 3]
-    place.keeper.on_done()
+    place.keeper.on_done(place.proposal)
     place.leader.on_applied(8, frozenset({1, 3}), (1, 2, 3), now_ms=LAG_MS + 2)
     assert place.look(LAG_MS + 2) is None
     place.spoke[2] = LAG_MS + 3

@@ -376,6 +376,9 @@ def test_a_follower_refuses_a_run_that_does_not_fit_and_writes_nothing_of_it() -
     falling[3 * size + 15] = 1
     assert follower.append_run(falling, wall_ms=T0) is ErrorCode.FENCED_LEADER_EPOCH
     assert follower.append_run(b"\x00" * 200, wall_ms=T0) is ErrorCode.CORRUPT_MESSAGE
+    endless = bytearray(whole)  # its end could not be asked for; where a batch begins is not in the CRC
+    endless[3 * size : 3 * size + 8] = (2**63 - 1).to_bytes(8)
+    assert follower.append_run(endless, wall_ms=T0) is ErrorCode.CORRUPT_MESSAGE
     assert follower.end_offset == 0 and follower.size_bytes == 0
     assert isinstance(follower.append_run(whole, wall_ms=T0), Appended)
     assert follower.append_run(whole, wall_ms=T0) is ErrorCode.OFFSET_OUT_OF_RANGE

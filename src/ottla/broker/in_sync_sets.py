@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ottla.replication.in_sync import InSyncKeeper
     from ottla.replication.leader import LeaderReplica
 
+_UNDECIDED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.BROKER_NOT_AVAILABLE)
+"""Time was up, or this broker stops: what is on its way into the log may still get there."""
+
 
 class InSyncSets:
     """Looks at led partitions, now and then and when something has changed."""
@@ -84,7 +87,7 @@ class InSyncSets:
         if lays_down:  # whoever coordinates next may answer before we know that it does
             node.groups.resign(partition.index)
         slot = node.follow.submit(command)
-        slot.when_full(lambda: self._ended(partition, keeper, slot, laid_down=lays_down))
+        slot.when_full(lambda: self._ended(partition, keeper, proposal, slot, laid_down=lays_down))
 
     def _lag_max_ms(self, partition: Partition) -> int:
         """A coordinator is deposed by entries that leave it in sync: until it gives its successor a receipt it may not
@@ -115,14 +118,22 @@ class InSyncSets:
         state = node.metadata.partition(partition.topic_id, partition.index)
         return partition.topic == OFFSETS_TOPIC and state is not None and node.broker in state.removing
 
-    def _ended(self, partition: Partition, keeper: InSyncKeeper, slot: Slot[Outcome], *, laid_down: bool) -> None:
+    def _ended(
+        self,
+        partition: Partition,
+        keeper: InSyncKeeper,
+        proposal: Proposal,
+        slot: Slot[Outcome],
+        *,
+        laid_down: bool,
+    ) -> None:
         self._completing.pop(partition, None)
         if laid_down and partition.leader is not None:
             self._node.groups.resume(partition)
         outcome = slot.result()
         if not isinstance(outcome, ApiError):
-            keeper.on_done()
-        elif outcome.code == ErrorCode.REQUEST_TIMED_OUT:
-            keeper.on_unknown()
+            keeper.on_done(proposal)
+        elif outcome.code in _UNDECIDED:
+            keeper.on_unknown(proposal)
         else:
-            keeper.on_refused(rank=self._node.follow.rank(), now_ms=self._node.clock.mono_ms())
+            partition.proposal_refused(keeper, proposal, rank=self._node.follow.rank())

@@ -19,7 +19,7 @@ from ottla.kernel.story import Slot
 from ottla.metadata.state import NEVER_UNCLEAN
 from ottla.metrics.metric import Traffic
 from ottla.replication.follower import FollowerReplica
-from ottla.replication.in_sync import InSyncKeeper
+from ottla.replication.in_sync import InSyncKeeper, Proposal
 from ottla.replication.leader import Diverged, LeaderReplica, Refused, ReplicaKey
 from ottla.storage.values import Appended, Origin
 
@@ -162,6 +162,13 @@ class Partition:
         if self.leader is not None:
             now_ms = self._around.clock.mono_ms()
             self._advance(self.leader.on_applied(partition_epoch, in_sync, replicas, now_ms=now_ms))
+            self._starts_moved()
+
+    def proposal_refused(self, keeper: InSyncKeeper, proposal: Proposal, *, rank: int) -> None:
+        """What was proposed, perhaps by an earlier leadership, is never appended."""
+        told = keeper.on_refused(proposal, rank=rank, now_ms=self._around.clock.mono_ms())
+        if keeper is self.keeper:
+            self._advance(told)
             self._starts_moved()
 
     def resign(self, error: ErrorCode) -> None:

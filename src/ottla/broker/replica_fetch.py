@@ -30,6 +30,7 @@ from ottla.storage.values import Appended
 if TYPE_CHECKING:
     from ottla.broker.node import Node
     from ottla.broker.partition import Partition
+    from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.replica_fetch")
 PURPOSES = ("replication", "replication too")
@@ -37,10 +38,10 @@ PURPOSES = ("replication", "replication too")
 VERSION = 18
 FIRST_BACK_OFF_MS = 10
 Key = tuple[bytes, int]
-Place = tuple[Asked, int, int]
+Place = tuple[Asked, int]
 """What is asked, the epoch of the record before it, and where our log starts."""
-_NOT_ON_DISK: Place = (Asked(BrokerId(-1), LeaderEpoch(-1), SyncedOffset(-1)), -1, -1)
-_SAY_AGAIN: Place = (Asked(BrokerId(-2), LeaderEpoch(-2), SyncedOffset(-2)), -1, -1)
+_NOT_ON_DISK: Place = (Asked(BrokerId(-1), LeaderEpoch(-1), SyncedOffset(-1), -1), -1)
+_SAY_AGAIN: Place = (Asked(BrokerId(-2), LeaderEpoch(-2), SyncedOffset(-2), -1), -1)
 """The leader's session holds something of it, which is to be said anew whatever it is."""
 _LOOK_AT_ALL_MS = 5000
 """What moves a log's start on disk by itself (retention, a checkpoint) is told this late."""
@@ -288,21 +289,21 @@ class LeaderFetch:
         follower, held = partition.follower, partition.log
         if follower is None or follower.failed is not None or held.refusing:
             return None
-        asked = follower.ask(synced_through=SyncedOffset(held.synced_offset), end_offset=EndOffset(held.end_offset))
+        end, last_epoch = _end_of(held)
+        asked = follower.ask(synced_through=SyncedOffset(held.synced_offset), end_offset=end, last_epoch=last_epoch)
         if asked is None:
             self._node.syncer.submit(held)
             return _NOT_ON_DISK
-        last_epoch = held.epochs.epoch_at(asked.offset - 1) if asked.offset else -1
-        return asked, last_epoch, self._node.replicas.start_on_disk(partition)
+        return asked, self._node.replicas.start_on_disk(partition)
 
     def _request(self, changed: dict[Key, Place], gone: list[Key]) -> FetchRequest:
         topics: dict[bytes, FetchTopic] = {}
-        for (topic_id, index), (asked, last_epoch, log_start) in changed.items():
+        for (topic_id, index), (asked, log_start) in changed.items():
             place = FetchPartition(
                 partition=index,
                 current_leader_epoch=asked.leader_epoch,
                 fetch_offset=asked.offset,
-                last_fetched_epoch=last_epoch,
+                last_fetched_epoch=asked.last_epoch,
                 log_start_offset=log_start,
                 partition_max_bytes=self._most_bytes(self._partitions[topic_id, index]),
             )
@@ -358,7 +359,8 @@ class LeaderFetch:
             diverging if diverging != (-1, -1) else None,
             bool(part.records),
         )
-        todo = follower.on_answer(asked, answered, end_offset=EndOffset(held.end_offset))
+        end, last_epoch = _end_of(held)
+        todo = follower.on_answer(asked, answered, end_offset=end, last_epoch=last_epoch)
         if part.records or not isinstance(todo, Append):
             self._look[key] = None
         try:
@@ -440,6 +442,11 @@ class LeaderFetch:
         _, before = self._resting.get(key, (0, 0))
         pause = min(max(FIRST_BACK_OFF_MS, 2 * before), self._node.config.replica_fetch_backoff_ms)
         self._resting[key] = self._node.clock.mono_ms() + pause, pause
+
+
+def _end_of(held: Log) -> tuple[EndOffset, int]:
+    """Where the log ends, and in which epoch its last record was written."""
+    return EndOffset(held.end_offset), held.epochs.epoch_at(held.end_offset - 1)
 
 
 def _what(error: ErrorCode) -> str:

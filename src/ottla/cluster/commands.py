@@ -324,7 +324,7 @@ Command = (
 
 def sharing(command: Command) -> int:
     """Commands of one number above 0 may share an append, where their footprints differ: none sees what the other
-    changes, so that all may be decided on one state. What is required in sync decides over in-sync sets: it is alone."""
+    changes, so that all may be decided on one state. What is required in sync decides over sets: it is alone."""
     if isinstance(command, EditConfigs) and (command.replace or any(one.name == MIN_IN_SYNC for one in command.edits)):
         return 0
     if isinstance(command, ChangeInSync | ResignLeadership | AllocateProducerIds | EditConfigs):

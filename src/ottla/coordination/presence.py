@@ -47,12 +47,15 @@ class Presence:
         os.pwrite(self._lock, _BEAT.pack(at_ms), 0)
 
     def look(self) -> frozenset[BrokerId]:
-        """Brokers whose process holds its lock and whose heartbeat is not older than a session."""
+        """Brokers whose process holds its lock and whose heartbeat is not older than a session.
+
+        OSError where that cannot be seen, for want of descriptors perhaps: then nobody is known to be gone.
+        """
         alive = {self._broker_id}
         for name in os.listdir(self._directory):
             stem, dot, suffix = name.rpartition(".")
             if suffix == "lock" and dot and stem.isdigit() and int(stem) != self._broker_id:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(FileNotFoundError):
                     if self._is_alive(os.path.join(self._directory, name)):
                         alive.add(BrokerId(int(stem)))
         return frozenset(alive)
@@ -91,8 +94,11 @@ class Doorbell:
         return f"/proc/self/fd/{self._directory}/{name}"
 
     def ring(self) -> None:
-        """Wake every other broker."""
-        for name in os.listdir(self._directory):
+        """Wake every other broker; who is not woken looks by itself a little later."""
+        names: list[str] = []
+        with contextlib.suppress(OSError):  # no descriptor is left
+            names = os.listdir(self._directory)
+        for name in names:
             if name.endswith(".sock") and name != f"{self._broker_id}.sock":
                 with contextlib.suppress(OSError):  # nobody there, or its queue is full and it will wake anyway
                     self.socket.sendto(b"\0", self._short_path(name))

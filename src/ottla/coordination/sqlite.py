@@ -148,7 +148,8 @@ class SqliteCoordination:
             while not (self._closing and not self._work):
                 if self._asked_ms != beaten_ms:  # the loop turned: it asked for something
                     beaten_ms = self._asked_ms
-                    self._presence.beat(beaten_ms)
+                    with contextlib.suppress(OSError):  # others see no heartbeat then, and are right
+                        self._presence.beat(beaten_ms)
                 if self._suspicious:
                     self._suspicious = False
                     self._look_around(database)
@@ -175,13 +176,18 @@ class SqliteCoordination:
         return rung
 
     def _look_around(self, database: Database) -> None:
-        """Who comes upon a change of the living tells the others, who then look once each."""
-        live = self._presence.look()
+        """Who comes upon a change of the living tells the others, who then look once each.
+
+        A look that fails shows nothing new; there is another one soon.
+        """
+        live = self._live
+        with contextlib.suppress(OSError):
+            live = self._presence.look()
         changed = live != self._live
         self._live = live
         if changed:
             self._doorbell.ring()
-        with contextlib.suppress(DatabaseFailure):
+        with contextlib.suppress(DatabaseFailure, OSError):
             changed = database.changed_by_others() or changed
             database.tend()
         if changed and self._listener is not None:

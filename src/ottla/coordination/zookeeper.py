@@ -177,7 +177,7 @@ class ZookeeperCoordination:
 
     def _look_at_live(self) -> None:
         names = self._log.answer(self._client.get_children_async(f"{self._root}/live", watch=self._live_changed))
-        self._live = frozenset(BrokerId(int(name)) for name in names)
+        self._live = frozenset(BrokerId(int(name)) for name in names if name.isdigit())  # others may write there
 
     def _watch_head(self) -> None:
         self._log.answer(self._client.get_async(f"{self._root}/head", watch=self._head_changed))

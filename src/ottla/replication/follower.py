@@ -22,6 +22,9 @@ class Asked(NamedTuple):
     leader: BrokerId
     leader_epoch: LeaderEpoch
     offset: SyncedOffset
+    last_epoch: int
+    """Of the record before `offset`; -1 where there is none. A log that was cut back and has grown again to the same
+    end is another one."""
 
 
 class Answered(NamedTuple):
@@ -108,15 +111,15 @@ class FollowerReplica:
         """Whether the leader holds all that was committed here."""
         return self.lasting and (self.agreed or not self.overruled)
 
-    def ask(self, *, synced_through: SyncedOffset, end_offset: EndOffset) -> Asked | None:
+    def ask(self, *, synced_through: SyncedOffset, end_offset: EndOffset, last_epoch: int) -> Asked | None:
         """The next fetch: a receipt for what is on disk (rule A2); None while something waits for its sync."""
         if self.failed is not None or int(synced_through) != int(end_offset):
             return None
-        return Asked(self.leader, self.epoch, synced_through)
+        return Asked(self.leader, self.epoch, synced_through, last_epoch)
 
-    def on_answer(self, asked: Asked, answer: Answered, *, end_offset: EndOffset) -> Todo:
+    def on_answer(self, asked: Asked, answer: Answered, *, end_offset: EndOffset, last_epoch: int) -> Todo:
         """What an answer asks for; nothing is done yet."""
-        if self.failed is not None or asked != Asked(self.leader, self.epoch, SyncedOffset(end_offset)):
+        if self.failed is not None or asked != Asked(self.leader, self.epoch, SyncedOffset(end_offset), last_epoch):
             return Stale()
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE and self._lies_elsewhere(answer, end_offset):
             return StartOver(EndOffset(answer.log_start_offset))

@@ -29,11 +29,13 @@ class Proposal(NamedTuple):
 class InSyncKeeper:
     """One partition's proposals: one in flight, and patience after conflicts."""
 
-    __slots__ = ("_at_end", "_conflicts", "_in_flight", "_leader", "_not_before_ms")
+    __slots__ = ("_at_end", "_conflicts", "_in_flight", "_leader", "_not_before_ms", "_unknown_at")
 
     def __init__(self, leader: LeaderReplica) -> None:
         self._leader = leader
-        self._in_flight: PartitionEpoch | None = None
+        self._in_flight: Proposal | None = None
+        self._unknown_at: PartitionEpoch | None = None
+        """In this epoch something was proposed of which nobody knows whether it will be appended."""
         self._conflicts = 0
         self._not_before_ms = 0
         self._at_end: set[BrokerId] = set()
@@ -50,7 +52,7 @@ class InSyncKeeper:
         """What to propose now, if anything. `spoke_ms`: when each broker's fetch session spoke last, of whatever
         partition: a replica that is at our end has nothing to say of this one. `eligible`: alive, not draining."""
         self._refresh(end_offset, spoke_ms, now_ms)
-        if self._in_flight is not None and self._in_flight >= self._leader.partition_epoch:
+        if self._in_flight is not None and self._in_flight.partition_epoch >= self._leader.partition_epoch:
             return None
         self._in_flight = None
         if now_ms < self._not_before_ms:
@@ -73,9 +75,9 @@ class InSyncKeeper:
         for broker in sorted(joining):  # it has the whole lag from now on, or it would leave as soon as it has joined
             held = leader.held[broker]
             leader.held[broker] = held._replace(caught_up_ms=max(held.caught_up_ms, held.seen_ms))
-        self._in_flight = leader.partition_epoch
         leader.propose(frozenset(wanted))
-        return Proposal(leader.epoch, leader.partition_epoch, members, shrinks=not now_in <= wanted)
+        self._in_flight = Proposal(leader.epoch, leader.partition_epoch, members, shrinks=not now_in <= wanted)
+        return self._in_flight
 
     def may_join(self, broker: BrokerId, eligible: Collection[BrokerId]) -> bool:
         """It has shown all that is committed, and that it reached this epoch: else it may lack what an earlier leader
@@ -112,22 +114,32 @@ class InSyncKeeper:
 
     # --- how a proposal ended ---
 
-    def on_refused(self, *, rank: int, now_ms: int) -> None:
+    def on_refused(self, proposal: Proposal, *, rank: int, now_ms: int) -> EndOffset | None:
         """It was decided that nothing is appended: think again, later where others are always first (rule A4).
 
-        Its replicas go on counting until an applied entry ends it: to wait costs nothing that was promised.
+        It never will be, so its replicas count no more, unless another one may yet be. Else whoever was to join, and
+        went just then, would hold up all that is written until it is back. The new high watermark, or None.
         """
-        self._in_flight = None
         self._conflicts += 1
         if self._conflicts >= _PATIENT_CONFLICTS:
             self._not_before_ms = now_ms + rank * _BACK_OFF_MS
+        leader = self._leader
+        if proposal is not self._in_flight:
+            return None
+        self._in_flight = None
+        if proposal.partition_epoch != leader.partition_epoch or self._unknown_at == leader.partition_epoch:
+            return None
+        return leader.withdraw()
 
-    def on_unknown(self) -> None:
+    def on_unknown(self, proposal: Proposal) -> None:
         """Nobody knows whether it will be appended; another may be proposed, and both count."""
-        self._in_flight = None
+        self._unknown_at = proposal.partition_epoch
+        if proposal is self._in_flight:
+            self._in_flight = None
 
-    def on_done(self) -> None:
+    def on_done(self, proposal: Proposal) -> None:
         """Its entries are applied."""
-        self._in_flight = None
+        if proposal is self._in_flight:
+            self._in_flight = None
         self._conflicts = 0
         self._not_before_ms = 0

@@ -193,6 +193,11 @@ class LeaderReplica:
         """A proposal leaves: until an applied entry ends it, its replicas count beside the committed ones."""
         self.proposed_in_sync = self.proposed_in_sync | in_sync
 
+    def withdraw(self) -> EndOffset | None:
+        """What was proposed will never be so: the committed set counts alone; the new high watermark."""
+        self.proposed_in_sync = self.committed_in_sync
+        return self._commit()
+
     def on_applied(
         self,
         partition_epoch: PartitionEpoch,

@@ -18,6 +18,8 @@ from ottla.storage.values import Appended
 if TYPE_CHECKING:
     from ottla.storage.log import Log
 
+_LAST_OFFSET = 2**63 - 1
+
 
 def append_run(log: Log, run: Buffer, *, wall_ms: int) -> Appended | ErrorCode:
     """All of it is checked before any of it is written."""
@@ -63,6 +65,8 @@ def check_run(log: Log, whole: memoryview) -> list[Header] | ErrorCode:
     while position + HEADER_BYTES <= len(whole):
         header = parse_header(whole, position, position)
         if header.size < HEADER_BYTES or header.magic != MAGIC or header.last_offset_delta < 0:
+            return ErrorCode.CORRUPT_MESSAGE
+        if header.next_offset > _LAST_OFFSET:  # the base offset is not in the CRC
             return ErrorCode.CORRUPT_MESSAGE
         if position + header.size > len(whole):
             break
