@@ -85,7 +85,8 @@ def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Ite
     damaged, short, offline = _keys(command.damaged), _keys(command.short), _keys(command.offline)
     is_active = _with(state, command.broker_id, active=True)
     least = least_started_with(state, command.broker_id, dict(command.options).get(MIN_IN_SYNC))
-    if least < least_started_with(state):
+    fewer = least < least_started_with(state)
+    if fewer:
         yield from _settled_elsewhere(state, command.broker_id, least)
     for topic, before in _partitions_of(state, command.broker_id):
         key = (topic.topic_id, before.partition)
@@ -99,7 +100,8 @@ def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Ite
             after = _without_short(after, command.broker_id, min_in_sync(state, topic))
         if led or not after.has_leader:
             after = with_leader_elected(after._replace(leader=NO_LEADER), state, topic, is_active=is_active)
-        after = settled(after, min_in_sync(state, topic, least))
+        if fewer:
+            after = settled(after, min_in_sync(state, topic, least))
         if after != before or led:
             yield later(before, after, ends_leadership=led)
 
