@@ -12,7 +12,7 @@ import os
 import sys
 
 import ottla
-from ottla.sim.plan import Plan, draw_plan
+from ottla.sim.plan import Plan, draw_with_options
 from ottla.sim.world import World
 
 
@@ -79,7 +79,7 @@ def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
     assert ottla.__file__.startswith(os.environ["PYTHONPATH"]), ottla.__file__
     logging.getLogger("ottla").setLevel(logging.CRITICAL + 1)
     for seed in range(first, first + count):
-        plan = draw_plan(seed, brokers)._replace(
+        plan = draw_with_options(seed, brokers)._replace(
             client_timeout_ms=3000,
             moves_leaders=False,
             decays=False,

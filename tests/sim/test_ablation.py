@@ -1,6 +1,6 @@
 """The judges are no ornament: a safeguard is taken out of a copy of the source, and a few seeds show that it is gone.
 
-The same worlds are green while it is there. There is no switch for any of this in the product.
+The world that shows it is green while it is there. There is no switch for any of this in the product.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from cluster_mutants import CLUSTER_MUTANTS
 from mutants import MUTANTS, Mutant
-from run_mutant import CIRCUMSTANCES
 
 import ottla
 
@@ -59,18 +58,7 @@ def test_without_it_a_few_seeds_show_what_it_was_for(mutant: Mutant, tree: Path)
             (tree / "ottla" / file).write_text(text)
     assert shown, f"{SEEDS} seeds from {mutant.first_seed} on did not miss it"
     assert set(shown[1:]) & set(mutant.caught_as), shown
-
-
-def test_with_all_of_them_the_same_worlds_are_green(tree: Path):
-    faults = ("power cut", "power cut in the middle", "clean restart", "failed sync", "kill")
-    assert run_worlds(tree, 1, 0, 8, faults) == []
-
-
-@pytest.mark.parametrize("faults", sorted({worlds_of(mutant) for mutant in CLUSTER_MUTANTS}), ids=" ".join)
-def test_with_all_of_them_the_same_worlds_of_three_brokers_are_green(faults: tuple[str, ...], tree: Path):
-    first_seeds = {mutant.first_seed for mutant in CLUSTER_MUTANTS if worlds_of(mutant) == faults}
-    for first_seed in sorted(first_seeds):
-        assert run_worlds(tree, 3, first_seed, 1 if CIRCUMSTANCES.keys() & set(faults) else 2, faults) == []
+    assert run_worlds(tree, mutant.brokers, int(shown[0]), 1, worlds_of(mutant)) == [], "with it that world is red, too"
 
 
 def test_the_table_of_safeguards_names_each():

@@ -51,6 +51,16 @@ _QUICK_US = 60_000
 _SETTLED_MS = 500
 _NO_FAULTS_SHARE = 0.1
 _DECAYS_SHARE = 0.4
+_AS_IT_COMES_SHARE = 0.2
+_SAID_ALWAYS = (
+    "min.insync.replicas",
+    "offsets.topic.replication.factor",
+    "offsets.topic.num.partitions",
+    "group.initial.rebalance.delay.ms",
+    "group.min.session.timeout.ms",
+)
+_READ_BY_JUDGES = {"broker.session.timeout.ms": "6000", "replica.lag.time.max.ms": "30000"}
+"""The defaults."""
 
 
 class TopicPlan(NamedTuple):
@@ -109,7 +119,25 @@ class Plan(NamedTuple):
 
 
 def draw_plan(seed: int, brokers: int = 1) -> Plan:
-    """The plan of a seed."""
+    """The plan of a seed: a share of clusters is configured as it comes, the others so that more happens to them."""
+    plan = draw_with_options(seed, brokers)
+    as_it_comes = brokers > 1 and Random(f"as-it-comes-{seed}").random() < _AS_IT_COMES_SHARE
+    return _as_it_comes(plan) if as_it_comes else plan
+
+
+def _as_it_comes(plan: Plan) -> Plan:
+    """Every option has its default, but for replicas, what they cost to make, and the patience of simulated groups."""
+    kept = {name: text for name, text in plan.broker_texts if name in _SAID_ALWAYS} | _READ_BY_JUDGES
+    topics = tuple(topic._replace(configs=()) for topic in plan.topics if topic.retained and not topic.cached)
+    return plan._replace(
+        topics=topics,
+        session_us=plan.session_us and int(_READ_BY_JUDGES["broker.session.timeout.ms"]) * 1000,
+        broker_texts=tuple(sorted(kept.items())),
+    )
+
+
+def draw_with_options(seed: int, brokers: int = 1) -> Plan:
+    """The plan of a seed, its options drawn too."""
     plan = _draw_alone(Random(f"plan-{seed}"), seed)
     if brokers == 1:
         return plan

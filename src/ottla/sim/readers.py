@@ -92,7 +92,7 @@ class Reader:
         self.name = f"{self._base_name}.{self._lives}"
         self._sessions = {broker: FetchSession() for broker in self.peer.by_broker}
         self._positions: dict[LogKey, int] = {}
-        self._told: dict[LogKey, tuple[int, int, int, int]] = {}
+        self._told: dict[LogKey, tuple[int, int, int, int, int]] = {}
         self._version = self.random.choice((_BY_NAME, 13, _BY_ID))
         self._max_bytes = self.random.choice((100, 2000, 1 << 20))
         self.peer.close()
@@ -118,6 +118,7 @@ class Reader:
             self._lost_sight(wanted)
             await self.peer.sleep_us(20_000)
             return
+        life = len(self.workload.world.machines[broker].past)
         request = fetch_request(asked, max_wait_ms=self.random.choice((0, 100, 500)), max_bytes=1 << 20)
         response = await peer.send(request, most=self._version)
         if response is None:
@@ -130,7 +131,7 @@ class Reader:
             session.failed()
             return
         session.answered(response.session_id)
-        await self._take(broker, response, topics, wanted)
+        await self._take((broker, life), response, topics, wanted)
 
     async def _choose(self, topics: dict[str, KnownTopic]) -> tuple[BrokerId, Wanted]:
         """A broker, and what to ask it for: that which it leads, as far as we know."""
@@ -161,7 +162,7 @@ class Reader:
         return wanted
 
     async def _take(
-        self, broker: BrokerId, response: FetchResponse, topics: dict[str, KnownTopic], wanted: Wanted
+        self, said_by: tuple[BrokerId, int], response: FetchResponse, topics: dict[str, KnownTopic], wanted: Wanted
     ) -> None:
         by_id = {topic.topic_id: topic for topic in topics.values()}
         for answer in response.responses:
@@ -175,7 +176,7 @@ class Reader:
                     await self._find_place(topic, log)
                 elif part.error_code == 0:
                     place = TopicPartition(topic.plan.name, part.partition_index)
-                    told = part.log_start_offset, part.high_watermark, wanted[place].leader_epoch, broker
+                    told = part.log_start_offset, part.high_watermark, wanted[place].leader_epoch, *said_by
                     if self._told.get(log) != told:
                         self._told[log] = told
                         self.workload.saw(Bounds(self.workload.loop.now_us, self.name, log, *told))

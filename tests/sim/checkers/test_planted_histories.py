@@ -51,8 +51,8 @@ def scanned(start: int, *values: bytes) -> Scanned:
     return Scanned(9, LOG, start, start + len(values), records)
 
 
-def bounds(start: int, watermark: int, broker: int = 1) -> Bounds:
-    return Bounds(0, "r", LOG, start, watermark, broker=broker)
+def bounds(start: int, watermark: int, broker: int = 1, life: int = 0) -> Bounds:
+    return Bounds(0, "r", LOG, start, watermark, broker=broker, life=life)
 
 
 SOUND: tuple[Event, ...] = (sent(1, A, B), acknowledged(1, 0), sent(2, C), acknowledged(2, 2))
@@ -111,6 +111,7 @@ def test_who_follows_may_know_of_a_higher_watermark_than_a_leader_that_is_new():
         ("vanished", (OutOfRange(0, "r", LOG, 3),)),
         ("watermark-went-back", (bounds(0, 3), bounds(0, 2))),
         ("watermark-went-back", (bounds(0, 3), bounds(0, 1, broker=2), bounds(0, 2))),
+        ("watermark-went-back", (bounds(0, 3), bounds(0, 2, life=1))),
         ("start-above-watermark", (bounds(0, 3), DeleteAsked(0, LOG, 5), bounds(5, 4))),
         (
             "start-went-back",

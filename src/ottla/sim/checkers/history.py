@@ -77,6 +77,8 @@ class Bounds(NamedTuple):
     """The leader's, by which the reader asked; -1: it asked whoever leads."""
     broker: int = -1
     """Who said so: a follower answers readers too, and may know of more than a leader that is new."""
+    life: int = 0
+    """Which of its lives: a follower that has come back knows what it noted down, until it hears from its leader."""
 
 
 class OutOfRange(NamedTuple):

@@ -74,9 +74,9 @@ def _holes(history: History) -> Iterator[Anomaly]:
 
 
 def _lines(history: History) -> Iterator[Anomaly]:
-    """To one reader no watermark that one broker says goes back while one leader's epoch lasts, nor a log's start
-    behind an answered DeleteRecords. Without replicas none goes back over restarts either."""
-    told: dict[tuple[str, LogKey, int], Bounds] = {}
+    """To one reader no watermark that one broker says in one life goes back while one leader's epoch lasts, nor a log's
+    start behind an answered DeleteRecords. Without replicas none goes back over restarts either."""
+    told: dict[tuple[str, LogKey, int, int], Bounds] = {}
     deleted: dict[LogKey, int] = {}
     due: dict[tuple[str, LogKey], int] = {}
     for event in history.events:
@@ -89,10 +89,14 @@ def _lines(history: History) -> Iterator[Anomaly]:
                     "vanished", f"{history.name(event.log)}: {event.reader} stood at {event.position}, now out of range"
                 )
         elif isinstance(event, Bounds):
-            reader, said_by = (event.reader, event.log), (event.reader, event.log, event.broker)
+            reader, said_by = (event.reader, event.log), _said_by(event, history)
             yield from _gone_back(history, told.get(said_by), event, due.get(reader, 0))
             told[said_by] = event
             due[reader] = deleted.get(event.log, 0)  # what the reader asks next is asked after that
+
+
+def _said_by(event: Bounds, history: History) -> tuple[str, LogKey, int, int]:
+    return event.reader, event.log, event.broker, event.life if history.replicated else 0
 
 
 def _gone_back(history: History, before: Bounds | None, now: Bounds, due_start: int) -> Iterator[Anomaly]:

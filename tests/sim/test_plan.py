@@ -1,0 +1,29 @@
+"""What worlds are drawn: some of them are configured as brokers come."""
+
+from __future__ import annotations
+
+from ottla.config.broker import BrokerConfig
+from ottla.sim.plan import draw_plan, draw_with_options
+
+SEEDS = range(200)
+
+
+def test_a_share_of_clusters_leaves_every_option_at_its_default():
+    said = {
+        "min.insync.replicas",
+        "offsets.topic.replication.factor",
+        "offsets.topic.num.partitions",
+        "group.initial.rebalance.delay.ms",
+        "group.min.session.timeout.ms",
+    }
+    as_they_come = [plan for seed in SEEDS if (plan := draw_plan(seed, 3)) != draw_with_options(seed, 3)]
+    assert 20 <= len(as_they_come) <= 80
+    for plan in as_they_come:
+        for name, text in plan.broker_texts:
+            assert name in said or text == str(BrokerConfig.BY_NAME[name].default)
+        assert not any(topic.configs for topic in plan.topics)
+    assert {plan.session_us for plan in as_they_come} == {0, 6_000_000}
+
+
+def test_a_broker_that_is_alone_is_drawn_as_ever():
+    assert all(draw_plan(seed) == draw_with_options(seed) for seed in SEEDS)
