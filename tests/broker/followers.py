@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from ottla.broker.metadata_follow import MetadataFollow, Outcome
+from ottla.broker.command_queue import Outcome
+from ottla.broker.metadata_follow import MetadataFollow
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.commands import Command
 from ottla.coordination.memory import MemoryStore

@@ -7,7 +7,8 @@ import random
 import pytest
 from followers import SESSION_MS, Cluster
 
-from ottla.broker.metadata_follow import SNAPSHOT_EVERY, Applied, Outcome
+from ottla.broker.command_queue import Applied, Outcome
+from ottla.broker.metadata_follow import SNAPSHOT_EVERY
 from ottla.cluster.brokers import LATEST_METADATA_VERSION
 from ottla.cluster.commands import (
     AllocateProducerIds,
@@ -108,6 +109,23 @@ def test_commands_that_do_not_meet_share_an_append():
     for number, slot in enumerate(slots):
         created = slot.result().entries[0]
         assert created.name == f"topic-{number}"
+
+
+def test_a4_a_fence_goes_before_topics_that_wait_to_be_made():
+    cluster = Cluster()
+    cluster.up(1, 2)
+    follow = cluster.follow[1]
+    assert cluster.until(lambda: 2 in follow.metadata.brokers)
+    slots = [follow.submit(a_topic(f"topic-{number}", partitions=20)) for number in range(1000)]
+    fence = follow.submit(FenceBroker(2, follow.metadata.brokers[2].epoch))
+    assert cluster.until(lambda: fence.full)
+    assert isinstance(fence.result(), Applied)
+    made = sum(slot.full for slot in slots)
+    assert made <= 200  # the append that was on its way
+    assert cluster.until(lambda: all(slot.full for slot in slots))
+    versions = [slot.result().first_version for slot in slots]
+    assert versions == sorted(versions)
+    assert sum(version < fence.result().first_version for version in versions) == made
 
 
 def test_of_two_topics_of_one_name_in_one_moment_one_is_made():

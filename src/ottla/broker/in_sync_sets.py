@@ -15,7 +15,7 @@ from ottla.kernel.ids import BrokerId, EndOffset, TopicId
 from ottla.replication.in_sync import Proposal
 
 if TYPE_CHECKING:
-    from ottla.broker.metadata_follow import Outcome
+    from ottla.broker.command_queue import Outcome
     from ottla.broker.node import Node
     from ottla.broker.partition import Partition
     from ottla.kernel.story import Slot

@@ -6,12 +6,12 @@ engine keeps those, and once all that is in the log is applied, the node is told
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
+from ottla.broker.command_queue import Applied, CommandQueue, Outcome, Pending
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import Caretaker, Incarnation
 from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, ReplicasByTopic, Writer, sharing
@@ -36,33 +36,6 @@ _APPEND_BYTES = 512 * 1024
 _APPEND_COMMANDS = 200
 """Deciding a thousand topics in one turn would stall the loop."""
 _READ_LIMIT = 1000
-
-
-class Applied(NamedTuple):
-    """A command is done and its entries are applied here; they begin at `first_version`. None where all was so."""
-
-    first_version: int
-    entries: tuple[Body, ...]
-
-
-Outcome = Applied | ApiError
-
-
-class _Pending:
-    """A command on its way into the log."""
-
-    __slots__ = ("bodies", "command", "data", "deadline", "slot")
-
-    def __init__(self, command: Command, deadlines: Deadlines, timeout_ms: int) -> None:
-        self.command = command
-        self.slot: Slot[Outcome] = Slot()
-        self.bodies: list[Body] = []
-        self.data: list[bytes] = []
-        self.deadline = deadlines.after(timeout_ms, self._time_out)
-
-    def _time_out(self) -> None:
-        """What is on its way into the log may still happen."""
-        self.slot.fill(ApiError(ErrorCode.REQUEST_TIMED_OUT))
 
 
 class MetadataFollow:
@@ -107,7 +80,7 @@ class MetadataFollow:
         self._tick_ms = max(10, session_timeout_ms // 6)
         self._reading = False
         self._read_again = False
-        self._queue: deque[_Pending] = deque()
+        self._queue = CommandQueue()
         self._writing = False
         self._sought: tuple[int, int] | None = None
         self._found_version = 0
@@ -153,8 +126,7 @@ class MetadataFollow:
     def close(self) -> None:
         """Submit nothing more; what waits is refused."""
         self._closed = True
-        while self._queue:
-            pending = self._queue.popleft()
+        for pending in self._queue.take_all():
             pending.deadline.cancel()
             pending.slot.fill(ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is stopping."))
 
@@ -186,19 +158,20 @@ class MetadataFollow:
             refused: Slot[Outcome] = Slot()
             refused.fill(ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is stopping."))
             return refused
-        pending = _Pending(command, self._deadlines, timeout_ms)
-        self._queue.append(pending)
+        pending = Pending(command, self._deadlines, timeout_ms)
+        self._queue.put(pending)
         if not self._writing:
             self._writing = True
             self._drive(self._write())
         return pending.slot
 
     async def _write(self) -> None:
-        """One append in flight at a time, for as many commands as may share it (rule A4)."""
+        """One append in flight at a time, for as many commands as may share it; what is urgent goes first (rule A4)."""
         conflicts = 0
         while self._queue:
-            if self._queue[0].slot.full:
-                self._queue.popleft()
+            first = next(iter(self._queue))
+            if first.slot.full:
+                self._queue.remove(first)
                 continue
             try:
                 lost = await self._write_some()
@@ -232,14 +205,14 @@ class MetadataFollow:
             first_version += len(pending.bodies)
         return False
 
-    def _done(self, pending: _Pending) -> None:
+    def _done(self, pending: Pending) -> None:
         if not self._closed:  # then the queue is empty already
             self._queue.remove(pending)
             pending.deadline.cancel()
 
-    def _decide_some(self) -> list[_Pending]:
+    def _decide_some(self) -> list[Pending]:
         """The first commands with their entries, encoded; none where the first of all needs no entry."""
-        batch: list[_Pending] = []
+        batch: list[Pending] = []
         footprints: set[Footprint] = set()
         shared = size = 0
         for pending in self._queue:

@@ -16,7 +16,7 @@ from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicId
 
 if TYPE_CHECKING:
-    from ottla.broker.metadata_follow import Outcome
+    from ottla.broker.command_queue import Outcome
     from ottla.broker.node import Node
 
 log = logging.getLogger("ottla.replicas")

@@ -19,7 +19,7 @@ from ottla.storage.log import FULL_DISK
 from ottla.storage.refetch import Contradiction, Refetched
 
 if TYPE_CHECKING:
-    from ottla.broker.metadata_follow import Outcome
+    from ottla.broker.command_queue import Outcome
     from ottla.broker.node import Node
     from ottla.broker.partition import Partition
 

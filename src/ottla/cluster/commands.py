@@ -322,6 +322,11 @@ Command = (
 )
 
 
+def goes_first(command: Command) -> bool:
+    """Who leads and who is in sync is decided before what can wait: creating thousands of topics, say (rule A4)."""
+    return isinstance(command, FenceBroker | TakeOffline | ResignLeadership | ChangeInSync)
+
+
 def sharing(command: Command) -> int:
     """Commands of one number above 0 may share an append, where their footprints differ: none sees what the other
     changes, so that all may be decided on one state. What is required in sync decides over sets: it is alone."""

@@ -20,8 +20,8 @@ from ottla.messages.alter_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
+    from ottla.broker.command_queue import Outcome
     from ottla.broker.dispatch import Call
-    from ottla.broker.metadata_follow import Outcome
 
 
 async def handle(call: Call, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:

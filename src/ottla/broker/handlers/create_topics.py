@@ -25,8 +25,8 @@ from ottla.messages.create_topics import (
 from ottla.metadata.entries import Body, PartitionsCreated
 
 if TYPE_CHECKING:
+    from ottla.broker.command_queue import Outcome
     from ottla.broker.dispatch import Call
-    from ottla.broker.metadata_follow import Outcome
 
 
 MOST_TOPICS = 2000

@@ -20,8 +20,8 @@ from ottla.messages.delete_topics import (
 from ottla.metadata.state import Metadata, Topic
 
 if TYPE_CHECKING:
+    from ottla.broker.command_queue import Outcome
     from ottla.broker.dispatch import Call
-    from ottla.broker.metadata_follow import Outcome
 
 
 class _Asked(NamedTuple):
