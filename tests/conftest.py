@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,13 +24,17 @@ settings.load_profile("ottla")  # a busy machine is no fault
 NO_KAFKA = "Apache Kafka's jars are not here"
 """Reason of the tests marked `kafka` on a machine without Maven, or without Java."""
 
+NO_RIGHTS = "needs to be root, with the right to mount"
+"""Reason of the tests marked `root` for other users, and for root in a container that may not mount."""
+
 FORESEEN_SKIPS = ("needs to be root", "real input is not here")
 """How the reason of a skip that is allowed everywhere begins."""
 
 NO_ZOOKEEPER = "Apache ZooKeeper's jars are not here"
 """Reason of the tests that want an ensemble, on a machine without Maven, or without Java."""
 
-FORESEEN_OUTSIDE_CI = (NO_KAFKA, NO_ZOOKEEPER, "no Apache Kafka jars", "no `java` on the PATH", "no C compiler")
+FORESEEN_OUTSIDE_CI = (NO_KAFKA, NO_ZOOKEEPER, "no Apache Kafka jars", "no `java` on the PATH", "no C compiler",
+                       "no Java compiler")  # fmt: skip
 """Allowed on a person's machine, where set-up went on without; on CI they are a fault."""
 
 
@@ -38,8 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "kafka" in item.keywords and libs is None:
             item.add_marker(pytest.mark.skip(reason=NO_KAFKA))
-        if "root" in item.keywords and os.geteuid() != 0:
-            item.add_marker(pytest.mark.skip(reason="needs to be root"))
+        if "root" in item.keywords and not may_mount():
+            item.add_marker(pytest.mark.skip(reason=NO_RIGHTS))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -67,6 +73,18 @@ def unforeseen_skips(reporter: pytest.TerminalReporter) -> list[tuple[str, str]]
         if not reason.startswith(foreseen):
             found.append((report.nodeid, reason))
     return found
+
+
+@cache
+def may_mount() -> bool:
+    """Whether we are root, and one that may mount: in a container root often may not."""
+    if os.geteuid() != 0:
+        return False
+    probe = ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"]
+    try:
+        return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
 
 
 def kafka_jars() -> Path | None:

@@ -40,8 +40,8 @@ class Cluster:
         self.reconciled: dict[int, list[int]] = {}
         self._started = 0
 
-    def start(self, number: int, *, host: str = "", rack: str | None = None) -> MetadataFollow:
-        """Open, read and register a broker; returns before it is done."""
+    def begin(self, number: int) -> MetadataFollow:
+        """A new incarnation of a broker, which has not read anything yet."""
         self._started += 1
         seed = self.seed * 1000 + self._started
         way = SimCoordination(self.store, BrokerId(number), self.loop, seed, self.faults)
@@ -54,6 +54,11 @@ class Cluster:
         seen = self.reconciled[number] = []
         follow.on_reconcile = lambda changes: seen.append(follow.metadata.version)
         self.follow[number], self.way[number] = follow, way
+        return follow
+
+    def start(self, number: int, *, host: str = "", rack: str | None = None) -> MetadataFollow:
+        """Open, read and register a broker; returns before it is done."""
+        follow = self.begin(number)
         listeners = (Listener("PLAINTEXT", f"host{number}", 9092, 0),)
 
         async def come_up() -> None:

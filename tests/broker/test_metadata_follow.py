@@ -23,13 +23,19 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, TopicId
 from ottla.kernel.seams import Unknown
 from ottla.kernel.story import Slot, run_story
-from ottla.metadata.entries import ProducerIdsAllocated, TopicCreated
+from ottla.metadata.entries import UNREGISTERED, ProducerIdsAllocated, TopicCreated
 from ottla.metadata.snapshot import take_snapshot
 from ottla.sim.coordination import ROUGH
 
 
 def a_topic(name: str, partitions: int = 1, replicas: int = 1) -> CreateTopic:
     return CreateTopic(name, TopicId(random.Random(name).randbytes(16)), partitions, replicas)
+
+
+def wait_for(cluster: Cluster, story):
+    slot = run_story(story)
+    assert cluster.until(lambda: slot.full)
+    return slot.result()
 
 
 def test_the_first_broker_makes_the_cluster_and_may_act_at_once():
@@ -63,6 +69,29 @@ def test_a_restart_is_a_later_incarnation_and_ends_the_leadership_of_the_last():
     assert cluster.follow[1].broker_epoch > epoch
     assert [partition.leader for partition in after] == [1, 1]
     assert [now.leader_epoch for now in after] == [old.leader_epoch + 1 for old in before]
+
+
+def test_a8_a_broker_does_not_act_on_what_the_log_says_of_its_last_incarnation():
+    cluster = Cluster()
+    cluster.up(1)
+    cluster.ask(1, a_topic("orders"))
+    before = cluster.follow[1].broker_epoch
+    cluster.crash(1)
+    follow = cluster.begin(1)
+    wait_for(cluster, follow.start())
+    assert follow.metadata.topic("orders").partitions[0].leader == 1
+    assert not follow.metadata.brokers[1].fenced
+    version = follow.metadata.version
+    for _ in range(20):
+        assert not follow.lease_valid()
+        follow.look_after_brokers()
+        wait_for(cluster, follow.catch_up())
+        cluster.loop.run_for(SESSION_MS // 10)
+    assert follow.metadata.version == version, "it has decided nothing"
+    assert follow.broker_epoch == UNREGISTERED
+    assert wait_for(cluster, follow.register(host="host1", rack=None, listeners=())) > max(before, version)
+    assert follow.lease_valid()
+    assert follow.metadata.topic("orders").partitions[0].leader_epoch == 1
 
 
 def test_a_command_is_applied_and_reconciled_here_before_it_is_answered():

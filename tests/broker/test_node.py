@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 from sim_broker import SimBroker
 
+from ottla.broker.partition import Partition
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import LeaderEpoch
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.messages.find_coordinator import FindCoordinatorRequest
 from ottla.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -95,6 +99,40 @@ def test_a_restart_ends_every_leadership_of_the_incarnation_before(clean: bool):
     after = broker.here.node.replicas.by_name["t", 0]
     assert after.leader_epoch > before
     assert after.log.end_offset == 1
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a8_nothing_is_led_before_ones_own_registration_nor_in_an_epoch_from_before_it(
+    clean: bool, monkeypatch: pytest.MonkeyPatch
+):
+    broker = SimBroker()
+    create(broker)
+    before = broker.here.node.follow.broker_epoch
+    led: list[tuple[int, int]] = []
+    lead = Partition.lead
+
+    def watched(partition: Partition, epoch: LeaderEpoch, **said: Any) -> None:
+        led.append((broker.here.node.follow.broker_epoch, epoch))
+        lead(partition, epoch, **said)
+
+    monkeypatch.setattr(Partition, "lead", watched)
+    epochs = {place: partition.leader_epoch for place, partition in broker.here.node.replicas.by_name.items()}
+    broker.restart(clean=clean)
+    assert len(led) == len(epochs) == 2
+    for registered, epoch in led:
+        assert registered > before
+        assert epoch > max(epochs.values())
+
+
+@pytest.mark.parametrize("said", [{}, {"offsets_topic_segment_bytes": str(2 << 20)}], ids=["default", "said"])
+def test_d1_the_offsets_topic_has_small_segments_that_load_quickly(said: dict[str, str]):
+    broker = SimBroker(offsets_topic_num_partitions="3", **said)
+    broker.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+    create(broker)
+    places = broker.here.node.replicas.by_name
+    assert broker.loop.run_until(lambda: ("__consumer_offsets", 2) in places, within_ms=1000)
+    sizes = {name: {places[name, index].log.segment_bytes for index in (0, 1)} for name in ("__consumer_offsets", "t")}
+    assert sizes == {"__consumer_offsets": {2 << 20 if said else 16 << 20}, "t": {1 << 30}}
 
 
 def test_what_no_topic_of_the_cluster_knows_is_set_aside():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -226,8 +227,11 @@ FAULTS = {
 
 
 def possible() -> list[str]:
-    """The kinds that this kernel allows."""
-    return [kind for kind in FAULTS if kind != "disk-slow" or _can_slow_disks()]
+    """The kinds that this kernel allows; what it does not is said."""
+    if _can_slow_disks():
+        return list(FAULTS)
+    print(f"faults: without disk-slow: no group under {_BLKIO} can be made that slows a disk", file=sys.stderr)
+    return [kind for kind in FAULTS if kind != "disk-slow"]
 
 
 def _can_slow_disks() -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.faults import nemesis
 from tests.faults.hosts import can_make_hosts
 from tests.faults.mix import run_mix
 from tests.faults.power_cuts import RECORDS_A_ROUND, run_power_cuts
 from tests.faults.sent_anew import older_copies, told_apart
 from tests.faults.witness import from_file
-from tests.storage.image_disk import can_mount
+from tests.storage.image_disk import NO_IMAGES, can_mount
 from zookeeper_ensemble import zookeeper_jars
 
 from ottla.sim.checkers.history import Acknowledged, Disturbed, Event, History, LogKey, Polled, Scanned, Sent, Traits
@@ -19,7 +20,7 @@ from ottla.sim.checkers.verdict import check
 pytestmark = [
     pytest.mark.root,
     pytest.mark.slow,
-    pytest.mark.skipif(not can_mount(), reason="needs to be root, with loop devices and the right to mount"),
+    pytest.mark.skipif(not can_mount(), reason=NO_IMAGES),
 ]
 
 
@@ -71,6 +72,15 @@ def test_brokers_on_hosts_of_their_own_lose_nothing_to_a_cut_and_a_power_failure
         "one-way",
         "power-one",
     ]
+
+
+def test_a_fault_that_this_kernel_does_not_allow_is_left_out_with_a_word(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(nemesis, "_can_slow_disks", lambda: False)
+    assert set(nemesis.FAULTS) - set(nemesis.possible()) == {"disk-slow"}
+    assert "without disk-slow" in capsys.readouterr().err
+    monkeypatch.setattr(nemesis, "_can_slow_disks", lambda: True)
+    assert nemesis.possible() == list(nemesis.FAULTS)
+    assert not capsys.readouterr().err
 
 
 A, B = b"a", b"b"

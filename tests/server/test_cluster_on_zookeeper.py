@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from cables import Cables
 from cluster_processes import until
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+from kazoo.client import KazooClient
 from processes import OttlaProcess
 from tests.server.test_cluster_of_processes import Writing, create, described, read_all
+from tests.server.test_cluster_up import Up, alive
 from zookeeper_ensemble import ZookeeperEnsemble
 
 SESSION_S = 6
@@ -192,3 +194,36 @@ def test_a_cluster_that_anybody_may_read_is_warned_of(tmp_path, zookeeper):
     join = f"zookeeper://{zookeeper.hosts}/test/open-{time.monotonic_ns()}"
     with OttlaProcess(tmp_path / "broker", "--join", join) as broker:
         assert "zookeeper.digest" in broker.log()
+
+
+def test_cluster_up_meets_in_zookeeper_serves_and_stops_together(tmp_path, zookeeper):
+    zookeeper.wait_until_whole()
+    chroot = f"/test/up-{time.monotonic_ns()}"
+    where = ("--zookeeper", zookeeper.hosts + chroot, "--set", "zookeeper.digest=ottla:secret")
+    with Up(tmp_path / "c", *where) as up:
+        servers = up.wait_for_all()
+        brokers = up.brokers()
+        assert sorted(brokers) == [1, 2, 3]
+        reports = []
+        producer = Producer({"bootstrap.servers": servers, "acks": "all"})
+        producer.produce("t", b"x", on_delivery=lambda error, message: reports.append((error, message.offset())))
+        assert producer.flush(30) == 0
+        assert reports == [(None, 0)]
+        admin = AdminClient({"bootstrap.servers": servers})
+        until(lambda: described(admin, "t")[1] == [1, 2, 3])
+        code, output = up.end()
+        assert code == 0, output
+        assert "cluster ready: " + servers in output
+        assert "killed" not in output
+        assert up.brokers() == {}
+        assert not any(alive(broker["pid"]) for broker in brokers.values())
+    for number in brokers:
+        assert (tmp_path / "c" / f"broker-{number}" / ".kafka_cleanshutdown").exists()
+    assert not (tmp_path / "c" / "store").exists(), "nothing of the metadata lies here"
+    client = KazooClient(zookeeper.hosts, auth_data=[("digest", "ottla:secret")])
+    client.start()
+    try:
+        assert client.exists(f"{chroot}/head") is not None
+    finally:
+        client.stop()
+        client.close()

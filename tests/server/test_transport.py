@@ -103,6 +103,29 @@ def test_a_cold_piece_is_read_once_while_the_socket_could_take_more(
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(("there", "wanted"), [(0, 6000), (5000, 6000), (0, 20_000), (5000, 20_000), (15_000, 20_000)])
+def test_b5_a_slice_that_ends_before_it_should_closes_the_connection(there: int, wanted: int, tmp_path: Path) -> None:
+    """Bytes of what comes next would be taken for the missing ones."""
+    (tmp_path / "file").write_bytes(b"x" * there)
+
+    async def run() -> None:
+        end = End()
+        file = LocalDisk().open(str(tmp_path / "file"))
+        end.transport.send([b"head", FileSlice(file, 0, wanted), b"the next answer"])
+        file.release()
+        got = b""
+        for _ in range(50):
+            await turns(2)
+            with contextlib.suppress(BlockingIOError):
+                got += end.peer.recv(1 << 20)
+        assert end.broken == 1
+        assert got == (b"head" + b"x" * there)
+        assert end.peer.recv(1) == b"", "the connection is closed"
+        assert file.fileno() < 0, "and the file let go"
+
+    asyncio.run(run())
+
+
 def test_small_slices_leave_with_what_is_around_them_and_large_ones_by_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

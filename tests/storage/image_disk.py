@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+NO_IMAGES = "needs to be root, with loop devices and the right to mount"
+"""Reason of the tests that want such a disk where `can_mount` is False."""
 SHUTDOWN, WITHOUT_FLUSHING_THE_JOURNAL = 0x8004587D, 2
 
 

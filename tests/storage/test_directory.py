@@ -111,7 +111,7 @@ def test_the_lock_ends_with_its_process_however_that_ends(tmp_path: Path) -> Non
     taken.release()
 
 
-@pytest.mark.skipif(shutil.which("javac") is None, reason="needs a Java compiler")
+@pytest.mark.skipif(shutil.which("javac") is None, reason="no Java compiler")
 def test_apache_kafkas_own_lock_is_respected_and_respects_ours(tmp_path: Path) -> None:
     """Kafka's FileLock is `RandomAccessFile(file, "rw").getChannel().tryLock()`; this is that in one file."""
     source = tmp_path / "Hold.java"

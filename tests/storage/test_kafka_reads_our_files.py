@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -28,10 +26,7 @@ JARS = os.environ.get("OTTLA_KAFKA_JARS", "./.cache/kafka/libs")
 NOISE = ("SLF4J:", "WARNING:")
 CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("java") is None or not glob.glob(f"{JARS}/kafka-tools-*.jar"),
-    reason="needs java and Apache Kafka's jars (OTTLA_KAFKA_JARS)",
-)
+pytestmark = pytest.mark.kafka
 
 
 def kafka_dump(directory: Path, names: list[str], *flags: str) -> tuple[list[str], list[str]]:

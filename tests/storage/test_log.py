@@ -27,6 +27,7 @@ from ottla.records.builder import build_batch
 from ottla.records.control import Marker, build_marker
 from ottla.records.reader import Record
 from ottla.sim.disk import SimDisk
+from ottla.storage import producers
 from ottla.storage.checkpoint import read_epochs
 from ottla.storage.disk import LocalDisk
 from ottla.storage.log import Log
@@ -290,6 +291,34 @@ def test_idle_producers_are_forgotten_unless_their_transaction_is_open() -> None
     assert [producer.producer_id for producer in log.active_producers()] == [2]
 
 
+def test_b7_at_the_bound_new_producers_are_refused_and_none_that_is_known_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producers, "MAX_PRODUCERS", 3)
+    log, known = a_log(), [1, 2, 3]
+    for producer_id in known:
+        put(log, a_batch(producer_id=producer_id, sequence=0))
+    new = a_batch(producer_id=4, sequence=0, timestamp=T0 + 1)
+    assert log.append(new, leader_epoch=0, wall_ms=T0) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert log.end_offset == 3
+    for producer_id in known:
+        assert put(log, a_batch(producer_id=producer_id, sequence=0)).duplicate
+        put(log, a_batch(producer_id=producer_id, sequence=1))
+    put(log, a_batch(b"of nobody"))
+    log.expire_producers(T0 + DAY_MS + 1)
+    put(log, new)
+    assert [producer.producer_id for producer in log.active_producers()] == [4]
+
+
+def test_b7_what_its_leader_took_a_follower_takes_beyond_the_bound_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, follower = a_log(), a_log()
+    for producer_id in (1, 2):
+        put(leader, a_batch(producer_id=producer_id, sequence=0))
+    monkeypatch.setattr(producers, "MAX_PRODUCERS", 1)
+    assert isinstance(follower.append_run(_runs(leader), wall_ms=T0), Appended)
+    assert [producer.producer_id for producer in follower.active_producers()] == [1, 2]
+
+
 def _marker(kind: Marker, producer_id: int = 1, coordinator_epoch: int = 0) -> Batch:
     return Batch(
         build_marker(kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=coordinator_epoch, timestamp=T0)
@@ -337,6 +366,16 @@ def test_a_marker_of_an_older_coordinator_or_producer_epoch_is_refused() -> None
     put(log, a_batch(producer_id=1, epoch=1, sequence=0))
     old = log.append(_marker(Marker.ABORT, coordinator_epoch=6), leader_epoch=0, wall_ms=T0, origin=Origin.COORDINATOR)
     assert old is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_d3_a_marker_that_comes_again_in_the_same_epoch_is_taken_and_ends_nothing_more() -> None:
+    log = a_log()
+    put(log, a_batch(producer_id=1, sequence=0, transactional=True))
+    for _ in range(2):
+        put(log, _marker(Marker.ABORT), origin=Origin.COORDINATOR)
+    log.set_high_watermark(3)
+    assert log.last_stable_offset == 3
+    assert read_at(log, 0, limit=3, with_aborted=True).aborted == [AbortedTransaction(1, 0)]
 
 
 # -- followers ---
@@ -508,6 +547,37 @@ def test_starting_anew_at_an_offset_leaves_nothing_of_before() -> None:
     assert log.active_producers() == []
     assert put(log, a_batch(b"new")).base_offset == 500
     assert values_of(reopened(log, log_start_offset=500)) == [b"new"]
+
+
+# -- room on the disk ---
+
+
+def _sizes(directory: Path) -> dict[str, tuple[int, int]]:
+    """By name: what a file holds, and what of the disk it takes."""
+    found = {path.name: path.stat() for path in directory.iterdir()}
+    return {name: (each.st_size, each.st_blocks * 512) for name, each in found.items()}
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 30, 1 << 20], ids=["as configured by default", "small segments"])
+def test_b10_files_hold_and_take_what_was_written_and_no_more(segment_bytes: int, tmp_path: Path) -> None:
+    log = a_log(LocalDisk(), directory=f"{tmp_path}/t-0", segment_bytes=segment_bytes)
+    slack = 64 << 10  # some file systems take a little more than they were given, for a while
+    for _ in range(4):
+        sync(log)
+        sizes = _sizes(tmp_path / "t-0")
+        for segment in log.segments:
+            assert sizes[f"{segment.base_offset:020d}.log"][0] == segment.size
+        for name, (size, taken) in sizes.items():
+            assert taken <= 2 * size + slack, name
+        for _ in range(8):
+            put(log, a_batch(b"x" * 100_000))
+    assert (log.segments_count > 1) == (segment_bytes < 1 << 30)
+    log.close(clean=True)
+    sizes = _sizes(tmp_path / "t-0")
+    for segment in log.segments:
+        assert 0 < sizes[f"{segment.base_offset:020d}.index"][0] == 8 * segment.index.count
+        assert 0 < sizes[f"{segment.base_offset:020d}.timeindex"][0] == 12 * segment.times.count
+    assert sum(taken for _, taken in sizes.values()) <= 2 * log.size_bytes + slack * len(sizes)
 
 
 # -- syncing ---

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from image_disk import ImageDisk, can_mount, mounted
+from image_disk import NO_IMAGES, ImageDisk, can_mount, mounted
 from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, config, put, sync, values_of
 
 from ottla.kernel.errors import ErrorCode
@@ -17,7 +17,7 @@ from ottla.storage.disk import LocalDisk
 
 HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda _: None}
 
-pytestmark = pytest.mark.skipif(not can_mount(), reason="needs root, loop devices and the right to mount")
+pytestmark = pytest.mark.skipif(not can_mount(), reason=NO_IMAGES)
 
 
 def test_what_was_synced_survives_the_power_cut_of_a_real_file_system(tmp_path: Path) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
 
 from log_desk import a_batch, a_log, put, reopened, values_of
 
+from ottla.kernel.seams import Buffer
 from ottla.sim.disk import SimDisk
+from ottla.storage.disk import LocalDisk, LocalFile
 
 
 def test_a_sync_that_began_before_the_last_had_ended_is_not_taken_for_it():
@@ -96,3 +101,55 @@ def test_a_clean_close_covers_what_was_on_its_way_to_the_disk():
     log.close(clean=True)
     disk.lose_unsynced()
     assert values_of(reopened(log, clean=True)) == [b"first", b"second", b"third"]
+
+
+class Watched(LocalDisk):
+    """The real disk; what was done to files, by path and by the descriptor that it was done through."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, str, LocalFile]] = []
+
+    def open(self, path: str, *, create: bool = False) -> LocalFile:
+        return WatchedFile(path, os.open(path, os.O_RDWR | os.O_CREAT * create, 0o644), self)
+
+
+class WatchedFile(LocalFile):
+    def __init__(self, path: str, fd: int, disk: Watched) -> None:
+        super().__init__(path, fd)
+        self.disk = disk
+
+    def write_at(self, position: int, parts: Sequence[Buffer]) -> None:
+        self.disk.done.append(("write", self.path, self))
+        super().write_at(position, parts)
+
+    def truncate(self, size: int) -> None:
+        self.disk.done.append(("write", self.path, self))
+        super().truncate(size)
+
+    def sync(self, *, at_once: bool = False) -> None:
+        self.disk.done.append(("sync", self.path, self))
+        super().sync(at_once=at_once)
+
+
+def test_b1_a_segment_is_synced_through_the_one_descriptor_that_it_was_written_through(tmp_path: Path) -> None:
+    """The kernel tells of a failed write-back once, and only those who had the file open when it failed."""
+    disk = Watched()
+    log = a_log(disk, directory=f"{tmp_path}/t-0", internal_segment_bytes=400)
+    for step in range(24):
+        put(log, a_batch(b"x" * 50))
+        if step == 13:
+            log.truncate_to(log.end_offset - 1)
+            put(log, a_batch(b"y" * 50))
+        if step % 3 == 2:
+            work = log.begin_sync()
+            assert work is not None
+            for file in work.files:
+                file.sync()
+            log.end_sync(work, None)
+    assert log.synced_offset == log.end_offset and log.segments_count > 5
+    for segment in log.segments:
+        path = segment.path(".log")
+        done = [(what, file) for what, where, file in disk.done if where == path]
+        assert len({id(file) for _, file in done}) == 1, path
+        assert done[-1][0] == "sync", path
+    log.close(clean=True)

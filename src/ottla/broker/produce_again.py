@@ -14,23 +14,25 @@ from ottla.storage.values import Appended
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
-    from ottla.wire.connection import Exchange, ServerConnection
+    from ottla.wire.connection import Exchange, Part, ServerConnection
     from ottla.wire.hot_shape import ProduceShape
 
 
 class Waiting:
     """A Produce with `acks=all`, until its batch is committed; stands in the partition's waits."""
 
-    __slots__ = ("_appended", "_connection", "_correlation_id", "_exchange", "_shape")
+    __slots__ = ("_appended", "_connection", "_correlation_id", "_exchange", "_node", "_shape")
 
     def __init__(
         self,
+        node: Node,
         connection: ServerConnection,
         exchange: Exchange,
         shape: ProduceShape,
         correlation_id: int,
         appended: Appended,
     ) -> None:
+        self._node = node
         self._connection = connection
         self._exchange = exchange
         self._shape = shape
@@ -38,14 +40,28 @@ class Waiting:
         self._appended = appended
 
     def fill(self, value: ErrorCode) -> None:
-        if value:
-            answer = self._shape.refusal(self._correlation_id, value)
+        if value == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            answer = self._moved(value)
+        elif value:
+            answer = [self._shape.refusal(self._correlation_id, value)]
         else:
             appended = self._appended
-            answer = self._shape.answer(
-                self._correlation_id, appended.base_offset, appended.append_time_ms, appended.log_start_offset
-            )
-        self._connection.answer(self._exchange, [answer])
+            answer = [
+                self._shape.answer(
+                    self._correlation_id, appended.base_offset, appended.append_time_ms, appended.log_start_offset
+                )
+            ]
+        self._connection.answer(self._exchange, answer)
+
+    def _moved(self, error: ErrorCode) -> list[Part]:
+        """As the story says it: with the current leader (rule A9)."""
+        from ottla.broker.dispatch import PRODUCE, Call
+        from ottla.broker.handlers.produce_refused import explain
+
+        shape, node = self._shape, self._node
+        call = Call(node, self._connection, PRODUCE, shape.version, self._correlation_id)
+        answers = [(shape.name, shape.topic_id, [(shape.index, int(error), -1, -1, -1)])]
+        return node.dispatch.encode(call, explain(call, answers, []))
 
 
 def produce_again(
@@ -67,7 +83,7 @@ def produce_again(
         leader = partition.leader
         assert leader is not None
         if leader.high_watermark < appended.next_offset:
-            waiting = Waiting(connection, connection.expect(), shape, correlation_id, appended)
+            waiting = Waiting(node, connection, connection.expect(), shape, correlation_id, appended)
             partition.waits.put(appended.next_offset, node.clock.mono_ms() + shape.timeout_ms, waiting)
             return True
     answer = shape.answer(correlation_id, appended.base_offset, appended.append_time_ms, appended.log_start_offset)

@@ -119,7 +119,8 @@ def _look_at_each(call: Call, session: Session, look: Look, budget: int, *, full
         partition = node.partition(watch.name, watch.topic_id, watch.index)
         if isinstance(partition, ErrorCode):
             session.unwatch(watch)
-            fetched = _error(watch.index, partition)
+            leader = _leader_of(call, watch) if partition in _LEADERSHIP else None
+            fetched = _error(watch.index, partition, leader)
         else:
             session.watch(watch, partition)
             fetched = _read(call, watch, partition, budget - look.bytes, look, committed=committed)
