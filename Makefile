@@ -2,6 +2,7 @@
 PYTHON := .venv/bin/python
 # Test files run side by side; make test JOBS=0 runs them one after the other.
 JOBS ?= 2
+SIM_JOBS := $(or $(filter-out 0,$(JOBS)),1)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: help demo test check compat fuzz sim faults bench format clean
@@ -12,7 +13,7 @@ help:
 	@echo 'make check   ruff, mypy, import-linter, the house rules'
 	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka'
 	@echo 'make fuzz    mutated input against a live broker'
-	@echo 'make sim     three brokers in virtual time from 200 seeds; make sim ARGS="--seeds 500" for one broker'
+	@echo 'make sim     three and four brokers in virtual time from 250 seeds; make sim ARGS="--seeds 500" for one broker'
 	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50" or "--minutes 60"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
 
@@ -38,7 +39,8 @@ fuzz:
 
 sim:
 	@tools/setup.sh test
-	@.venv/bin/ottla sim $(or $(ARGS),--brokers 3 --seeds 200 --jobs $(or $(filter-out 0,$(JOBS)),1))
+	@.venv/bin/ottla sim $(or $(ARGS),--brokers 3 --seeds 200 --jobs $(SIM_JOBS))
+	@$(if $(ARGS),,.venv/bin/ottla sim --brokers 4 --seeds 50 --jobs $(SIM_JOBS))
 
 faults:
 	@tools/setup.sh test java zookeeper-if-possible

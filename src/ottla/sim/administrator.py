@@ -37,6 +37,8 @@ _PAUSE_US = (200_000, 1_500_000)
 _SHORT_PAUSE_US = (20_000, 400_000)
 _PREFERRED = 0
 _BACK_SHARE = 0.7
+ACTS = ("topic deleted", "records deleted", "preferred leader elected", "replicas reassigned")
+"""What an administrator does in the middle of faults; the last where there are more brokers than replicas."""
 
 
 class Administrator:
@@ -46,6 +48,8 @@ class Administrator:
         self.workload = workload
         self.random = Random(f"administrator-{workload.plan.seed}")
         self.peer = workload.peer("administrator")
+        self.done = dict.fromkeys(ACTS, 0)
+        """How often each was answered without an error."""
         self._idle = True
         self._deleted: dict[bytes, None] = {}
 
@@ -108,6 +112,7 @@ class Administrator:
                 break
             await self.peer.sleep_us(_AGAIN_US)
         self._deleted[topic.topic_id] = None
+        self.done["topic deleted"] += 1
         self.workload.forget(topic.plan.name)
         await self.peer.sleep_us(self.random.randint(0, 300_000))
         await self._create(topic.plan)
@@ -133,6 +138,7 @@ class Administrator:
         if response is not None and not response.topics[0].partitions[0].error_code:
             start = response.topics[0].partitions[0].low_watermark
             self.workload.saw(DeleteDone(self.workload.loop.now_us, log, start))
+            self.done["records deleted"] += 1
 
     async def _reassign(self) -> None:
         topic = self.workload.some_topic(self.random)
@@ -144,7 +150,9 @@ class Administrator:
             partition_index=self.random.randrange(topic.plan.partitions), replicas=replicas
         )
         asked = ReassignableTopic(name=topic.plan.name, partitions=[partition])
-        await self.peer.ask(AlterPartitionReassignmentsRequest(topics=[asked], timeout_ms=2000))
+        response = await self.peer.ask(AlterPartitionReassignmentsRequest(topics=[asked], timeout_ms=2000))
+        if response is not None and response.responses and not response.responses[0].partitions[0].error_code:
+            self.done["replicas reassigned"] += 1
 
     async def _move_leaders(self) -> None:
         """Of one partition: to another replica, and back perhaps before everybody has heard of it."""
@@ -171,7 +179,10 @@ class Administrator:
         asked = ReassignableTopic(name=name, partitions=[partition])
         await self.peer.ask(AlterPartitionReassignmentsRequest(topics=[asked], timeout_ms=2000))
         places = [TopicPartitions(topic=name, partitions=[index])]
-        await self.peer.ask(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=places))
+        elected = await self.peer.ask(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=places))
+        results = [] if elected is None else elected.replica_election_results
+        if results and not results[0].partition_result[0].error_code:
+            self.done["preferred leader elected"] += 1
 
     async def _configure(self) -> None:
         topic = self.workload.some_topic(self.random)

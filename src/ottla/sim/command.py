@@ -12,7 +12,8 @@ from functools import partial
 
 import click
 
-from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, draw_plan
+from ottla.sim.administrator import ACTS
+from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, REPLICAS, draw_plan
 from ottla.sim.world import Note, Result, run_seed
 
 _CAMPAIGN_SEEDS = 40
@@ -89,7 +90,7 @@ def _say_anomalies(result: Result, brokers: int) -> None:
 def _say_floors(results: list[Result]) -> None:
     total: dict[str, int] = {}
     for result in results:
-        for kind, count in result.faults.items():
+        for kind, count in (*result.faults.items(), *result.acts.items()):
             total[kind] = total.get(kind, 0) + count
     click.echo(f"{len(results)} seeds, no anomalies")
     click.echo(f"{sum(result.acknowledged for result in results)} records acknowledged")
@@ -103,12 +104,19 @@ def _say_floors(results: list[Result]) -> None:
         click.echo(f"trace {results[0].trace_hash}")
 
 
+def _acts(brokers: int) -> list[str]:
+    """What there is for an administrator to do."""
+    alone = ("preferred leader elected",) if brokers == 1 else ()
+    return [act for act in ACTS if act not in alone and (act != "replicas reassigned" or brokers > REPLICAS)]
+
+
 def _too_little(results: list[Result], brokers: int) -> str:
     """What a campaign must have done to say anything; a few seeds alone may miss it."""
     if len(results) < _CAMPAIGN_SEEDS:
         return ""
     kinds = CLUSTER_FAULTS if brokers > 1 else FAULTS
     missing = [kind for kind in kinds if not any(result.faults[kind] for result in results)]
+    missing += [act for act in _acts(brokers) if not any(result.acts[act] for result in results)]
     if sum(result.acknowledged for result in results) < len(results) * _RECORDS_A_SEED:
         missing.append("acknowledged records")
     if sum(result.elections for result in results) < len(results) * _ELECTIONS_A_SEED:

@@ -51,6 +51,8 @@ _QUICK_US = 60_000
 _SETTLED_MS = 500
 _NO_FAULTS_SHARE = 0.1
 _DECAYS_SHARE = 0.4
+REPLICAS = 3
+"""Of a partition, where there are so many brokers."""
 _AS_IT_COMES_SHARE = 0.2
 _SAID_ALWAYS = (
     "min.insync.replicas",
@@ -146,7 +148,7 @@ def draw_with_options(seed: int, brokers: int = 1) -> Plan:
 
 def _draw_cluster(random: Random, plan: Plan, brokers: int) -> Plan:
     """The same load, over several brokers and with replicas on three of them."""
-    replication = min(3, brokers)
+    replication = min(REPLICAS, brokers)
     texts = dict(plan.broker_texts) | {
         "offsets.topic.replication.factor": str(replication),
         "min.insync.replicas": str(min(2, replication)),

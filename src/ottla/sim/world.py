@@ -42,6 +42,8 @@ class Result(NamedTuple):
     acknowledged: int
     """Records."""
     faults: dict[str, int]
+    acts: dict[str, int]
+    """Of the administrator."""
     elections: int
     """Of a leader after the first."""
     recoveries_cut: int
@@ -124,6 +126,7 @@ class World:
             trace_hash=self.loop.trace_hash,
             acknowledged=self._acknowledged(),
             faults=self.faults.counts,
+            acts=self.workload.administrator.done,
             elections=self.invariants.elections,
             recoveries_cut=self.faults.recoveries_cut,
             starts=sum(len(one.past) + (one.current is not None) for one in self.machines.values()),
