@@ -27,7 +27,10 @@ NO_KAFKA = "Apache Kafka's jars are not here"
 NO_RIGHTS = "needs to be root, with the right to mount"
 """Reason of the tests marked `root` for other users, and for root in a container that may not mount."""
 
-FORESEEN_SKIPS = ("needs to be root", "real input is not here")
+NO_HISTORY = "the repository's history is not here"
+"""Reason of the tests that run an older commit, in a copy without Git or a clone that is not whole."""
+
+FORESEEN_SKIPS = ("needs to be root", "real input is not here", NO_HISTORY)
 """How the reason of a skip that is allowed everywhere begins."""
 
 NO_ZOOKEEPER = "Apache ZooKeeper's jars are not here"

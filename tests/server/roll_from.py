@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from cluster_processes import OttlaCluster, until
@@ -24,28 +26,32 @@ ROOT = Path(__file__).resolve().parents[2]
 def main(arguments: list[str]) -> int:
     commit = arguments[0] if arguments else "HEAD~1"
     with tempfile.TemporaryDirectory(prefix="roll-from-") as name:
-        folder = Path(name)
-        older = source_of(commit, folder / "older")
-        cluster = OttlaCluster(folder / "data", 3)
-        for broker in cluster.brokers.values():
-            broker.source = older
-        with cluster, Load(cluster) as load:
-            for turn in (1, 2):
-                for number, broker in cluster.brokers.items():
-                    load.goes_on()
-                    assert broker.stop() == 0, broker.log()
-                    broker.source = ROOT / "src"
-                    broker.start()
-                    until(load.in_sync, within_s=60)
-                    print(f"round {turn}: broker {number} is back and everything in sync", flush=True)
-            load.goes_on()
-            count = load.check()
+        count = roll(commit, Path(name), rounds=2, say=partial(print, flush=True))
     print(f"{count} records acknowledged from {commit} on: each is there once, and was read once")
     return 0
 
 
+def roll(commit: str, folder: Path, *, rounds: int, say: Callable[[str], None] = str) -> int:
+    """So many records were acknowledged meanwhile; an AssertionError where one is missing, or there twice."""
+    older = source_of(commit, folder / "older")
+    cluster = OttlaCluster(folder / "data", 3)
+    for broker in cluster.brokers.values():
+        broker.source = older
+    with cluster, Load(cluster) as load:
+        for turn in range(1, rounds + 1):
+            for number, broker in cluster.brokers.items():
+                load.goes_on()
+                assert broker.stop() == 0, broker.log()
+                broker.source = ROOT / "src"
+                broker.start()
+                until(load.in_sync, within_s=60)
+                say(f"round {turn}: broker {number} is back and everything in sync")
+        load.goes_on()
+        return load.check()
+
+
 def source_of(commit: str, folder: Path) -> Path:
-    """The commit's `src`, unpacked."""
+    """The commit's `src`, unpacked; OSError or CalledProcessError where it is not to be had."""
     packed = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")

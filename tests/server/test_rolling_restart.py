@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
+import pytest
 from cluster_processes import OttlaCluster, until
+from roll_from import roll, source_of
 from rolling import Load
+
+LAST_AT_LEVEL_1 = "1b68fe5"
+"""The last commit that knows `metadata.version` 1 and nothing later."""
 
 
 def test_no_request_fails_and_nothing_is_lost_or_doubled_while_each_broker_is_restarted(tmp_path: Path) -> None:
@@ -18,3 +24,11 @@ def test_no_request_fails_and_nothing_is_lost_or_doubled_while_each_broker_is_re
             until(load.in_sync)
         load.goes_on()
         load.check()
+
+
+def test_nor_does_anybody_where_each_broker_comes_back_as_the_next_release_at_a_later_level(tmp_path: Path) -> None:
+    try:
+        source_of(LAST_AT_LEVEL_1, tmp_path / "probe")
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("the repository's history is not here")
+    assert roll(LAST_AT_LEVEL_1, tmp_path / "cluster", rounds=1) > 100
