@@ -18,7 +18,7 @@ class Careful:
     """Its entries bear a mark in front, by which it finds them again (rule C1) and which no reader sees."""
 
     def __init__(self, way: Coordination, number: int) -> None:
-        self._way = way
+        self.way = way
         self._number = number
         self._sequence = 0
 
@@ -31,12 +31,12 @@ class Careful:
         while True:
             outcome: Written | Conflict | Unknown = Unknown("nothing was sent")
             try:
-                outcome = await self._way.append(marked, expected)
+                outcome = await self.way.append(marked, expected)
             except OSError:
                 continue
             if isinstance(outcome, Written):
                 return outcome
-            after = await self._again(lambda: self._way.read(expected))
+            after = await self._again(lambda: self.way.read(expected))
             if after and after[0].body == marked[0]:
                 return Written(expected + len(marked))
             if isinstance(outcome, Conflict):
@@ -48,17 +48,17 @@ class Careful:
         return run_story(self._read(after_version, limit))
 
     async def _read(self, after_version: int, limit: int) -> list[LogEntry]:
-        entries = await self._again(lambda: self._way.read(after_version, limit))
+        entries = await self._again(lambda: self.way.read(after_version, limit))
         return [LogEntry(version, body[_MARK.size :]) for version, body in entries]
 
     def head(self) -> Slot[int]:
-        return run_story(self._again(self._way.head))
+        return run_story(self._again(self.way.head))
 
     def load_snapshot(self) -> Slot[StoredSnapshot | None]:
-        return run_story(self._again(self._way.load_snapshot))
+        return run_story(self._again(self.way.load_snapshot))
 
     def save_snapshot(self, snapshot: StoredSnapshot) -> Slot[None]:
-        return run_story(self._again(lambda: self._way.save_snapshot(snapshot)))
+        return run_story(self._again(lambda: self.way.save_snapshot(snapshot)))
 
     async def _again(self, ask: Callable[[], Slot[T]]) -> T:
         while True:
@@ -68,10 +68,10 @@ class Careful:
                 continue
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        self._way.on_change(listener)
+        self.way.on_change(listener)
 
     def live(self) -> frozenset[BrokerId]:
-        return self._way.live()
+        return self.way.live()
 
     def close(self) -> None:
-        self._way.close()
+        self.way.close()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import count
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -20,7 +18,7 @@ from ottla.coordination.memory import MemoryCoordination, MemoryStore
 from ottla.coordination.sqlite import SqliteCoordination
 from ottla.coordination.zookeeper import ZookeeperCoordination
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import Clock, Conflict, Coordination, Unknown, Written
+from ottla.kernel.seams import Conflict, Coordination, Unknown, Written
 from ottla.kernel.story import Slot
 from ottla.sim.coordination import CALM, ROUGH, CoordinationFaults, SimCoordination
 from ottla.sim.loop import SimLoop
@@ -49,8 +47,6 @@ class Store(Protocol):
 
 class TroubledStore(Store, Protocol):
     """One whose trouble a test can bring about, for one broker at a time."""
-
-    clock: Clock
 
     def open_fragile(self, broker_id: int) -> Coordination:
         """The broker that trouble will meet."""
@@ -87,7 +83,7 @@ class MemoryKind:
 class SimKind:
     def __init__(self, faults: CoordinationFaults = CALM, seed: int = 7) -> None:
         self.store = MemoryStore()
-        self.clock = self.loop = SimLoop(seed)
+        self.loop = SimLoop(seed)
         self.ways: list[SimCoordination] = []
         self._faults = faults
         self._seed = seed
@@ -140,14 +136,23 @@ class RoughKind(SimKind):
     def open(self, broker_id: int) -> Coordination:
         return Careful(super().open(broker_id), broker_id)
 
+    open_fragile = open
+
+    def lose_session(self, broker: Coordination) -> None:
+        assert isinstance(broker, Careful)
+        super().lose_session(broker.way)
+
+    def restore_session(self, broker: Coordination) -> None:
+        assert isinstance(broker, Careful)
+        super().restore_session(broker.way)
+
 
 class RealKind:
-    """Callbacks and timers are run by whoever waits, as a broker's loop would."""
+    """Callbacks are run by whoever waits, as a broker's loop would."""
 
     def __init__(self) -> None:
         self.callbacks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.opened: list[Coordination] = []
-        self.clock = RealClock(self.callbacks)
 
     def wait(self, slot: Slot[T]) -> T:
         assert self.wait_until(lambda: slot.full)
@@ -156,7 +161,6 @@ class RealKind:
     def wait_until(self, reached: Callable[[], bool], within_s: float = 30) -> bool:
         deadline = time.monotonic() + within_s
         while not reached() and time.monotonic() < deadline:
-            self.clock.run_due()
             try:
                 self.callbacks.get(timeout=0.02)()
             except queue.Empty:
@@ -166,43 +170,6 @@ class RealKind:
     def close(self) -> None:
         for opened in self.opened:
             opened.close()
-
-
-class RealTimer:
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        self.callback = None
-
-
-class RealClock:
-    """The machine's clock; what is due is done by `RealKind.wait_until`."""
-
-    def __init__(self, callbacks: queue.SimpleQueue[Callable[[], None]]) -> None:
-        self._callbacks = callbacks
-        self._heap: list[tuple[int, int, RealTimer]] = []
-        self._order = count()
-
-    def mono_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
-
-    def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> RealTimer:
-        timer = RealTimer(callback)
-        heapq.heappush(self._heap, (self.mono_ms() + delay_ms, next(self._order), timer))
-        return timer
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self._callbacks.put(callback)
-
-    def run_due(self) -> None:
-        while self._heap and self._heap[0][0] <= self.mono_ms():
-            timer = heapq.heappop(self._heap)[2]
-            if timer.callback is not None:
-                timer.callback()
 
 
 class SqliteKind(RealKind):
@@ -234,7 +201,7 @@ class SqliteKind(RealKind):
         """As if its loop had stood still for a session: nobody asks it for anything, and its heartbeat is that old."""
         assert isinstance(broker, SqliteCoordination)
         self.wait(broker.head())
-        broker._presence.beat(self.clock.mono_ms() - 6001)
+        broker._presence.beat(time.monotonic_ns() // 1_000_000 - 6001)
 
     def restore_session(self, broker: Coordination) -> None:
         self.wait(broker.head())
