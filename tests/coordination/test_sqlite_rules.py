@@ -92,10 +92,11 @@ def test_what_a_lost_datagram_did_not_tell_is_found_by_a_look_at_the_file(store,
     assert store.wait_until(lambda: one.live() == two.live() == {1, 2})
     for version in range(3):
         store.wait(two.read(0))
-        told: list[int] = []
-        two.on_change(lambda told=told: told.append(1))
+        told: list[frozenset[BrokerId]] = []
+        two.on_change(lambda told=told: told.append(two.live()))
         assert isinstance(store.wait(one.append([b"x"], version)), Written)
         assert store.wait_until(lambda told=told: bool(told))
+        assert told[0] == {1, 2}, "it was told of the entry, not of a broker that nobody asked for a session"
         assert len(store.wait(two.read(version))) == 1
 
 
