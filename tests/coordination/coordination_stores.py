@@ -16,7 +16,7 @@ from kazoo.protocol.states import Callback
 
 from ottla.coordination.memory import MemoryCoordination, MemoryStore
 from ottla.coordination.sqlite import SqliteCoordination
-from ottla.coordination.zookeeper import ZookeeperCoordination
+from ottla.coordination.zookeeper import FIRST_CONNECTION_S, ZookeeperCoordination
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Conflict, Coordination, Unknown, Written
 from ottla.kernel.story import Slot
@@ -223,10 +223,12 @@ class ZookeeperKind(RealKind):
         hosts: str | None = None,
         session_timeout_ms: int = 10_000,
         digest: tuple[str, str] = ("ottla", "secret"),
+        first_connection_s: float = FIRST_CONNECTION_S,
     ) -> ZookeeperCoordination:
         opened = ZookeeperCoordination(
             hosts or self.hosts, BrokerId(broker_id), self.callbacks.put,
             session_timeout_ms=session_timeout_ms, chroot=self.chroot, digest=digest,
+            first_connection_s=first_connection_s,
         )  # fmt: skip
         self.opened.append(opened)
         self.wait(opened.head())

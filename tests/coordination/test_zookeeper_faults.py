@@ -142,7 +142,7 @@ def test_a_server_that_falls_silent_is_left_before_the_lease_ends(store, cables)
 
 
 def test_a_broker_that_is_cut_off_for_a_moment_stays_alive_and_hears_what_it_missed(store, cables):
-    one, two = store.open(1, hosts=cables.hosts), store.open(2)
+    one, two = store.open(1, hosts=cables.hosts, first_connection_s=5), store.open(2)
     assert store.wait_until(lambda: two.live() == {1, 2})
     told: list[str] = []
     one.on_change(lambda: told.append("changed"))
