@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -201,6 +203,8 @@ class SqliteKind(RealKind):
         """As if its loop had stood still for a session: nobody asks it for anything, and its heartbeat is that old."""
         assert isinstance(broker, SqliteCoordination)
         self.wait(broker.head())
+        asked = struct.pack("<q", broker._asked_ms)  # its worker writes this down in its next turn, and then no more
+        assert self.wait_until(lambda: os.pread(broker._presence._lock, 8, 0) == asked)
         broker._presence.beat(time.monotonic_ns() // 1_000_000 - 6001)
 
     def restore_session(self, broker: Coordination) -> None:
