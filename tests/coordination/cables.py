@@ -17,6 +17,7 @@ class Cable:
         self.port: int = self._listener.getsockname()[1]
         self._changed = threading.Condition()
         self._holds_requests = self._holds_answers = self._refuses = False
+        self._held_bytes: list[bytes] = []
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -24,6 +25,11 @@ class Cable:
     def in_use(self) -> bool:
         with self._changed:
             return bool(self._open)
+
+    def holds(self, part: bytes) -> bool:
+        """Whether bytes that wait here contain `part`."""
+        with self._changed:
+            return any(part in held for held in self._held_bytes)
 
     def hold(self, *, requests: bool, answers: bool) -> None:
         """What is held waits here; nobody is told."""
@@ -77,7 +83,9 @@ class Cable:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 with self._changed:
+                    self._held_bytes.append(data)
                     self._changed.wait_for(lambda: source not in self._open or not self._held(requests=requests))
+                    self._held_bytes.remove(data)
                     if source not in self._open:
                         break
                 sink.sendall(data)
@@ -101,6 +109,9 @@ class Cables:
     @property
     def hosts(self) -> str:
         return ",".join(f"127.0.0.1:{cable.port}" for cable in self.to.values())
+
+    def holds(self, part: bytes) -> bool:
+        return any(cable.holds(part) for cable in self.to.values())
 
     def hold(self, *, requests: bool, answers: bool) -> None:
         for cable in self.to.values():

@@ -1,23 +1,38 @@
-"""The stores that the conformance suite is run against, each opened in the same way."""
+"""The stores that the conformance suite is run against, each opened in the same way and troubled in its own."""
 
 from __future__ import annotations
 
+import os
 import queue
+import struct
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from cables import Cables
+from careful import Careful
+from failing_disk import FailingCommit, Fate
+from kazoo.protocol.states import Callback
+
 from ottla.coordination.memory import MemoryCoordination, MemoryStore
 from ottla.coordination.sqlite import SqliteCoordination
-from ottla.coordination.zookeeper import ZookeeperCoordination
+from ottla.coordination.zookeeper import FIRST_CONNECTION_S, ZookeeperCoordination
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import Coordination
+from ottla.kernel.seams import Conflict, Coordination, Unknown, Written
 from ottla.kernel.story import Slot
-from ottla.sim.coordination import CoordinationFaults, SimCoordination
+from ottla.sim.coordination import CALM, ROUGH, CoordinationFaults, SimCoordination
 from ottla.sim.loop import SimLoop
 
 T = TypeVar("T")
+Outcome = Written | Conflict | Unknown
+SHORT_SESSION_MS = 1500
+LOST = {
+    Fate.DONE: CALM._replace(lost_answer=1.0),
+    Fate.NOT_DONE: CALM._replace(lost_request=1.0),
+    Fate.LATE: CALM._replace(late=1.0),
+}
 
 
 class Store(Protocol):
@@ -30,6 +45,24 @@ class Store(Protocol):
     def wait_until(self, reached: Callable[[], bool]) -> bool: ...
 
     def close(self) -> None: ...
+
+
+class TroubledStore(Store, Protocol):
+    """One whose trouble a test can bring about, for one broker at a time."""
+
+    def open_fragile(self, broker_id: int) -> Coordination:
+        """The broker that trouble will meet."""
+
+    def append_unknown(
+        self, broker: Coordination, witness: Coordination, fate: Fate, bodies: Sequence[bytes], expected: int
+    ) -> Unknown:
+        """An append of the fragile broker whose answer is lost; the store answers it again afterwards."""
+
+    def lose_session(self, broker: Coordination) -> None:
+        """The fragile broker is silent for longer than a session, from now on."""
+
+    def restore_session(self, broker: Coordination) -> None:
+        """It speaks again."""
 
 
 class MemoryKind:
@@ -50,23 +83,70 @@ class MemoryKind:
 
 
 class SimKind:
-    def __init__(self, faults: CoordinationFaults) -> None:
+    def __init__(self, faults: CoordinationFaults = CALM, seed: int = 7) -> None:
         self.store = MemoryStore()
-        self.loop = SimLoop(7)
+        self.loop = SimLoop(seed)
+        self.ways: list[SimCoordination] = []
         self._faults = faults
+        self._seed = seed
 
-    def open(self, broker_id: int) -> SimCoordination:
-        return SimCoordination(self.store, BrokerId(broker_id), self.loop, 7, self._faults)
+    def open(self, broker_id: int) -> Coordination:
+        way = SimCoordination(self.store, BrokerId(broker_id), self.loop, self._seed, self._faults)
+        self.ways.append(way)
+        return way
+
+    open_fragile = open
 
     def wait(self, slot: Slot[T]) -> T:
-        assert self.loop.run_until(lambda: slot.full, within_ms=60_000)
+        assert self.wait_until(lambda: slot.full)
         return slot.result()
 
     def wait_until(self, reached: Callable[[], bool]) -> bool:
         return self.loop.run_until(reached, within_ms=60_000)
 
+    def append_unknown(
+        self, broker: Coordination, witness: Coordination, fate: Fate, bodies: Sequence[bytes], expected: int
+    ) -> Unknown:
+        assert isinstance(broker, SimCoordination)
+        broker.faults = LOST[fate]
+        asked = broker.append(bodies, expected)
+        broker.faults = self._faults
+        outcome = self.wait(asked)
+        assert isinstance(outcome, Unknown)
+        return outcome
+
+    def lose_session(self, broker: Coordination) -> None:
+        assert isinstance(broker, SimCoordination)
+        broker.cut = True
+        broker.expire()
+
+    def restore_session(self, broker: Coordination) -> None:
+        assert isinstance(broker, SimCoordination)
+        broker.cut = False
+        broker.revive()
+
     def close(self) -> None:
         pass
+
+
+class RoughKind(SimKind):
+    """The model in a rough mood, asked by brokers that settle what they do not know."""
+
+    def __init__(self, seed: int = 7) -> None:
+        super().__init__(ROUGH, seed)
+
+    def open(self, broker_id: int) -> Coordination:
+        return Careful(super().open(broker_id), broker_id)
+
+    open_fragile = open
+
+    def lose_session(self, broker: Coordination) -> None:
+        assert isinstance(broker, Careful)
+        super().lose_session(broker.way)
+
+    def restore_session(self, broker: Coordination) -> None:
+        assert isinstance(broker, Careful)
+        super().restore_session(broker.way)
 
 
 class RealKind:
@@ -107,14 +187,38 @@ class SqliteKind(RealKind):
         self.opened.append(opened)
         return opened
 
+    open_fragile = open
+
+    def append_unknown(
+        self, broker: Coordination, witness: Coordination, fate: Fate, bodies: Sequence[bytes], expected: int
+    ) -> Unknown:
+        """The disk fails in the commit: before anything counts, or as the journal that would undo it is ended."""
+        with FailingCommit(fate) as failing:
+            outcome = self.wait(broker.append(bodies, expected))
+        assert failing.failed == 1
+        assert isinstance(outcome, Unknown)
+        return outcome
+
+    def lose_session(self, broker: Coordination) -> None:
+        """As if its loop had stood still for a session: nobody asks it for anything, and its heartbeat is that old."""
+        assert isinstance(broker, SqliteCoordination)
+        self.wait(broker.head())
+        asked = struct.pack("<q", broker._asked_ms)  # its worker writes this down in its next turn, and then no more
+        assert self.wait_until(lambda: os.pread(broker._presence._lock, 8, 0) == asked)
+        broker._presence.beat(time.monotonic_ns() // 1_000_000 - 6001)
+
+    def restore_session(self, broker: Coordination) -> None:
+        self.wait(broker.head())
+
 
 class ZookeeperKind(RealKind):
     """A log of its own in the ensemble, which only its user may see."""
 
-    def __init__(self, hosts: str) -> None:
+    def __init__(self, hosts: str, cables: Cables | None = None) -> None:
         super().__init__()
         self.hosts = hosts
         self.chroot = f"/test/log-{time.monotonic_ns()}"
+        self._cables = cables
 
     def open(
         self,
@@ -123,11 +227,84 @@ class ZookeeperKind(RealKind):
         hosts: str | None = None,
         session_timeout_ms: int = 10_000,
         digest: tuple[str, str] = ("ottla", "secret"),
+        first_connection_s: float = FIRST_CONNECTION_S,
     ) -> ZookeeperCoordination:
         opened = ZookeeperCoordination(
             hosts or self.hosts, BrokerId(broker_id), self.callbacks.put,
             session_timeout_ms=session_timeout_ms, chroot=self.chroot, digest=digest,
+            first_connection_s=first_connection_s,
         )  # fmt: skip
         self.opened.append(opened)
         self.wait(opened.head())
         return opened
+
+    def open_fragile(self, broker_id: int) -> ZookeeperCoordination:
+        assert self._cables is not None
+        return self.open(broker_id, hosts=self._cables.hosts, session_timeout_ms=SHORT_SESSION_MS)
+
+    def append_unknown(
+        self, broker: Coordination, witness: Coordination, fate: Fate, bodies: Sequence[bytes], expected: int
+    ) -> Unknown:
+        """Where something else was on the way and kept it from being sent (OSError), it is tried again."""
+        for _ in range(10):
+            asked = self._append_in_trouble(broker, witness, fate, bodies, expected)
+            assert self.wait_until(self.answers(broker))
+            if asked.error is None:
+                outcome = asked.result()
+                assert isinstance(outcome, Unknown)
+                return outcome
+            assert isinstance(asked.error, OSError)
+        raise AssertionError("no append of ten was sent")
+
+    def _append_in_trouble(
+        self, broker: Coordination, witness: Coordination, fate: Fate, bodies: Sequence[bytes], expected: int
+    ) -> Slot[Outcome]:
+        cables = self._cables
+        assert cables is not None
+        self._let_it_be_quiet(broker)
+        cables.hold(requests=fate != Fate.DONE, answers=fate == Fate.DONE)
+        asked = broker.append(bodies, expected)
+        if fate == Fate.DONE:
+            assert self.wait_until(lambda: asked.full or self.wait(witness.head()) > expected)
+        elif fate == Fate.NOT_DONE:
+            assert self.wait_until(lambda: asked.full or cables.holds(bodies[0]))
+        if fate == Fate.LATE:  # the broker gives up by itself, and what is held goes on when the cables are mended
+            assert self.wait_until(lambda: asked.full)
+        else:
+            cables.cut()
+            assert self.wait_until(lambda: asked.full)
+        cables.mend()
+        return asked
+
+    def _let_it_be_quiet(self, broker: Coordination) -> None:
+        """What the broker was told of and looks at again is behind it: its next append is all that it sends."""
+        assert isinstance(broker, ZookeeperCoordination)
+        self.wait(broker.head())
+        passed_on = threading.Event()
+        broker._client.handler.dispatch_callback(Callback("watch", passed_on.set, ()))
+        assert passed_on.wait(10)
+        self.wait(broker.head())
+
+    def lose_session(self, broker: Coordination) -> None:
+        assert self._cables is not None
+        self._cables.hold(requests=True, answers=True)
+
+    def restore_session(self, broker: Coordination) -> None:
+        assert self._cables is not None
+        self._cables.mend()
+        assert self.wait_until(self.answers(broker))
+
+    def answers(self, broker: Coordination) -> Callable[[], bool]:
+        """Whether the store can be reached, asked again and again."""
+        asked = [broker.head()]
+
+        def look() -> bool:
+            if not asked[0].full:
+                return False
+            if isinstance(asked[0].error, OSError):
+                asked[0] = broker.head()
+                return False
+            asked[0].result()
+            return True
+
+        return look

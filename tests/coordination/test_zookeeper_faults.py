@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from cables import Cables
-from coordination_stores import ZookeeperKind
+from coordination_stores import SHORT_SESSION_MS, ZookeeperKind
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError
 from zookeeper_ensemble import SERVERS, ZookeeperEnsemble
@@ -17,8 +17,6 @@ from ottla.coordination.zookeeper import ZookeeperCoordination
 from ottla.coordination.zookeeper_log import LAYOUT, ZookeeperLog
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Conflict, Coordination, StoredSnapshot, Unknown, Written
-
-SHORT_SESSION_MS = 1500
 
 
 @pytest.fixture
@@ -57,28 +55,11 @@ def write_first(store: ZookeeperKind, broker: Coordination) -> None:
     assert store.wait_until(lambda: bool(told))
 
 
-def answers(store: ZookeeperKind, broker: Coordination) -> Callable[[], bool]:
-    """Whether the store can be reached, asked again and again."""
-    asked = [broker.head()]
-
-    def look() -> bool:
-        if not asked[0].full:
-            return False
-        try:
-            asked[0].result()
-        except OSError:
-            asked[0] = broker.head()
-            return False
-        return True
-
-    return look
-
-
 def append_in_the_end(store: ZookeeperKind, broker: Coordination, body: bytes) -> int:
     """As a broker does it (rule C1): an unknown outcome is settled by reading; the number of unknown ones."""
     unknown = 0
     while True:
-        assert store.wait_until(answers(store, broker))
+        assert store.wait_until(store.answers(broker))
         try:
             head = store.wait(broker.head())
             outcome = store.wait(broker.append([body], head))
@@ -90,7 +71,7 @@ def append_in_the_end(store: ZookeeperKind, broker: Coordination, body: bytes) -
             continue
         unknown += 1
         while True:
-            assert store.wait_until(answers(store, broker))
+            assert store.wait_until(store.answers(broker))
             try:
                 if body in [entry.body for entry in store.wait(broker.read(head))]:
                     return unknown
@@ -127,7 +108,7 @@ def test_the_whole_ensemble_is_killed_and_comes_back_with_the_log(store, zookeep
     with pytest.raises(OSError, match="ZooKeeper"):
         store.wait(broker.head())
     zookeeper.wait_until_whole()
-    assert store.wait_until(answers(store, broker))
+    assert store.wait_until(store.answers(broker))
     assert [entry.body for entry in store.wait(broker.read(0))] == [b"a", b"b"]
     assert store.wait(broker.append([b"c"], 2)) == Written(3)
 
@@ -141,7 +122,7 @@ def test_a_broker_whose_server_is_lost_goes_on_at_another_in_the_same_session(st
         used = [cable for cable in cables.to.values() if cable.in_use]
         assert len(used) == 1
         used[0].cut()
-        assert store.wait_until(answers(store, one))
+        assert store.wait_until(store.answers(one))
         assert store.wait(one.head()) == store.wait(two.head())
         used[0].mend()
     assert all(live == {1, 2} for live in seen)
@@ -155,13 +136,13 @@ def test_a_server_that_falls_silent_is_left_before_the_lease_ends(store, cables)
     silent = next(cable for cable in cables.to.values() if cable.in_use)
     silent.hold(requests=True, answers=True)
     started = time.monotonic()
-    assert store.wait_until(answers(store, one))
+    assert store.wait_until(store.answers(one))
     assert time.monotonic() - started < 6 * 2 / 3 - 1, "a second at most has passed since the lease was renewed"
     assert all(live == {1, 2} for live in seen)
 
 
 def test_a_broker_that_is_cut_off_for_a_moment_stays_alive_and_hears_what_it_missed(store, cables):
-    one, two = store.open(1, hosts=cables.hosts), store.open(2)
+    one, two = store.open(1, hosts=cables.hosts, first_connection_s=5), store.open(2)
     assert store.wait_until(lambda: two.live() == {1, 2})
     told: list[str] = []
     one.on_change(lambda: told.append("changed"))
@@ -172,7 +153,7 @@ def test_a_broker_that_is_cut_off_for_a_moment_stays_alive_and_hears_what_it_mis
     told.clear()
     cables.mend()
     assert store.wait_until(lambda: bool(told))
-    assert store.wait_until(answers(store, one))
+    assert store.wait_until(store.answers(one))
     assert [entry.body for entry in store.wait(one.read(0))] == [b"meanwhile"]
     assert two.live() == {1, 2}
 
@@ -189,7 +170,7 @@ def test_a_broker_that_is_silent_for_a_session_is_gone_and_comes_back_in_a_new_o
     assert time.monotonic() - started >= SHORT_SESSION_MS / 1000 * 0.9, "not before the lease has run out"
     cables.mend()
     assert store.wait_until(lambda: two.live() == {1, 2})
-    assert store.wait_until(answers(store, one))
+    assert store.wait_until(store.answers(one))
     assert raw.get(f"{store.chroot}/live/1")[1].ephemeralOwner != first
     assert store.wait(one.append([b"back"], 0)) == Written(1)
     assert one.live() == {1, 2}
@@ -225,7 +206,7 @@ def test_an_append_whose_answer_is_lost_is_unknown_and_reading_finds_it(store, c
     cables.cut()
     assert isinstance(store.wait(asked), Unknown)
     cables.mend()
-    assert store.wait_until(answers(store, one))
+    assert store.wait_until(store.answers(one))
     assert [entry.body for entry in store.wait(one.read(1))] == [b"done"]
     assert store.wait(one.append([b"done"], 1)) == Conflict(2)
 
@@ -239,7 +220,7 @@ def test_an_append_that_was_lost_on_its_way_is_unknown_and_is_not_there(store, c
     cables.cut()
     assert isinstance(store.wait(asked), Unknown)
     cables.mend()
-    assert store.wait_until(answers(store, one))
+    assert store.wait_until(store.answers(one))
     assert [entry.body for entry in store.wait(one.read(0))] == [b"first"]
     assert store.wait(two.append([b"other"], 1)) == Written(2)
     assert store.wait(one.append([b"lost"], 1)) == Conflict(2)
