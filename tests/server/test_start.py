@@ -109,6 +109,28 @@ def test_an_assert_of_storage_found_untrue_in_a_timer_stops_the_broker(tmp_path:
     assert "two segments overlap" in done.stderr
 
 
+BROKEN_STORE = """
+import sys
+from ottla.coordination.database import Database
+from ottla.server import main
+
+def head(database):
+    raise TypeError("nobody foresaw this")
+
+Database.head = head
+sys.exit(main.command(["--data", "data", "--port", "0", "--http-port", "0"]))
+"""
+
+
+def test_a_thread_that_ends_by_what_nobody_foresaw_stops_the_broker(tmp_path: Path):
+    """Else it went on without metadata, fenced by the others, and would not give its lock back."""
+    done = subprocess.run(
+        [sys.executable, "-c", BROKEN_STORE], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "ottla: stopped: its thread ottla-metadata ended: TypeError: nobody foresaw this" in done.stderr
+
+
 def test_at_the_level_info_the_broker_tells_what_it_does(tmp_path: Path):
     _, err = run("--data", "d", "--port", "0", "--http-port", "0", "--log-level", "info", cwd=tmp_path)
     assert "serves cluster" in err

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -107,6 +109,15 @@ class BrokerServer:
             self.node.broken(error)
         else:
             log.error("a fault of the broker's own: %s", context.get("message"), exc_info=error)
+
+    def thread_failed(self, ended: threading.ExceptHookArgs) -> None:
+        """Called in a thread that ends by what nobody foresaw: what it did for the broker nobody does any more."""
+        threading.__excepthook__(ended)
+        name = "" if ended.thread is None else ended.thread.name
+        if name.startswith("ottla-"):
+            why = f"its thread {name} ended: {ended.exc_type.__name__}: {ended.exc_value}"
+            with contextlib.suppress(RuntimeError):  # the loop is closed: it stops already
+                self._loop.call_soon_threadsafe(self._fail, why)
 
     @property
     def data_description(self) -> str:

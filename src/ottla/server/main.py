@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -147,6 +148,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer) -> None:
         loop.add_signal_handler(number, stopping.set)
     server.on_fatal = stopping.set
     loop.set_exception_handler(server.callback_failed)
+    threading.excepthook = server.thread_failed
     try:
         await server.start()
         for line in server.warnings:
