@@ -279,4 +279,14 @@ CLUSTER_MUTANTS = (
         brokers=3,
         circumstances=("decay",),
     ),
+    Mutant(
+        "what is known of producers goes back with the log",
+        "storage/shrink.py",
+        "    recovery.load_producers(log, at_most=end_offset)",
+        "    pass",
+        _LEADERS,
+        0,
+        ("lost-write", "moved"),
+        brokers=3,
+    ),
 )
