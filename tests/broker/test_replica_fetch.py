@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import suppress
 from random import Random
 
@@ -56,10 +57,12 @@ class Place:
         assert {each.error_code for each in answered} == {ErrorCode.NONE}
 
     def delete_before(self, number, offset):
-        asked = [DeleteRecordsPartition(partition_index=index, offset=offset) for index in range(PARTITIONS)]
-        topic = DeleteRecordsTopic(name="t", partitions=asked)
-        answered = self.cluster.ask(number, DeleteRecordsRequest(topics=[topic], timeout_ms=5000)).topics[0].partitions
+        answered = self.cluster.ask(number, self.a_deletion(offset)).topics[0].partitions
         assert {each.low_watermark for each in answered} == {offset}
+
+    def a_deletion(self, offset):
+        asked = [DeleteRecordsPartition(partition_index=index, offset=offset) for index in range(PARTITIONS)]
+        return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=asked)], timeout_ms=5000)
 
     def leads(self, number):
         node = self.cluster.node(number)
@@ -136,6 +139,18 @@ def test_a_power_cut_while_many_logs_are_cut_back_leaves_none_that_differs_from_
         place.in_sync_again()
         for index in range(PARTITIONS):
             assert place.bytes_of(FIRST, index) == place.bytes_of(OTHER, index)
+
+
+def test_a_start_for_which_the_disk_had_no_room_is_noted_once_there_is_some():
+    """Not with the next checkpoint a minute later: until then the leader waits for it, and would not let it join."""
+    place = Place()
+    place.produce(FIRST, [b"a", b"b", b"c"], -1)
+    disk = place.cluster.machines[OTHER].disk
+    disk.fail("create", errno.ENOSPC, where="log-start-offset-checkpoint")
+    place.cluster.ask(FIRST, place.a_deletion(2))
+    assert disk.take_fault("create", "/data/log-start-offset-checkpoint") is None  # it has struck
+    followed = [place.replica(FIRST, index).leader.held for index in range(PARTITIONS)]
+    place.cluster.until(lambda: all(held[OTHER].log_start == 2 for held in followed), 20_000)
 
 
 def test_a_replica_made_anew_starts_where_its_leader_does_after_a_crash_too():

@@ -62,6 +62,8 @@ class Replicas:
         self._removing = False
         self.fetches = ReplicaFetches(node)
         self.in_sync = InSyncSets(node)
+        self._to_note: set[Callable[[], None]] = set()
+        """Checkpoints for which the disk had no room."""
         self.spoke_ms: dict[BrokerId, int] = {}
         """When each follower's broker last fetched from here."""
 
@@ -341,7 +343,7 @@ class Replicas:
         self.directories.each(LogDirectory.checkpoint_log_starts)
 
     def note_starts(self) -> None:
-        """Followers have moved their starts: on disk at once, as a leader waits for it; a full disk lets it wait."""
+        """Followers have moved their starts: on disk at once, as a leader waits for it, or once there is room."""
         self._note(self.checkpoint_log_starts)
 
     def note_lower_high_watermarks(self) -> None:
@@ -354,6 +356,14 @@ class Replicas:
         except OSError as error:
             if error.errno not in FULL_DISK:
                 self._node.disk_failed(error)
+            elif checkpoint not in self._to_note:
+                self._to_note.add(checkpoint)
+                self._node.deadlines.after(_WORK_AGAIN_MS, lambda: self._note_again(checkpoint))
+
+    def _note_again(self, checkpoint: Callable[[], None]) -> None:
+        self._to_note.discard(checkpoint)
+        if self._open:
+            self._note(checkpoint)
 
     def start_on_disk(self, partition: Partition) -> int:
         """Where a log starts, after a crash too."""

@@ -93,6 +93,8 @@ class _Check:
         self._expected = segment.base_offset
         """No batch from here on may begin below."""
         self._epoch = -1
+        self._failed_at = -1
+        """Where a read has failed: it is tried again once, as a cable or a controller may have been at fault."""
         self._before: _Before | None = None
         """The last batch: it may be the one whose place is wrong."""
 
@@ -105,7 +107,9 @@ class _Check:
             except OSError as fault:
                 if fault.errno not in _UNREADABLE:
                     raise
-                yield self._all_the_rest()
+                if self._failed_at == self._position:
+                    yield self._all_the_rest()
+                self._failed_at = self._position
         if self._position < self._segment.size:
             yield self._all_the_rest()
 
