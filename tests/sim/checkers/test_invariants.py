@@ -33,7 +33,11 @@ class Replica:
         self.disk = SimDisk()
         self.log = a_log(self.disk, directory=f"/data/{TOPIC}-0")
         self.partition: Any = SimpleNamespace(
-            topic=TOPIC, index=0, log=self.log, leader=object() if number == 1 else None, leader_epoch=0
+            topic=TOPIC,
+            index=0,
+            log=self.log,
+            leader_epoch=0,
+            leader=SimpleNamespace(registered={}) if number == 1 else None,
         )
         self.machine: Any = SimpleNamespace(broker_id=BrokerId(number), disk=self.disk)
         self.restart()
@@ -282,6 +286,21 @@ def test_a_lost_disk_excuses_its_broker_until_it_registers_anew():
     place.replicas[3].write(b"b")
     place.committed(2, 1)
     assert "not-on-disk" in place.look()
+
+
+@pytest.mark.parametrize(("heard", "found"), [(False, []), (True, ["not-on-disk"])])
+def test_a_receipt_from_before_a_disk_was_lost_may_come_to_a_leader_that_has_not_heard(heard: bool, found: list[str]):
+    place = Place()
+    leader = place.replicas[1].partition.leader
+    leader.registered[2] = place.state.brokers[BrokerId(2)].epoch
+    place.invariants.disk_lost(BrokerId(2))
+    place.in_sync(1, 2)
+    place.replicas[1].write(b"a")
+    place.do(register(2)._replace(short=((topic_id(TOPIC), (0,)),)))
+    if heard:
+        leader.registered[2] = place.state.brokers[BrokerId(2)].epoch
+    place.committed(1, 1)
+    assert place.look() == found
 
 
 def test_a_disk_without_which_nothing_is_complete_must_not_be_lost():

@@ -157,16 +157,18 @@ class Invariants:
                 yield Anomaly("other-bytes", f"{where}: nothing is to be read at {end}")
         if watermark > committed.end:
             before, committed.end = committed.end, watermark
-            yield from self._on_disks(key, partition.topic, max(before, committed.start), where)
+            yield from self._on_disks(key, partition, max(before, committed.start), where)
 
-    def _on_disks(self, key: Key, topic: str, known: int, where: str) -> Iterator[Anomaly]:
+    def _on_disks(self, key: Key, partition: Partition, known: int, where: str) -> Iterator[Anomaly]:
         """What has just been committed from `known` on is on the disks that are to hold it."""
+        topic = partition.topic
         state = self._metadata.partition(TopicId(key[0]), key[1])
         if state is None:
             return  # deleted meanwhile
         holds = 0
         for broker in state.replicas:
-            missing = None if self._is_lost(broker) else self._missing(broker, key, topic, known)
+            excused = self._is_lost(broker) or self._is_thought_whole(broker, partition)
+            missing = None if excused else self._missing(broker, key, topic, known)
             holds += missing is None
             if missing is not None and broker in state.in_sync:
                 yield Anomaly("not-on-disk", f"{where}: committed, and {missing}, which is in sync")
@@ -327,6 +329,11 @@ class Invariants:
 
     def _is_lost(self, broker: BrokerId) -> bool:
         return broker in self._lost and self._lost[broker] == self._epoch(broker)
+
+    def _is_thought_whole(self, broker: BrokerId, partition: Partition) -> bool:
+        """Whether its disk is gone and it is back, and the leader has not heard: a receipt of before may come late."""
+        leader, lost = partition.leader, self._lost.get(broker)
+        return leader is not None and lost is not None and leader.registered.get(broker) == lost
 
     def _epoch(self, broker: BrokerId) -> int:
         registered = self._metadata.brokers.get(broker)
