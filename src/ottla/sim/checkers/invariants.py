@@ -285,11 +285,12 @@ class Invariants:
         return decay.now
 
     def _is_right(self, flipped: Flipped) -> bool:
-        committed = self._committed[flipped.key]
-        disk = self._machines[flipped.broker].disk
-        return self._metadata.partition(TopicId(flipped.key[0]), flipped.key[1]) is None or flipped.is_right(
-            disk, committed.batches, committed.start
-        )
+        """Other replicas may have deleted it already; this one may serve it as long as its own log starts before."""
+        if self._metadata.partition(TopicId(flipped.key[0]), flipped.key[1]) is None:
+            return True
+        seen = self._seen.get(flipped.broker, {}).get(flipped.key)
+        start = 0 if seen is None else seen[1].start
+        return flipped.is_right(self._machines[flipped.broker].disk, self._committed[flipped.key].batches, start)
 
     def may_flip(self, flipped: Flipped) -> bool:
         """Whether all of it is committed, and another replica in sync has it as it was written."""
