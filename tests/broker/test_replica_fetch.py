@@ -141,6 +141,28 @@ def test_a_power_cut_while_many_logs_are_cut_back_leaves_none_that_differs_from_
             assert place.bytes_of(FIRST, index) == place.bytes_of(OTHER, index)
 
 
+def test_whoever_holds_only_what_its_leader_has_deleted_starts_in_the_middle_of_a_batch():
+    """Where the leader's log starts it cannot be told any more whose record stood before; a batch begins there."""
+    place = Place()
+    place.produce(FIRST, [b"both"], -1)
+    place.cluster.network.block(f"broker-{FIRST}", f"broker-{OTHER}")
+    place.cluster.network.block(f"broker-{OTHER}", f"broker-{FIRST}")
+    place.produce(FIRST, [b"lost"], 1)
+    place.cluster.until(lambda: all(place.replica(FIRST, each).log.synced_offset == 2 for each in range(PARTITIONS)))
+    place.cluster.kill(FIRST)
+    place.leads(OTHER)
+    place.cluster.network.unblock_all()
+    place.produce(OTHER, [b"deleted", b"kept"], -1)
+    place.delete_before(OTHER, 2)
+    place.cluster.start(FIRST)
+    place.in_sync_again()
+    for index in range(PARTITIONS):
+        log = place.replica(FIRST, index).log
+        assert (log.log_start_offset, log.end_offset) == (2, 3)
+        assert b"kept" in place.bytes_of(FIRST, index)
+        assert b"lost" not in place.bytes_of(FIRST, index)
+
+
 def test_a_start_for_which_the_disk_had_no_room_is_noted_once_there_is_some():
     """Not with the next checkpoint a minute later: until then the leader waits for it, and would not let it join."""
     place = Place()

@@ -55,6 +55,11 @@ def test_a11_an_answer_that_was_overtaken_does_not_cut_back_what_came_after_the_
     assert follower.on_answer(ASKED, diverging, end_offset=10, last_epoch=5) == Stale()
 
 
+def test_a11_whoever_holds_only_what_its_leader_has_deleted_begins_at_its_start():
+    assert a_follower(high_watermark=6).on_unfitting(10, end_offset=10) == StartOver(10)
+    assert isinstance(a_follower(high_watermark=6).on_unfitting(9, end_offset=10), BackOff)
+
+
 def test_a11_a_follower_below_its_leaders_start_begins_there():
     follower = a_follower(high_watermark=6)
     below = answered(error=ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=30)

@@ -399,6 +399,8 @@ class LeaderFetch:
         if part.records:
             appended = held.append_run(part.records, wall_ms=self._node.clock.wall_ms())
             if not isinstance(appended, Appended):
+                if appended == ErrorCode.OFFSET_OUT_OF_RANGE and self._starts_over(partition, part):
+                    return
                 if self._refused.get(key) != held.end_offset:  # it is asked for again and again: said once
                     self._refused[key] = held.end_offset
                     log.error("%s-%d: refused what its leader sent from offset %d on: %s", partition.topic,
@@ -414,6 +416,14 @@ class LeaderFetch:
         partition.leader_said(part.high_watermark)
         if partition.leader_starts(part.log_start_offset) or begins_inside:
             self._started.append(key)
+
+    def _starts_over(self, partition: Partition, part: PartitionData) -> bool:
+        follower, held = partition.follower, partition.log
+        assert follower is not None
+        todo = follower.on_unfitting(part.log_start_offset, end_offset=EndOffset(held.end_offset))
+        if isinstance(todo, StartOver):
+            self._cuts.append(partial(self._cut, partition, follower, todo))
+        return isinstance(todo, StartOver)
 
     def _is_throttled(self, partition: Partition) -> bool:
         """Whether it may come only so fast: never once it is in sync (KIP-73)."""
