@@ -39,7 +39,7 @@ VERSION = 18
 FIRST_BACK_OFF_MS = 10
 Key = tuple[bytes, int]
 Place = tuple[Asked, int]
-"""What is asked, the epoch of the record before it, and where our log starts."""
+"""What is asked, and where our log starts on disk."""
 _NOT_ON_DISK: Place = (Asked(BrokerId(-1), LeaderEpoch(-1), SyncedOffset(-1), -1), -1)
 _SAY_AGAIN: Place = (Asked(BrokerId(-2), LeaderEpoch(-2), SyncedOffset(-2), -1), -1)
 """The leader's session holds something of it, which is to be said anew whatever it is."""
@@ -421,9 +421,9 @@ class LeaderFetch:
         follower, held = partition.follower, partition.log
         assert follower is not None
         todo = follower.on_unfitting(part.log_start_offset, end_offset=EndOffset(held.end_offset))
-        if isinstance(todo, StartOver):
+        if todo is not None:
             self._cuts.append(partial(self._cut, partition, follower, todo))
-        return isinstance(todo, StartOver)
+        return todo is not None
 
     def _is_throttled(self, partition: Partition) -> bool:
         """Whether it may come only so fast: never once it is in sync (KIP-73)."""

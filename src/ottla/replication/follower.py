@@ -133,12 +133,12 @@ class FollowerReplica:
         self.agreed = True
         return Append()
 
-    def on_unfitting(self, leaders_start: int, *, end_offset: EndOffset) -> Todo:
-        """The leader's records do not go on from our end: it may have deleted all that we hold.
+    def on_unfitting(self, leaders_start: int, *, end_offset: EndOffset) -> StartOver | None:
+        """The leader's records do not go on from our end: where it has deleted all that we hold, begin at its start.
 
-        Then it cannot tell whether we lie on its history, and its log may start inside of the batch that we lack.
+        It cannot tell then whether we lie on its history, and its log may start inside of the batch that we lack.
         """
-        return StartOver(EndOffset(leaders_start)) if leaders_start >= end_offset else BackOff(0)
+        return StartOver(EndOffset(leaders_start)) if leaders_start >= end_offset else None
 
     def _lies_elsewhere(self, answer: Answered, end_offset: int) -> bool:
         """Whether our end cannot be reached from the leader's log.
