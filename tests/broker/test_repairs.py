@@ -18,6 +18,7 @@ from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicPr
 from ottla.records.batch import iterate_batches
 from ottla.records.builder import BatchBuilder
 from ottla.records.reader import read_run
+from ottla.storage.reading import locate
 from ottla.storage.scan import scan_headers
 from ottla.storage.scrub import ClosedSegment, Finding, check_all
 from ottla.storage.segment import LOG
@@ -514,3 +515,56 @@ def test_damage_that_retention_takes_away_is_forgotten():
     partition.log.delete_records_before(partition.log.bases[1])
     partition.log.apply_retention(place.loop.wall_ms(), mono_ms=place.loop.mono_ms())
     assert place.loop.run_until(lambda: not partition.log.damage, within_ms=10_000)
+
+
+# behind damage nothing is written
+
+
+def test_a_replica_that_must_be_cut_behind_damage_that_nobody_knew_of_keeps_what_is_committed():
+    """Its closed segment holds the end of what is committed and the beginning of what is not; a length has rotted."""
+    cluster = Cluster()
+    leader = cluster.leader
+    heir, damaged = [number for number in cluster.state().replicas if number != leader]
+    committed = BATCHES + 3
+    for number in range(BATCHES, committed):
+        cluster.produce(number)
+    cluster.cluster.until(lambda: cluster.log(damaged).high_watermark == committed)
+    cluster.cluster.network.block(f"broker-{leader}", f"broker-{heir}")
+    for number in range(committed, committed + 12):
+        request = produced(number)
+        request.acks = 1
+        assert cluster.cluster.ask(leader, request, most=9).responses[0].partition_responses[0].base_offset == number
+    cluster.cluster.until(lambda: cluster.log(damaged).end_offset == committed + 12)
+    held = cluster.log(damaged)
+    at = held.segment_at(committed - 1)
+    segment, found = locate(held, committed - 1)
+    assert segment is held.segments[at] is not held.active and segment.next_offset > committed
+    cluster.rot(damaged, at, found.position + 9)
+    segment.forget_recent()
+    cluster.cluster.kill(leader)
+    cluster.cluster.until(lambda: held.damaged_at is not None, 60_000)
+    assert cluster.leader == heir
+    assert held.high_watermark == committed and held.end_offset == committed + 12
+    cluster.cluster.network.unblock_all()
+    cluster.cluster.start(leader)
+    cluster.cluster.until(lambda: cluster.log(damaged) is not held and len(cluster.state().in_sync) == 3, 20_000)
+    assert cluster.values(damaged) == cluster.values(leader) == everything(committed)
+    cluster.produce(committed)
+
+
+def test_one_that_must_be_cut_behind_damage_and_comes_to_lead_gives_the_leadership_away():
+    cluster = Cluster()
+    leader = cluster.leader
+    heir, damaged = [number for number in cluster.state().replicas if number != leader]
+    stopped = cluster.log(damaged)
+    cluster.rot(damaged, position=9)
+    stopped.segments[0].forget_recent()
+    stopped.truncate_to(stopped.segments[0].next_offset - 1)
+    assert stopped.damaged_at is not None
+    cluster.cluster.kill(heir)
+    cluster.cluster.kill(leader)
+    cluster.cluster.until(lambda: cluster.leader == damaged, 60_000)
+    cluster.cluster.start(heir)
+    cluster.cluster.until(lambda: cluster.leader == heir, 60_000)
+    cluster.cluster.until(lambda: cluster.log(damaged) is not stopped and damaged in cluster.state().in_sync, 20_000)
+    assert cluster.values(damaged) == everything()

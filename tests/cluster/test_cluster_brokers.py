@@ -18,6 +18,7 @@ from ottla.cluster.commands import (
     ResignLeadership,
     UnfenceBroker,
     UnregisterBroker,
+    WithdrawReplica,
     Writer,
     may_share_append,
 )
@@ -297,6 +298,43 @@ def test_a_leader_resigns_to_another_in_sync_replica_and_stays_in_the_set():
     again = ResignLeadership(topic_id("orders"), 0, before.leader_epoch)
     assert decisions.refused(again, by=1).code == ErrorCode.FENCED_LEADER_EPOCH
     assert decisions.refused(again, by=2).code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def withdrawn(decisions, by):
+    return WithdrawReplica(topic_id("orders"), 0, decisions.partition("orders").leader_epoch), by
+
+
+def test_a_follower_that_withdraws_is_in_no_set_and_what_it_has_said_is_no_receipt():
+    decisions = replicated()
+    before = decisions.partition("orders")
+    command, by = withdrawn(decisions, 3)
+    decisions.do(command, by=by)
+    after = decisions.partition("orders")
+    assert (after.leader, after.in_sync, after.eligible) == (1, (1, 2), ())
+    assert after.leader_epoch == before.leader_epoch + 1
+    assert decisions.refused(command, by=3).code == ErrorCode.FENCED_LEADER_EPOCH
+    assert decisions.ask(withdrawn(decisions, 3)[0], 3) == [], "it is out already"
+
+
+def test_one_that_withdraws_is_not_eligible_where_few_are_left_in_sync():
+    decisions = replicated(min_insync_replicas="3")
+    fence(decisions, 2)
+    assert decisions.partition("orders").eligible == (2,)
+    decisions.do(*withdrawn(decisions, 3))
+    after = decisions.partition("orders")
+    assert (after.leader, after.in_sync, after.eligible) == (1, (1,), (2,))
+
+
+def test_a_leader_does_not_withdraw_nor_does_anybody_where_nobody_leads():
+    decisions = replicated()
+    assert decisions.refused(*withdrawn(decisions, 1)).code == ErrorCode.FENCED_LEADER_EPOCH
+    for number in (2, 3, 1):
+        fence(decisions, number)
+    decisions.do(register(3))
+    assert decisions.partition("orders").leader == NO_LEADER
+    assert decisions.refused(*withdrawn(decisions, 3)).code == ErrorCode.FENCED_LEADER_EPOCH
+    unknown = WithdrawReplica(topic_id("none"), 0, 0)
+    assert decisions.refused(unknown, by=3).code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_the_last_one_in_sync_cannot_resign():

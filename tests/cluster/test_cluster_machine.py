@@ -30,6 +30,7 @@ from ottla.cluster.commands import (
     ResignLeadership,
     UnfenceBroker,
     UnregisterBroker,
+    WithdrawReplica,
 )
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import NO_LEADER
@@ -206,6 +207,16 @@ class ClusterMachine(RuleBasedStateMachine):
         if partition.has_leader:
             command = ResignLeadership(partition.topic_id, partition.partition, partition.leader_epoch)
             self.submit(command, by=partition.leader)
+
+    @precondition(lambda self: self._partitions())
+    @rule(data=st.data())
+    def a_follower_withdraws_and_begins_anew(self, data: st.DataObject) -> None:
+        partition = data.draw(st.sampled_from(self._partitions()))
+        broker_id = data.draw(st.sampled_from(partition.replicas))
+        command = WithdrawReplica(partition.topic_id, partition.partition, partition.leader_epoch)
+        if self.state.is_live(broker_id) and not isinstance(self.decisions.ask(command, broker_id), ApiError):
+            self.decisions.do(command, broker_id)
+            self._records(partition).held[broker_id] = 0
 
     @precondition(lambda self: self._partitions())
     @rule(data=st.data(), unclean=st.booleans())

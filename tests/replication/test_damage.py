@@ -12,13 +12,16 @@ from ottla.replication.damage import (
     Later,
     Refetch,
     Resign,
+    Withdraw,
 )
 
 ALL = (1, 2, 3)
 
 
-def look(replica, leader, *, in_sync=ALL, active=ALL, epoch=4, now_ms=0):
-    return replica.look(leader=leader, leader_epoch=epoch, in_sync=in_sync, active=active, now_ms=now_ms)
+def look(replica, leader, *, in_sync=ALL, active=ALL, epoch=4, stopped=False, now_ms=0):
+    return replica.look(
+        leader=leader, leader_epoch=epoch, in_sync=in_sync, active=active, stopped=stopped, now_ms=now_ms
+    )
 
 
 def test_a_leader_resigns_to_another_in_sync_replica_that_lives():
@@ -63,3 +66,15 @@ def test_a_fetch_that_failed_is_tried_again_later_and_later():
         replica.on_refetch_failed(0)
     assert look(replica, 1, now_ms=LONGEST_BACK_OFF_MS - 1) == Later()
     assert look(replica, 1, now_ms=LONGEST_BACK_OFF_MS) == Refetch(1, 4)
+
+
+def test_a_follower_that_could_not_be_cut_asks_to_count_no_more_now_and_then():
+    replica = DamagedReplica(2)
+    assert look(replica, 1, stopped=True) == Withdraw(4)
+    assert look(replica, 1, stopped=True, now_ms=FIRST_BACK_OFF_MS - 1) == Later()
+    assert look(replica, 1, stopped=True, epoch=5, now_ms=FIRST_BACK_OFF_MS) == Withdraw(5)
+
+
+def test_one_that_could_not_be_cut_and_came_to_lead_hands_over_or_keeps_what_it_has():
+    assert look(DamagedReplica(1), 1, stopped=True) == Resign(4)
+    assert look(DamagedReplica(1), 1, stopped=True, in_sync=(1,)) == Keep()

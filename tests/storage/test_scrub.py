@@ -239,7 +239,8 @@ def test_a_read_passes_over_no_batch_whose_header_is_not_as_it_was(number: int) 
             flip(log, batch.position + at, bit)
 
 
-def test_a_gap_that_compaction_left_is_passed_over() -> None:
+def with_gaps() -> Log:
+    """Four batches of one record, at offsets 0, 7, 20 and 33, two in a segment."""
     batches = [bytearray(a_batch(b"value").view) for _ in range(4)]
     kept = (0, 7, 20, 33)
     for batch, offset in zip(batches, kept, strict=True):
@@ -251,7 +252,60 @@ def test_a_gap_that_compaction_left_is_passed_over() -> None:
     assert len(log.segments) == 2
     for segment in log.segments:
         segment.forget_recent()
+    return log
+
+
+def test_a_gap_that_compaction_left_is_passed_over() -> None:
+    log = with_gaps()
     for offset in range(34):
         got = log.read(offset, 1, limit_offset=34)
         assert isinstance(got, LogRead)
-        assert got.base_offset == next(each for each in kept if each >= offset)
+        assert got.base_offset == next(each for each in (0, 7, 20, 33) if each >= offset)
+
+
+@pytest.mark.parametrize("place", [4, 8, 10])  # in its base offset, or in its length
+@pytest.mark.parametrize("interval", [1, 4096])
+def test_a_log_is_not_cut_below_what_was_asked_for_where_nobody_knew_of_the_damage(place: int, interval: int) -> None:
+    """What a flipped bit makes of a length or an offset is not the end of what is to stay."""
+    log = a_closed_segment(index_interval_bytes=interval)
+    log.segments[0].forget_recent()
+    flip(log, 3 * (log.segments[0].size // BATCHES) + place, 4)
+    log.set_high_watermark(12)
+    log.truncate_to(12)
+    assert log.refusing and log.damaged_at == 12
+    assert (log.end_offset, log.high_watermark) == ((BATCHES + 1) * PER_BATCH, 12)
+    assert [one.first_offset for one in log.damage.of(0)] == [9]
+
+
+def test_nor_where_it_is_in_the_segment_that_is_written() -> None:
+    log = a_log()
+    for number in range(BATCHES):
+        put(log, a_batch(*[b"value-%02d" % number] * PER_BATCH), leader_epoch=5)
+    sync(log)
+    flip(log, 3 * (log.active.size // BATCHES) + 8, 4)
+    log.truncate_to(12)
+    assert log.refusing and log.damaged_at == 12 and log.end_offset == BATCHES * PER_BATCH
+
+
+@pytest.mark.parametrize("place", [4, 8, 10, 70])
+def test_what_is_cut_away_may_be_damaged_and_leaves_nothing_behind(place: int) -> None:
+    log = a_closed_segment()
+    size = log.segments[0].size // BATCHES
+    log.segments[0].forget_recent()
+    flip(log, 4 * size + place, 4)
+    log.truncate_to(12)
+    assert not log.refusing and log.end_offset == 12 and log.active.file.size() == 4 * size
+    put(log, a_batch(b"after"), leader_epoch=6)
+    assert values_of(log)[-1] == b"after"
+
+
+def test_a_cut_to_the_middle_of_a_batch_is_no_damage() -> None:
+    log = a_closed_segment()
+    log.truncate_to(13)
+    assert not log.refusing and log.end_offset == 12
+
+
+def test_nor_is_a_cut_to_the_middle_of_what_a_compaction_took_away() -> None:
+    log = with_gaps()
+    log.truncate_to(25)
+    assert not log.refusing and log.end_offset == 21

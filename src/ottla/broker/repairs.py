@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.cluster.commands import ResignLeadership
+from ottla.cluster.commands import ResignLeadership, WithdrawReplica
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import LeaderEpoch, TopicId
 from ottla.kernel.story import Slot, run_story
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from ottla.replication.damage import DamagedReplica, Keep, Refetch, Resign
+from ottla.replication.damage import DamagedReplica, Keep, Refetch, Resign, Withdraw
 from ottla.storage.log import FULL_DISK
 from ottla.storage.refetch import Contradiction, Refetched
 
@@ -60,7 +60,8 @@ class Repairs:
         held = partition.log
         held.damage.keep(held.bases[:-1])
         state = self._node.metadata.partition(partition.topic_id, partition.index)
-        if not held.damage or state is None or self._stopped:
+        stopped = held.damaged_at is not None
+        if not (held.damage or stopped) or state is None or self._stopped:
             self._replicas.pop(key, None)
             self._kept.discard(key)
             return
@@ -73,12 +74,15 @@ class Repairs:
             leader_epoch=state.leader_epoch,
             in_sync=state.in_sync,
             active=[broker.broker_id for broker in self._node.metadata.active_brokers()],
+            stopped=stopped,
             now_ms=self._node.clock.mono_ms(),
         )
         if isinstance(todo, Keep):
             self._say_kept(key, partition)
         elif isinstance(todo, Resign):
             self._resign(replica, partition, todo.leader_epoch)
+        elif isinstance(todo, Withdraw):
+            self._withdraw(partition, todo.leader_epoch)
         elif isinstance(todo, Refetch) and not self._busy:
             self._busy = True
             story = run_story(self._repair(replica, partition, todo))
@@ -119,6 +123,11 @@ class Repairs:
                 replica.on_resign_refused()
 
         slot.when_full(lambda: ended(slot.result()))
+
+    def _withdraw(self, partition: Partition, epoch: LeaderEpoch) -> None:
+        """Once that is done, replicas.py begins with an empty log; what is refused is asked for again."""
+        log.warning("%s-%d takes nothing behind its damage: it asks to count no more", partition.topic, partition.index)
+        self._node.follow.submit(WithdrawReplica(TopicId(partition.topic_id), partition.index, epoch))
 
     # --- fetching anew ---
 

@@ -384,6 +384,10 @@ class LeaderFetch:
                          todo.offset)  # fmt: skip
                 held.truncate_to(todo.offset)
                 self._node.syncer.submit(held)
+                if held.damaged_at is not None:
+                    log.error("%s-%d is damaged below %d, and stops following", partition.topic, partition.index,
+                              todo.offset)  # fmt: skip
+                    self._node.clock.call_soon(lambda: self._node.replicas.stopped(partition))
             else:
                 held.truncate_fully_to(todo.offset, wall_ms=self._node.clock.wall_ms())
                 follower.on_started_over(todo.offset)

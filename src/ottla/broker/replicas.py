@@ -198,15 +198,22 @@ class Replicas:
             self.in_sync.look(partition)
         self._see_to_damage(partition, state)
 
-    def _see_to_damage(self, partition: Partition, state: PartitionState) -> None:
-        """Closed segments are repaired; a log whose end was found damaged at the start is built anew from its leader.
+    def stopped(self, partition: Partition) -> None:
+        """Its log was to be cut behind damage, and stays as it is: what is done about that says the metadata."""
+        state = self._node.metadata.partition(partition.topic_id, partition.index)
+        if state is not None and self.by_id.get((partition.topic_id, partition.index)) is partition:
+            self._see_to_damage(partition, state)
 
-        That one holds no receipt of this incarnation, and was taken out of the sets as it registered (rule A7).
+    def _see_to_damage(self, partition: Partition, state: PartitionState) -> None:
+        """Closed segments are repaired; a log that is damaged otherwise is built anew, once it is in no set.
+
+        Where its end was found damaged at the start it was taken out of them as it registered (rule A7); one that was
+        to be cut behind damage asks for that itself.
         """
         held, here = partition.log, self._node.broker
-        if held.damage:
-            self._node.repairs.look(partition)
         if held.damaged_at is None or not state.has_leader or here in (state.leader, *state.in_sync, *state.eligible):
+            if held.damage or held.damaged_at is not None:
+                self._node.repairs.look(partition)
             return
         log.warning("%s-%d is damaged from offset %d on: it is fetched anew from its leader", partition.topic,
                     partition.index, held.damaged_at)  # fmt: skip

@@ -27,11 +27,11 @@ from ottla.cluster.partitions import (
     least_started_with,
     min_in_sync,
     settled,
-    with_in_sync,
     with_leader_elected,
     with_offline,
     without_broker,
     without_damaged,
+    without_short,
 )
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId
@@ -97,7 +97,7 @@ def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Ite
         elif key in damaged:
             after = without_damaged(after, command.broker_id)
         elif key in short:
-            after = _without_short(after, command.broker_id, min_in_sync(state, topic))
+            after = without_short(after, command.broker_id, min_in_sync(state, topic))
         if led or not after.has_leader:
             after = with_leader_elected(after._replace(leader=NO_LEADER), state, topic, is_active=is_active)
         if fewer:
@@ -114,18 +114,6 @@ def _settled_elsewhere(state: Metadata, broker_id: BrokerId, least: int) -> Iter
                 after = settled(before, min_in_sync(state, topic, least))
                 if after != before:
                     yield later(before, after)
-
-
-def _without_short(partition: PartitionState, broker_id: BrokerId, required: int) -> PartitionState:
-    """Out of the sets while others hold what it may have lost; the last one is the best there is."""
-    eligible = tuple(other for other in partition.eligible if other != broker_id)
-    rest = tuple(other for other in partition.in_sync if other != broker_id)
-    if not rest and not eligible:
-        return partition
-    if broker_id not in partition.in_sync:
-        return partition._replace(eligible=eligible)
-    left = with_in_sync(partition._replace(eligible=eligible), rest, required)
-    return left._replace(eligible=tuple(other for other in left.eligible if other != broker_id))
 
 
 def _keys(replicas: ReplicasByTopic) -> set[tuple[TopicId, int]]:

@@ -116,6 +116,18 @@ class ResignLeadership(NamedTuple):
         return ("partition", self.topic_id, self.partition)
 
 
+class WithdrawReplica(NamedTuple):
+    """A follower whose log stays as it is, as it was to be cut behind damage, asks that it counts no more."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+
+    @property
+    def footprint(self) -> Footprint:
+        return ("partition", self.topic_id, self.partition)
+
+
 class NewCluster(NamedTuple):
     """What the first broker of an empty log calls the cluster."""
 
@@ -307,6 +319,7 @@ Command = (
     | ChangeInSync
     | ElectLeader
     | ResignLeadership
+    | WithdrawReplica
     | AlterReassignment
     | BalanceLeaders
     | RaiseReplication
@@ -324,7 +337,7 @@ Command = (
 
 def goes_first(command: Command) -> bool:
     """Who leads and who is in sync is decided before what can wait: creating thousands of topics, say (rule A4)."""
-    return isinstance(command, FenceBroker | TakeOffline | ResignLeadership | ChangeInSync)
+    return isinstance(command, FenceBroker | TakeOffline | ResignLeadership | WithdrawReplica | ChangeInSync)
 
 
 def sharing(command: Command) -> int:
@@ -332,7 +345,7 @@ def sharing(command: Command) -> int:
     changes, so that all may be decided on one state. What is required in sync decides over sets: it is alone."""
     if isinstance(command, EditConfigs) and (command.replace or any(one.name == MIN_IN_SYNC for one in command.edits)):
         return 0
-    if isinstance(command, ChangeInSync | ResignLeadership | AllocateProducerIds | EditConfigs):
+    if isinstance(command, ChangeInSync | ResignLeadership | WithdrawReplica | AllocateProducerIds | EditConfigs):
         return 1
     if isinstance(command, ElectLeader | AlterReassignment):
         return 3

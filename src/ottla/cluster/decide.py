@@ -27,6 +27,7 @@ from ottla.cluster.commands import (
     TakeOffline,
     UnfenceBroker,
     UnregisterBroker,
+    WithdrawReplica,
     Writer,
 )
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -57,6 +58,8 @@ def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> lis
         return partitions.change_in_sync(command, state, by)
     if isinstance(command, ResignLeadership):
         return partitions.resign(command, state, by)
+    if isinstance(command, WithdrawReplica):
+        return partitions.withdraw(command, state, by)
     if isinstance(command, ElectLeader):
         return partitions.elect(command, state)
     if isinstance(command, AlterReassignment):

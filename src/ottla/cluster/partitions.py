@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from ottla.cluster.commands import MIN_IN_SYNC, BalanceLeaders, ChangeInSync, ElectLeader, ResignLeadership, Writer
+from ottla.cluster.commands import (
+    MIN_IN_SYNC,
+    BalanceLeaders,
+    ChangeInSync,
+    ElectLeader,
+    ResignLeadership,
+    WithdrawReplica,
+    Writer,
+)
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
 from ottla.metadata.entries import Body, PartitionsChanged
@@ -87,6 +95,18 @@ def resign(command: ResignLeadership, state: Metadata, by: Writer) -> list[Body]
         if broker_id != by.broker_id and broker_id in before.in_sync and state.is_active(broker_id):
             return changed_entries([later(before, before._replace(leader=broker_id))])
     return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No other replica is alive and in sync.")
+
+
+def withdraw(command: WithdrawReplica, state: Metadata, by: Writer) -> list[Body] | ApiError:
+    """Out of the sets, with a new leader epoch: it begins anew, and nothing that it has said until now is a receipt."""
+    topic = state.topics.get(command.topic_id)
+    before = state.partition(command.topic_id, command.partition)
+    if topic is None or before is None:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if command.leader_epoch != before.leader_epoch or before.leader in (NO_LEADER, by.broker_id):
+        return ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+    after = without_short(before, by.broker_id, min_in_sync(state, topic))
+    return [] if after == before else changed_entries([later(before, after, ends_leadership=True)])
 
 
 def balance(command: BalanceLeaders, state: Metadata) -> list[Body]:
@@ -213,6 +233,18 @@ def without_damaged(partition: PartitionState, broker_id: BrokerId) -> Partition
         eligible=_less(partition.eligible, broker_id),
         last_known=(broker_id,) if partition.in_sync == (broker_id,) and not partition.eligible else (),
     )
+
+
+def without_short(partition: PartitionState, broker_id: BrokerId, required: int) -> PartitionState:
+    """Out of the sets while others hold what it may have lost; the last one is the best there is."""
+    eligible = tuple(other for other in partition.eligible if other != broker_id)
+    rest = tuple(other for other in partition.in_sync if other != broker_id)
+    if not rest and not eligible:
+        return partition
+    if broker_id not in partition.in_sync:
+        return partition._replace(eligible=eligible)
+    left = with_in_sync(partition._replace(eligible=eligible), rest, required)
+    return left._replace(eligible=tuple(other for other in left.eligible if other != broker_id))
 
 
 def later(before: PartitionState, after: PartitionState, *, ends_leadership: bool = False) -> PartitionState:

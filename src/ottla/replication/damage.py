@@ -2,6 +2,7 @@
 
 Comes from broker/repairs.py, which carries out what is returned here. The damaged replica stays where it is in the
 in-sync set: it holds all but some closed segments, and nothing of it is dropped before what replaces it is there.
+Only one that must be cut behind its damage leaves the set, and begins anew: it could take nothing else from its leader.
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ class Refetch(NamedTuple):
     leader_epoch: LeaderEpoch
 
 
+class Withdraw(NamedTuple):
+    """Count no more: a log that is not cut as its leader says takes nothing, and is fetched anew as a whole."""
+
+    leader_epoch: LeaderEpoch
+
+
 class Keep(NamedTuple):
     """There is nobody to fetch from: what is damaged is refused, and stays as it is."""
 
@@ -38,7 +45,7 @@ class Later(NamedTuple):
     """Nothing now; look again when something changes, or by time."""
 
 
-Todo = Resign | Refetch | Keep | Later
+Todo = Resign | Refetch | Withdraw | Keep | Later
 
 
 class DamagedReplica:
@@ -59,9 +66,13 @@ class DamagedReplica:
         leader_epoch: LeaderEpoch,
         in_sync: Collection[BrokerId],
         active: Collection[BrokerId],
+        stopped: bool,
         now_ms: int,
     ) -> Todo:
-        """What to do now, by what the metadata says; `active`: brokers that are alive and not draining."""
+        """What to do now, by what the metadata says; `active`: brokers that are alive and not draining.
+
+        `stopped`: the log takes nothing any more, as it was to be cut behind its damage.
+        """
         if leader == NO_LEADER:
             return Later()
         if leader == self._me:
@@ -71,7 +82,12 @@ class DamagedReplica:
                 return Later()
             self._resign_not_before_ms = now_ms + LEAD_AGAIN_MS
             return Resign(leader_epoch)
-        return Later() if now_ms < self._refetch_not_before_ms else Refetch(leader, leader_epoch)
+        if now_ms < self._refetch_not_before_ms:
+            return Later()
+        if stopped:
+            self.on_refetch_failed(now_ms)  # it is here no more where this is done
+            return Withdraw(leader_epoch)
+        return Refetch(leader, leader_epoch)
 
     def on_resign_refused(self) -> None:
         """Somebody changed the partition meanwhile: it may be asked for again at once."""

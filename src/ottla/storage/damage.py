@@ -13,7 +13,7 @@ from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.storage.checkpoint import DAMAGE, BadCheckpoint, read_numbers, write_numbers
 from ottla.storage.scan import CRC_START, Header, scan_headers
-from ottla.storage.segment import Found, Segment
+from ottla.storage.segment import LOOK_BYTES, Found, Segment
 
 
 class Extent(NamedTuple):
@@ -115,6 +115,23 @@ def is_sound_gap(segment: Segment, offset: int, found: Found | None) -> bool:
     if position != stop or before is None:
         return position == stop
     return crc32c(segment.file.read_at(before.position, before.size)[CRC_START:]) == before.crc
+
+
+def leads_to(segment: Segment, offset: int) -> bool:
+    """Whether batch follows on batch, from the last index entry below `offset` on, up to one that ends there."""
+    entry = segment.index.floor(offset - 1 - segment.base_offset)
+    position = entry[1] if entry is not None else 0
+    expected = segment.base_offset
+    for header in scan_headers(segment.file, position, segment.size, chunk_bytes=LOOK_BYTES):
+        if expected >= offset:
+            break
+        if header.position == position and entry is not None:
+            if header.last_offset != segment.base_offset + entry[0]:
+                return False
+        elif header.base_offset != expected:
+            return False
+        expected = header.next_offset
+    return expected == offset
 
 
 def limit_around(segment: Segment, extents: Sequence[Extent], start: int, limit_offset: int) -> int:

@@ -24,7 +24,7 @@ SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED_INDEX)
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _RECENT = 4096
 """Boundaries remembered; up to twice as many before the older half is dropped."""
-_LOOK_BYTES = 8192
+LOOK_BYTES = 8192
 
 
 def segment_path(directory: str, base_offset: int, suffix: str) -> str:
@@ -266,7 +266,7 @@ class Segment:
             return Found(position, after - position, self.bases[at], ends[at])
         entry = self.index.floor(offset - self.base_offset)
         position = entry[1] if entry is not None else 0
-        for header in scan_headers(self.file, position, self.size, chunk_bytes=_LOOK_BYTES):
+        for header in scan_headers(self.file, position, self.size, chunk_bytes=LOOK_BYTES):
             if header.next_offset > offset:
                 return Found(header.position, header.size, header.base_offset, header.next_offset)
         return None
@@ -289,14 +289,14 @@ class Segment:
             self.index.load()
             self.times.load()
         assert self.index.keys is not None
-        cut = self.limit_position(offset)
+        size = self.size
         at = bisect_right(self.index.keys, offset - 1 - self.base_offset)
-        start = self.restart_from(at)
-        self.file.truncate(cut)
-        for header in scan_headers(self.file, start, cut):
+        for header in scan_headers(self.file, self.restart_from(at), size):
+            if not self.next_offset < header.next_offset <= offset:
+                break  # where a bit has flipped in it, it may seem to lie below
             self.note_header(header)
-        self.size = cut
-        if cut == 0:
+        self.file.truncate(self.size)
+        if self.size == 0:
             self.first_timestamp = -1
         self.aborted.cut_end(offset)
 

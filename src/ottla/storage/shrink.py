@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.kernel.errors import ErrorCode
 from ottla.storage import reading, recovery, rolling
-from ottla.storage.segment import DELETED, SUFFIXES, Segment
+from ottla.storage.damage import Extent, leads_to
+from ottla.storage.scrub import ClosedSegment, check
+from ottla.storage.segment import DELETED, LOG, SUFFIXES, Segment
 from ottla.storage.snapshot import snapshot_offsets, snapshot_path
 
 if TYPE_CHECKING:
@@ -168,18 +170,21 @@ def remove_files(log: Log, segments: list[Segment]) -> None:
 
 
 def truncate_to(log: Log, offset: int) -> None:
-    """Segments go from the last to the first, so that a crash half-way leaves a log without a hole."""
+    """Segments go from the last to the first, so that a crash half-way leaves a log without a hole.
+
+    Nothing is written behind damage, and damage is never taken for the place to cut at, which would drop what is
+    committed: such a log stops as it is (`damaged_at`), and is fetched anew as a whole (broker/repairs.py).
+    """
     if offset >= log.end_offset:
         log.epochs.cut_end(offset)  # an epoch of ours that holds nothing may be in the way of the leader's
         return
     if offset < log.bases[0]:
         truncate_fully_to(log, offset, wall_ms=log.active.created_ms)
         return
-    if any(one.first_offset < offset for one in log.damage.of(log.bases[max(0, bisect_left(log.bases, offset) - 1)])):
-        # It would have to be written behind what is damaged: such a log stops, and is repaired by hand.
-        log.damaged_at, log.refusing = offset, True
-        return
     try:
+        if _is_damaged_below(log, offset):
+            log.damaged_at, log.refusing = offset, True
+            return
         found = reading.locate(log, offset)
         _lower_recovery_point(log, offset if found is None else min(offset, found[1].base_offset))
         keep = max(1, bisect_left(log.bases, offset))
@@ -195,6 +200,20 @@ def truncate_to(log: Log, offset: int) -> None:
     except OSError:
         log.refusing = True
         raise
+
+
+def _is_damaged_below(log: Log, offset: int) -> bool:
+    """Whether the segment that a cut would leave as the last one is damaged below `offset`, as is known or seen now."""
+    segment = log.segments[max(0, bisect_left(log.bases, offset) - 1)]
+    if any(one.first_offset < offset for one in log.damage.of(segment.base_offset)):
+        return True
+    if leads_to(segment, offset):
+        return False  # else it leads to the middle of a batch, or compaction left a hole, or it is damaged
+    told = ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size)
+    found = tuple(step for step in check(log.disk, told) if isinstance(step, Extent))
+    if found and segment is not log.active:
+        log.damage.note(segment.base_offset, found)
+    return any(one.first_offset < offset for one in found)
 
 
 def _lower_recovery_point(log: Log, offset: int) -> None:
