@@ -289,4 +289,15 @@ CLUSTER_MUTANTS = (
         ("lost-write", "moved"),
         brokers=3,
     ),
+    Mutant(
+        "nobody stays eligible where fewer are required",
+        "cluster/partitions.py",
+        "    return partition._replace(eligible=()) if complete else partition\n",
+        "    return partition\n",
+        ("kill", "partition", "pause"),
+        0,
+        _MISSING,
+        brokers=3,
+        circumstances=("edits required",),
+    ),
 )

@@ -62,6 +62,13 @@ def _decay(plan: Plan) -> Plan:
     return plan._replace(decays=True, busy_ms=9000, topics=(kept,), sync_us=(500, 8000), pause_us=(500, 20_000))
 
 
+def _edits_required(plan: Plan) -> Plan:
+    """One partition, and brokers that are missed at once, often two of three."""
+    kept = plan.topics[0]._replace(partitions=1)
+    plan = plan._replace(edits_required=True, busy_ms=12_000, groups=0, topics=(kept,), session_us=0)
+    return _with_options(plan, broker_session_timeout_ms=1500, replica_lag_time_max_ms=1000)
+
+
 CIRCUMSTANCES = {
     "few writes": _few_writes,
     "one log": _one_log,
@@ -70,6 +77,7 @@ CIRCUMSTANCES = {
     "watched commits": _watched_commits,
     "little lag": _little_lag,
     "decay": _decay,
+    "edits required": _edits_required,
 }
 
 
@@ -83,6 +91,7 @@ def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
             client_timeout_ms=3000,
             moves_leaders=False,
             decays=False,
+            edits_required=False,
             watches=False,
             busy_ms=3000,
             groups=4,

@@ -29,15 +29,23 @@ from ottla.sim.readers import offset_of
 if TYPE_CHECKING:
     from ottla.sim.workload import Workload
 
-_TOPIC = 2
-_SET = 0
+_TOPIC, _BROKER = 2, 4
+_ALL_BROKERS = ""
+_SET, _DELETE = 0, 1
+_EDITED = (
+    ("internal.segment.bytes", ("1300", "3000", "9000")),
+    ("index.interval.bytes", ("1", "600")),
+    ("message.timestamp.type", ("CreateTime", "LogAppendTime")),
+    ("compression.type", ("producer", "gzip", "lz4")),
+)
 _LATEST = -1
 _AGAIN_US = 30_000
 _PAUSE_US = (200_000, 1_500_000)
 _SHORT_PAUSE_US = (20_000, 400_000)
 _PREFERRED = 0
 _BACK_SHARE = 0.7
-ACTS = ("topic deleted", "records deleted", "preferred leader elected", "replicas reassigned")
+REQUIRED_EDITED = "min.insync.replicas edited"
+ACTS = ("topic deleted", "records deleted", "preferred leader elected", "replicas reassigned", REQUIRED_EDITED)
 """What an administrator does in the middle of faults; the last where there are more brokers than replicas."""
 
 
@@ -71,6 +79,8 @@ class Administrator:
         plan = self.workload.plan
         if plan.brokers > plan.replication:  # there is somewhere to move replicas to
             actions += [self._reassign, self._reassign]
+        if plan.edits_required:
+            actions += [self._require] * 3
         if plan.moves_leaders:
             actions += [self._move_leaders] * 2 * len(actions)
         return actions
@@ -192,14 +202,26 @@ class Administrator:
         topic = self.workload.some_topic(self.random)
         if topic is None:
             return
-        name, values = self.random.choice(
-            (
-                ("internal.segment.bytes", ("1300", "3000", "9000")),
-                ("index.interval.bytes", ("1", "600")),
-                ("message.timestamp.type", ("CreateTime", "LogAppendTime")),
-                ("compression.type", ("producer", "gzip", "lz4")),
-            )
-        )
+        name, values = self.random.choice(_EDITED)
         edit = AlterableConfig(name=name, config_operation=_SET, value=self.random.choice(values))
-        resource = AlterConfigsResource(resource_type=_TOPIC, resource_name=topic.plan.name, configs=[edit])
-        await self.peer.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+        await self._edit(_TOPIC, topic.plan.name, edit)
+
+    async def _require(self) -> None:
+        """More or fewer replicas in sync, or again as many as the next best option says: of a topic, or of all."""
+        topic = self.workload.some_topic(self.random)
+        if topic is None:
+            return
+        wanted = self.random.choice((None, *range(1, self.workload.plan.replication + 1)))
+        edit = AlterableConfig(
+            name="min.insync.replicas",
+            config_operation=_DELETE if wanted is None else _SET,
+            value=None if wanted is None else str(wanted),
+        )
+        kind, name = self.random.choice(((_TOPIC, topic.plan.name), (_BROKER, _ALL_BROKERS)))
+        self.done[REQUIRED_EDITED] += await self._edit(kind, name, edit)
+
+    async def _edit(self, kind: int, name: str, edit: AlterableConfig) -> bool:
+        """Whether it was answered without an error."""
+        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[edit])
+        response = await self.peer.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+        return response is not None and not response.responses[0].error_code

@@ -51,6 +51,7 @@ _QUICK_US = 60_000
 _SETTLED_MS = 500
 _NO_FAULTS_SHARE = 0.1
 _DECAYS_SHARE = 0.4
+_EDITS_REQUIRED_SHARE = 0.2
 REPLICAS = 3
 """Of a partition, where there are so many brokers."""
 _AS_IT_COMES_SHARE = 0.2
@@ -116,6 +117,8 @@ class Plan(NamedTuple):
     """An administrator has leaders elected among those in sync, again and again."""
     decays: bool = False
     """Bits flip in closed segments, now and then, and are looked for all the time."""
+    edits_required: bool = False
+    """An administrator changes min.insync.replicas, of topics and of all brokers, in the middle of faults."""
     watches: bool = False
     """Somebody looks up what a group committed, at the coordinator that was found once, until it refuses."""
 
@@ -176,7 +179,8 @@ def _draw_more(random: Random, plan: Plan) -> Plan:
         moves_leaders=random.random() < 0.4,
     )
     decays = bool(plan.faults) and Random(f"decays-{plan.seed}").random() < _DECAYS_SHARE
-    return plan._replace(decays=decays, watches=sessions_end_in_time(plan))
+    edits_required = Random(f"required-{plan.seed}").random() < _EDITS_REQUIRED_SHARE
+    return plan._replace(decays=decays, edits_required=edits_required, watches=sessions_end_in_time(plan))
 
 
 def sessions_end_in_time(plan: Plan) -> bool:
