@@ -170,7 +170,10 @@ class ZookeeperCoordination:
         path = f"{self._root}/live/{self._broker_id}"
         with contextlib.suppress(NoNodeError):
             stat = self._log.answer(self._client.get_async(path))[1]
-            if stat.ephemeralOwner == self._client.client_id[0]:
+            session = self._client.client_id
+            if session is None:
+                raise ConnectionLoss  # since the answer came
+            if stat.ephemeralOwner == session[0]:
                 return
             self._log.answer(self._client.delete_async(path))
         self._log.answer(self._client.create_async(path, ephemeral=True))

@@ -1,0 +1,49 @@
+"""Who is seen alive in the ensemble: a broker that lives is, whoever else came and went and whatever was lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from cables import Cables
+from coordination_stores import ZookeeperKind
+from kazoo.client import KazooClient
+from zookeeper_ensemble import ZookeeperEnsemble
+
+
+@pytest.fixture
+def cables(zookeeper: ZookeeperEnsemble) -> Iterator[Cables]:
+    some = Cables(zookeeper.ports)
+    yield some
+    some.close()
+
+
+@pytest.fixture
+def store(zookeeper: ZookeeperEnsemble, cables: Cables) -> Iterator[ZookeeperKind]:
+    opened = ZookeeperKind(zookeeper.hosts)
+    yield opened
+    cables.mend()
+    opened.close()
+
+
+def test_a_connection_that_drops_while_a_broker_sees_to_its_presence_is_made_again(store, cables, monkeypatch):
+    one = store.open(1, hosts=cables.hosts)
+    known = KazooClient.client_id.fget
+    dropped: list[bool] = []
+
+    def drops(client: KazooClient) -> object:
+        if client is one._client and not dropped:
+            dropped.append(True)
+            cables.cut()
+            while client.connected:
+                time.sleep(0.001)
+            cables.mend()
+        return known(client)
+
+    monkeypatch.setattr(KazooClient, "client_id", property(drops))
+    cables.cut()
+    cables.mend()
+    assert store.wait_until(lambda: bool(dropped))
+    asked = one.head()
+    assert store.wait_until(lambda: asked.full, within_s=10)
