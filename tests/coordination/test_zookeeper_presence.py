@@ -27,6 +27,18 @@ def store(zookeeper: ZookeeperEnsemble, cables: Cables) -> Iterator[ZookeeperKin
     opened.close()
 
 
+def test_a_broker_outlives_another_of_its_number_that_came_and_went(store):
+    """As one that was started with a wrong number, whose directory is another's and which is refused for that."""
+    one, two = store.open(1), store.open(2)
+    assert store.wait_until(lambda: two.live() == {1, 2})
+    by_mistake = store.open(1)
+    assert store.wait_until(lambda: by_mistake.live() == {1, 2})
+    gone: list[frozenset[int]] = []
+    two.on_change(lambda: gone.append(two.live()))
+    by_mistake.close()
+    assert store.wait_until(lambda: one.live() == two.live() == {1, 2} and bool(gone), within_s=10)
+
+
 def test_a_connection_that_drops_while_a_broker_sees_to_its_presence_is_made_again(store, cables, monkeypatch):
     one = store.open(1, hosts=cables.hosts)
     known = KazooClient.client_id.fget

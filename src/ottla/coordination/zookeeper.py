@@ -181,6 +181,8 @@ class ZookeeperCoordination:
     def _look_at_live(self) -> None:
         names = self._log.answer(self._client.get_children_async(f"{self._root}/live", watch=self._live_changed))
         self._live = frozenset(BrokerId(int(name)) for name in names if name.isdigit())  # others may write there
+        if self._broker_id not in self._live:  # another of our number has replaced our node, and is gone
+            self._be_present()
 
     def _watch_head(self) -> None:
         self._log.answer(self._client.get_async(f"{self._root}/head", watch=self._head_changed))
