@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sim_cluster import SimCluster
 
+from ottla.kernel.ids import NO_LEADER
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -95,3 +96,25 @@ def test_the_last_replica_in_sync_stays_so_though_its_disk_is_another_one():
     cluster.until(lambda: machine.serving is not None)
     state = cluster.node(1).metadata.topic("t").partitions[0]
     assert (state.in_sync, state.leader) == ((1,), 1)
+
+
+def test_a_replica_whose_disk_is_another_one_does_not_lead_though_it_was_the_last_in_sync():
+    """Another is behind, but holds more than nothing, which it would cut off: an administrator says what is enough."""
+    cluster = SimCluster(2)
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=2)
+    cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2)))
+    produce(cluster)
+    cluster.until(lambda: cluster.node(2).replicas.by_name[("t", 0)].log.high_watermark == 1)
+    cluster.kill(2)
+    cluster.until(lambda: cluster.node(1).metadata.topic("t").partitions[0].in_sync == (1,))
+    produce(cluster)
+    cluster.kill(1)
+    cluster.start(2)
+    machine = cluster.machines[1]
+    machine.lose_disk()
+    cluster.start(1)
+    cluster.loop.run_for(2000)
+    state = cluster.node(1).metadata.topic("t").partitions[0]
+    assert (state.in_sync, state.leader) == ((), NO_LEADER)
+    assert cluster.node(2).replicas.by_name[("t", 0)].log.end_offset == 1

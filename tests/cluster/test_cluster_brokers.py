@@ -112,6 +112,14 @@ def test_a_short_replica_leaves_the_set_unless_it_is_the_last():
     assert (decisions.partition("orders").leader, decisions.partition("orders").in_sync) == (2, (2,))
 
 
+@pytest.mark.parametrize("how", ["short", "damaged"])
+def test_a_broker_that_lacks_more_than_fits_into_an_entry_registers(how: str):
+    decisions = replicated()
+    many = [(number.to_bytes(16, "big"), (0,)) for number in range(20_000)]
+    decisions.do(register(1, **{how: [*many, (topic_id("orders"), (0,))]}))
+    assert decisions.partition("orders").in_sync == (2, 3)
+
+
 def test_where_all_come_back_short_the_last_of_those_who_may_lead_leads():
     decisions = replicated(min_insync_replicas="2")
     for number in (1, 2, 3):

@@ -12,6 +12,7 @@ from ottla.cluster.commands import (
     BalancedPartition,
     BalanceLeaders,
     ChangeInSync,
+    CreatePartitions,
     CreateTopic,
     DrainBroker,
     FenceBroker,
@@ -134,6 +135,16 @@ def test_a_reassignment_is_taken_back() -> None:
     now = cluster.partition("t")
     assert set(now.replicas) == {1, 2}
     assert (now.adding, now.removing, now.leader) == ((), (), 1)
+
+
+def test_partitions_that_are_added_meanwhile_get_no_more_replicas_than_the_others_will_have() -> None:
+    cluster = a_cluster(1, 2, 3, 4)
+    a_topic(cluster, 1, 2)
+    reassign(cluster, 3, 4)
+    cluster.do(CreatePartitions("t", 2))
+    assert len(cluster.partition("t", 1).replicas) == 2
+    cluster.do(CreatePartitions("t", 3, ((BrokerId(1), BrokerId(3)),)))
+    assert cluster.partition("t", 2).replicas == (1, 3)
 
 
 def test_it_is_not_taken_back_where_only_the_added_replica_holds_the_records() -> None:

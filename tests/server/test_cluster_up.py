@@ -121,6 +121,27 @@ def test_a_broker_that_is_not_to_be_brought_back_stays_away(tmp_path):
         assert output.count(" serves on ") == 2
 
 
+def test_a_broker_is_brought_back_though_nobody_can_be_told_of_it(tmp_path):
+    """As by `ottla cluster up | head -1`, and where there is no room for cluster.json."""
+
+    def serves(port: int) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    with Up(tmp_path, "--brokers", "2") as up:
+        up.wait_for_all(2)
+        first = up.brokers()[2]
+        up.process.stdout.close()
+        no_room = tmp_path / "cluster.json.tmp"
+        no_room.mkdir()
+        os.kill(first["pid"], signal.SIGKILL)
+        until(lambda: not alive(first["pid"]))
+        until(lambda: serves(first["port"]))
+        no_room.rmdir()
+        os.kill(up.brokers()[1]["pid"], signal.SIGKILL)
+        until(lambda: len({first["pid"], *(each["pid"] for each in up.brokers().values())}) == 3)
+
+
 def test_brokers_do_not_outlive_their_supervisor(tmp_path):
     with Up(tmp_path, "--brokers", "2") as up:
         up.wait_for_all(2)

@@ -53,7 +53,8 @@ class LogDirectories:
         self.recovered: dict[Key, Log] = {}
         """Opened, and not yet taken over by a partition."""
         self.replaced = False
-        """A directory that this broker had when it last registered is not here any more."""
+        """A directory that this broker had when it last registered is not here any more, or nobody knows."""
+        self.had_several = False
         self.volume_bytes: Callable[[str], int] = _unknown
         """How much a directory's volume holds in all, where the disk can say so."""
         self._by_path: dict[str, LogDirectory] = {}
@@ -209,7 +210,8 @@ class LogDirectories:
         before = node.metadata.brokers.get(node.broker)
         known = () if before is None else before.directories
         here = {directory.directory_id for directory in self.online}
-        self.replaced = not self.failed and len(known) > 1 and not here.issuperset(known)
+        self.replaced = not self.failed and (before is None or not here.issuperset(known))
+        self.had_several = len(known) > 1
 
     def begin_anew(self, new_id: Callable[[], str]) -> None:
         """For a new cluster, in which the broker registers before its directories are made.
@@ -241,19 +243,20 @@ class LogDirectories:
     def damaged(self) -> ReplicasByTopic:
         """Replicas with damage below their recovery point: they may not lead (rule A7).
 
-        Nor may those that are missing because a directory among several is another one than before: empty, they would
-        come to lead where they were the last in sync. Another replica, or an administrator, has to be there for that.
+        Nor may those that are missing because a directory is another one than before: empty, they would come to lead
+        where they were the last in sync, and others cut off what they hold. Another replica, or an administrator, has
+        to be there for that.
         """
         found = {key for key, opened in self.recovered.items() if opened.damaged_at is not None}
-        if self.replaced:
-            found.update(self._missing())
+        found.update(key for key, lost in self._missing() if lost)
         return by_topic(sorted(found))
 
     def short(self) -> ReplicasByTopic:
         """Replicas that may lack the end of what was acknowledged: written without syncs, and then no clean stop.
 
         Or cut by recovery below what was committed: no torn end reaches there, so a batch has rotted.
-        And those that are not here at all, though they count as complete: the disk is another one.
+        And those that are not here at all, though they count as complete: a crash has kept them from being made, or the
+        disk is another one, the only one of a broker that alone is to have them.
         """
         found: list[Key] = []
         for key, opened in sorted(self.recovered.items()):
@@ -261,20 +264,24 @@ class LogDirectories:
             committed = directory.high_watermarks.get(TopicPartition(opened.topic, opened.partition), 0)
             if (opened.write_caching and not directory.clean) or opened.end_offset < committed:
                 found.append(key)
-        if not self.replaced:
-            found += self._missing()
+        found += (key for key, lost in self._missing() if not lost)
         return by_topic(found)
 
-    def _missing(self) -> Iterator[Key]:
-        here = self._node.broker
+    def _missing(self) -> Iterator[tuple[Key, bool]]:
+        """Each with whether somebody, or another disk of ours, may hold what it lacks.
+
+        With `write.caching` what was acknowledged need not last: who has come back short waits for nobody there.
+        """
+        here, alike = self._node.broker, self.replaced and self.had_several
         if not self.online:
             return
         for topic_id, topic in sorted(self._node.metadata.topics.items()):
+            lasts = self.replaced and not self._node.topic_config(topic).write_caching
             for state in topic.partitions:
                 counts = here in state.in_sync or here in state.eligible
                 key = (bytes(topic_id), state.partition)
                 if counts and key not in self.recovered and key not in self.offline:
-                    yield key
+                    yield key, alike or (lasts and len(state.replicas) > 1)
 
     # --- which directory ---
 

@@ -252,8 +252,8 @@ class Node:
             config = self.topic_config(topic)
             for partition in topic.partitions:
                 replica = self.replicas.by_id.get((topic.topic_id, partition.partition))
-                if replica is not None and replica.config != config:
-                    replica.set_config(config)
+                if replica is not None:
+                    self.replicas.configure(replica, partition, config)
 
     def topic_config(self, topic: Topic) -> TopicConfig:
         """Made once for all partitions: it takes longer than what else a change of leaders costs each of them."""

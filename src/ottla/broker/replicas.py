@@ -29,6 +29,7 @@ from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
+    from ottla.config.topic import TopicConfig
     from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.replicas")
@@ -127,9 +128,7 @@ class Replicas:
             if partition is not None:
                 self._drop(partition)
         elif partition is not None:
-            config = self._node.topic_config(topic)
-            if partition.config is not config and partition.config != config:
-                partition.set_config(config)
+            self.configure(partition, state, self._node.topic_config(topic))
             self._take_part(partition, state)
         elif key in self.directories.offline:
             pass  # what it was is not known here: it is not made anew, empty
@@ -159,6 +158,17 @@ class Replicas:
         opened.on_failed = node.disk_failed
         self.by_id[(topic.topic_id, index)] = self.by_name[(topic.name, index)] = partition
         return partition
+
+    def configure(self, partition: Partition, state: PartitionState, config: TopicConfig) -> None:
+        """A leader that is deposed by what was read with the options resigns first: by fewer required in sync it would
+        take for committed what the next leader has never seen."""
+        if partition.config is config or partition.config == config:
+            return
+        leads_on = state.leader == self._node.broker and state.leader_epoch == partition.leader_epoch
+        if partition.leader is not None and not leads_on:
+            partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._node.stopped_leading(partition)
+        partition.set_config(config)
 
     def _take_part(self, partition: Partition, state: PartitionState) -> None:
         """Lead, or stop leading."""

@@ -46,6 +46,7 @@ LEADERS_COMPLETE = 2
 LATEST_METADATA_VERSION = 2
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
+_TOPIC_BYTES = 32
 
 
 def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiError:
@@ -71,14 +72,26 @@ def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiEr
                 log.ListenerEntry(name=name, host=host, port=port, security_protocol=protocol)
                 for name, host, port, protocol in command.listeners
             ],
-            damaged=[log.DamagedTopic(topic_id=topic, partitions=list(some)) for topic, some in command.damaged],
-            short=[log.DamagedTopic(topic_id=topic, partitions=list(some)) for topic, some in command.short],
+            damaged=_named(command.damaged),
+            short=_named(command.short),
             metadata_version=LATEST_METADATA_VERSION,
             options=[log.ConfigChange(name=name, value=value) for name, value in command.options],
             directories=list(command.directories),
         )
     )
     return entries + changed_entries(_partitions_at_registration(command, state))
+
+
+def _named(replicas: ReplicasByTopic) -> list[log.DamagedTopic]:
+    """As many as fit. They tell whoever reads the log why the sets change; the changes are entries of their own."""
+    named: list[log.DamagedTopic] = []
+    size = 0
+    for topic_id, some in replicas:
+        size += _TOPIC_BYTES + 4 * len(some)
+        if size > log.ENTRY_LIMIT // 4:
+            break
+        named.append(log.DamagedTopic(topic_id=topic_id, partitions=list(some)))
+    return named
 
 
 def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Iterator[PartitionState]:

@@ -70,7 +70,8 @@ def create_partitions(command: CreatePartitions, state: Metadata) -> list[log.Bo
         )
     if added > MAX_NEW_PARTITIONS:
         return ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-    replicas = len(topic.partitions[0].replicas)
+    first = topic.partitions[0]
+    replicas = len(first.replicas) - len(first.removing)  # while it is being moved it has more
     if command.assignment is not None:
         if len(command.assignment) != added:
             return ApiError(

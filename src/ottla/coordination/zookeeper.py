@@ -170,7 +170,10 @@ class ZookeeperCoordination:
         path = f"{self._root}/live/{self._broker_id}"
         with contextlib.suppress(NoNodeError):
             stat = self._log.answer(self._client.get_async(path))[1]
-            if stat.ephemeralOwner == self._client.client_id[0]:
+            session = self._client.client_id
+            if session is None:
+                raise ConnectionLoss  # since the answer came
+            if stat.ephemeralOwner == session[0]:
                 return
             self._log.answer(self._client.delete_async(path))
         self._log.answer(self._client.create_async(path, ephemeral=True))
@@ -178,6 +181,8 @@ class ZookeeperCoordination:
     def _look_at_live(self) -> None:
         names = self._log.answer(self._client.get_children_async(f"{self._root}/live", watch=self._live_changed))
         self._live = frozenset(BrokerId(int(name)) for name in names if name.isdigit())  # others may write there
+        if self._broker_id not in self._live:  # another of our number has replaced our node, and is gone
+            self._be_present()
 
     def _watch_head(self) -> None:
         self._log.answer(self._client.get_async(f"{self._root}/head", watch=self._head_changed))

@@ -158,7 +158,8 @@ class ClusterUp:
     def _tell(self, sentence: str) -> None:
         line = f"{time.strftime('%H:%M:%S')} {sentence}"
         if self._screen is None:
-            print(line, flush=True)
+            with contextlib.suppress(OSError):  # whoever read it has gone
+                print(line, flush=True)
         else:
             self._news = [*self._news[-4:], line]
 
@@ -169,7 +170,8 @@ class ClusterUp:
         if not self._all_served and all(broker.address is not None for broker in self._brokers):
             self._all_served = True
             self._write_state()
-            self._greet()
+            with contextlib.suppress(OSError):
+                self._greet()
         elif self._all_served:
             self._write_state()
 
@@ -180,10 +182,13 @@ class ClusterUp:
             for broker in self._brokers
             if broker.address is not None
         ]
-        with open(self._state_path + ".tmp", "w", encoding="utf-8") as file:
-            json.dump({"brokers": brokers}, file)
-            file.write("\n")
-        os.replace(self._state_path + ".tmp", self._state_path)
+        try:
+            with open(self._state_path + ".tmp", "w", encoding="utf-8") as file:
+                json.dump({"brokers": brokers}, file)
+                file.write("\n")
+            os.replace(self._state_path + ".tmp", self._state_path)
+        except OSError as error:  # brokers are watched on, and the next change is written
+            self._tell(f"cannot write {STATE_FILE}: {error.strerror}")
 
     def _greet(self) -> None:
         addresses = [f"{broker.address[0]}:{broker.address[1]}" for broker in self._brokers if broker.address]

@@ -1,0 +1,68 @@
+"""A leader that was deposed while it heard nothing: what it learns then is about the leader that there is now."""
+
+from __future__ import annotations
+
+import pytest
+from sim_cluster import SimCluster
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from ottla.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.records.builder import BatchBuilder
+
+
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC_RESOURCE, "t"), (BROKER_RESOURCE, ALL_BROKERS)])
+def test_fewer_required_in_sync_do_not_commit_what_a_deposed_leader_has_written_alone(kind: int, name: str):
+    """Taken for committed, it could not be cut off any more, and the replica would follow nobody."""
+    cluster = SimCluster(2, replica_lag_time_max_ms="2000", min_insync_replicas="2", default_replication_factor="2")
+    replicas = [CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])]
+    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=replicas)
+    cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+
+    def replica(number: int):
+        return cluster.node(number).replicas.by_name[("t", 0)]
+
+    def state(number: int):
+        return cluster.node(number).metadata.topic("t").partitions[0]
+
+    def produce(number: int, acks: int) -> None:
+        builder = BatchBuilder()
+        builder.add(0, None, b"x")
+        data = [PartitionProduceData(index=0, records=builder.build())]
+        topics = [TopicProduceData(name="t", partition_data=data)]
+        answer = cluster.ask(number, ProduceRequest(acks=acks, timeout_ms=9000, topic_data=topics), most=9)
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+    def between(act) -> None:
+        for sender, receiver in ((1, 2), (2, 1)):
+            act(cluster.machines[sender].host, cluster.machines[receiver].host)
+
+    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2)))
+    cluster.until(lambda: replica(1).leader is not None)
+    produce(1, -1)
+    between(cluster.network.block)
+    cluster.until(lambda: state(1).in_sync == (1,))
+    produce(1, 1)
+    assert (replica(1).log.high_watermark, replica(1).log.end_offset) == (1, 2)
+
+    here = cluster.machines[1].current.coordination
+    here.cut = True
+    here.expire()
+    cluster.until(lambda: state(2).leader == 2)
+    said = [AlterableConfig(name="min.insync.replicas", config_operation=0, value="1")]
+    edit = AlterConfigsResource(resource_type=kind, resource_name=name, configs=said)
+    answer = cluster.ask(2, IncrementalAlterConfigsRequest(resources=[edit]))
+    assert answer.responses[0].error_code == ErrorCode.NONE
+    between(cluster.network.unblock)
+    here.cut = False
+    here.revive()
+    cluster.until(lambda: state(1).leader == 2)
+    assert replica(1).log.high_watermark == 1
+    cluster.until(lambda: set(state(2).in_sync) == {1, 2})
+    assert replica(1).follower.failed is None

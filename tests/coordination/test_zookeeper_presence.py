@@ -1,0 +1,61 @@
+"""Who is seen alive in the ensemble: a broker that lives is, whoever else came and went and whatever was lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from cables import Cables
+from coordination_stores import ZookeeperKind
+from kazoo.client import KazooClient
+from zookeeper_ensemble import ZookeeperEnsemble
+
+
+@pytest.fixture
+def cables(zookeeper: ZookeeperEnsemble) -> Iterator[Cables]:
+    some = Cables(zookeeper.ports)
+    yield some
+    some.close()
+
+
+@pytest.fixture
+def store(zookeeper: ZookeeperEnsemble, cables: Cables) -> Iterator[ZookeeperKind]:
+    opened = ZookeeperKind(zookeeper.hosts)
+    yield opened
+    cables.mend()
+    opened.close()
+
+
+def test_a_broker_outlives_another_of_its_number_that_came_and_went(store):
+    """As one that was started with a wrong number, whose directory is another's and which is refused for that."""
+    one, two = store.open(1), store.open(2)
+    assert store.wait_until(lambda: two.live() == {1, 2})
+    by_mistake = store.open(1)
+    assert store.wait_until(lambda: by_mistake.live() == {1, 2})
+    gone: list[frozenset[int]] = []
+    two.on_change(lambda: gone.append(two.live()))
+    by_mistake.close()
+    assert store.wait_until(lambda: one.live() == two.live() == {1, 2} and bool(gone), within_s=10)
+
+
+def test_a_connection_that_drops_while_a_broker_sees_to_its_presence_is_made_again(store, cables, monkeypatch):
+    one = store.open(1, hosts=cables.hosts)
+    known = KazooClient.client_id.fget
+    dropped: list[bool] = []
+
+    def drops(client: KazooClient) -> object:
+        if client is one._client and not dropped:
+            dropped.append(True)
+            cables.cut()
+            while client.connected:
+                time.sleep(0.001)
+            cables.mend()
+        return known(client)
+
+    monkeypatch.setattr(KazooClient, "client_id", property(drops))
+    cables.cut()
+    cables.mend()
+    assert store.wait_until(lambda: bool(dropped))
+    asked = one.head()
+    assert store.wait_until(lambda: asked.full, within_s=10)
