@@ -198,6 +198,28 @@ def test_aborted_records_go_and_markers_follow_once_their_horizon_has_passed() -
     assert not any(segment.aborted.entries for segment in log.segments)
 
 
+def test_records_whose_transaction_is_aborted_in_a_later_segment_take_the_place_of_none() -> None:
+    log = a_log(**{**COMPACT, "internal_segment_bytes": 4000}, delete_retention_ms=1000)
+    a_record(log, b"k", b"committed")
+    body = build_batch(
+        [Record(0, T0, b"k", b"aborted")], producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    put(log, Batch(body))
+    roll_and_commit(log)
+    assert compact(log) is None, "the transaction is open"
+    marker = build_marker(Marker.ABORT, producer_id=5, producer_epoch=0, coordinator_epoch=1, timestamp=T0)
+    put(log, Batch(marker), origin=Origin.COORDINATOR)
+    sync(log)
+    log.set_high_watermark(log.end_offset)
+    assert compact(log) is not None
+    assert [one.value for one in records_of(log) if one.key == b"k"] == [b"committed"]
+    assert log.active.aborted.entries
+    a_record(log, b"other", b"x")
+    roll_and_commit(log)
+    compact(log, now_ms=T0 + 2000, cleaned_to=2)
+    assert [one.value for one in records_of(log) if one.key in (b"k", b"other")] == [b"committed", b"x"]
+
+
 def test_nothing_above_the_last_stable_offset_or_the_recovery_point_is_touched() -> None:
     log = a_log(**COMPACT)
     for at in range(30):
