@@ -393,7 +393,7 @@ class Log:
 
     def begin_sync(self) -> SyncWork | None:
         """What is dirty now; its end is what a successful sync makes `synced_offset` (rule B1)."""
-        return self.syncing.begin(self)
+        return self.syncing.begin_or_tell(self)
 
     def end_sync(self, work: SyncWork, error: OSError | None) -> None:
         """Raise `synced_offset` and tell `on_synced(offset)`; an error ends all writing, and `on_failed` is told."""

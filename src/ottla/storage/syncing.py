@@ -103,6 +103,14 @@ class Syncing:
 
     # -- the three of kernel.seams.Syncable ---
 
+    def begin_or_tell(self, log: Log) -> SyncWork | None:
+        """Indexes that cannot be written are told as a sync that failed: the syncer has other logs to see to."""
+        try:
+            return self.begin(log)
+        except OSError as fault:
+            log.on_failed(fault)
+            return None
+
     def begin(self, log: Log) -> SyncWork | None:
         end = log.end_offset
         if (
@@ -112,11 +120,11 @@ class Syncing:
         ):
             return None
         active = log.active
-        files = self._dirty
-        self._dirty = []
         under_way = _UnderWay(end, active.base_offset)
         if active.size - self._checkpoint_at >= CHECKPOINT_BYTES:
-            files += self._checkpoint(log, under_way)
+            self._dirty += self._checkpoint(log, under_way)
+        files = self._dirty
+        self._dirty = []
         active.file.hold()
         files.append(active.file)
         directories = (log.directory,) if self._dirty_directory else ()
