@@ -549,6 +549,24 @@ def test_starting_anew_at_an_offset_leaves_nothing_of_before() -> None:
     assert values_of(reopened(log, log_start_offset=500)) == [b"new"]
 
 
+@pytest.mark.parametrize("purged", [True, False])
+def test_what_waits_for_its_deletion_takes_no_new_segment_of_the_same_name_along(purged: bool) -> None:
+    log = a_log(internal_segment_bytes=100, file_delete_delay_ms=60_000)
+    for at in range(5):
+        put(log, a_batch(b"%d" % at))
+    sync(log)
+    log.set_high_watermark(5)
+    log.delete_records_before(3)
+    assert log.apply_retention(T0, mono_ms=0) == 3
+    if purged:
+        log.purge(T0)
+    log.truncate_to(0)  # by a leader that was elected uncleanly
+    put(log, a_batch(b"new"), leader_epoch=7)
+    sync(log)
+    log.purge(T0 + 60_000)
+    assert values_of(reopened(log)) == [b"new"]
+
+
 # -- room on the disk ---
 
 
