@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from random import Random
 
 import pytest
@@ -234,6 +235,21 @@ def test_damage_is_known_after_a_restart():
     cluster.cluster.network.unblock_all()
     cluster.cluster.start(damaged)
     cluster.cluster.until(lambda: cluster.repaired(damaged) == 1, 60_000)
+    assert cluster.values(damaged) == everything()
+
+
+def test_a_disk_that_is_full_in_the_middle_of_the_swap_fails_and_the_next_start_sees_to_it():
+    """The log takes nothing any more then: it must not stay so, out of sync, on a broker that goes on."""
+    cluster = Cluster()
+    damaged = cluster.followers()[0]
+    machine = cluster.cluster.machines[damaged]
+    cluster.rot(damaged)
+    machine.disk.fail("rename", errno.ENOSPC, where=".log.swap")
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: machine.current.fatal is not None)
+    machine.vanish()
+    cluster.cluster.start(damaged)
+    cluster.cluster.until(lambda: cluster.log(damaged).end_offset == BATCHES and not cluster.log(damaged).damage)
     assert cluster.values(damaged) == everything()
 
 

@@ -132,7 +132,7 @@ class Repairs:
             log.warning("%s-%d is not repaired yet: %s", partition.topic, partition.index, fault)
             replica.on_refetch_failed(self._node.clock.mono_ms())
         except OSError as error:
-            if error.errno not in FULL_DISK:
+            if error.errno not in FULL_DISK or partition.log.refusing:  # in the middle of a swap
                 raise
             log.warning("no room to repair %s-%d: %s", partition.topic, partition.index, error)
             replica.on_refetch_failed(self._node.clock.mono_ms())
