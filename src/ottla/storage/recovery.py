@@ -127,11 +127,23 @@ def _write_again(segment: Segment) -> None:
 
 
 def _segment_bases(log: Log, log_start_offset: int) -> list[int]:
-    """Bases of the segments; those wholly below the log's start are deleted."""
-    bases = sorted(base for name in log.disk.list(log.directory) if (base := base_offset_of(name)) is not None)
+    """Bases of the segments; those wholly below the log's start are deleted, and what is left of others."""
+    names = log.disk.list(log.directory)
+    bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
+    _remove_orphans(log, names, bases)
     while len(bases) > 1 and bases[1] <= log_start_offset:
         _remove_segment(log.disk, log.directory, bases.pop(0))
     return bases
+
+
+def _remove_orphans(log: Log, names: list[str], bases: list[int]) -> None:
+    """Indexes of segments that are gone: a crash may keep them, and a new segment of that name would go on in them."""
+    known = set(bases)
+    for name in names:
+        for suffix in SUFFIXES[1:]:
+            base = base_offset_of(name, suffix)
+            if base is not None and base not in known:
+                log.disk.remove(posixpath.join(log.directory, name))
 
 
 def _remove_segment(disk: Disk, directory: str, base: int) -> None:
