@@ -213,15 +213,36 @@ def test_left_over_files_are_removed(suffix: str) -> None:
     assert values_of(again) == FIVE
 
 
+def _abort(log: Log) -> None:
+    put(log, a_batch(b"x", producer_id=5, sequence=0, transactional=True))
+    marker = build_marker(Marker.ABORT, producer_id=5, producer_epoch=0, coordinator_epoch=1, timestamp=T0)
+    put(log, Batch(marker), origin=Origin.COORDINATOR)
+
+
+def test_an_aborted_transaction_whose_records_were_lost_is_not_known_any_more() -> None:
+    """A sync that was broken off may have put the index on disk, and of the segment nothing."""
+    log = a_log()
+    put(log, a_batch(b"0"))
+    rolling.roll(log, 1, T0)
+    sync(log)
+    _abort(log)
+    for file in log.active.write_indexes():
+        file.sync()
+    log.disk.sync_directory(log.directory)
+    assert isinstance(log.disk, SimDisk)
+    log.disk.lose_unsynced()
+    again = reopened(log)
+    assert again.end_offset == 1
+    assert again.active.aborted.entries == []
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_indexes_whose_segment_is_gone_are_not_those_of_the_next_one_of_its_name(clean: bool) -> None:
     """A power cut may keep an index and not the segment: at its birth, or where a truncation removes both."""
     log = a_log(index_interval_bytes=0)
     put(log, a_batch(b"0"))
     rolling.roll(log, 1, T0)
-    put(log, a_batch(b"x", producer_id=5, sequence=0, transactional=True))
-    marker = build_marker(Marker.ABORT, producer_id=5, producer_epoch=0, coordinator_epoch=1, timestamp=T0)
-    put(log, Batch(marker), origin=Origin.COORDINATOR)
+    _abort(log)
     for _ in range(8):
         put(log, a_batch(b"y"))
     log.sync_now()

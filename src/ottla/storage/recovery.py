@@ -209,13 +209,13 @@ def _open_above(
         following = bases[number + 1] if number + 1 < len(bases) else _NEVER
         whole, epoch = _scan_tail(log, segment, (recovery_point, following), epoch, cost, check=not clean)
         expected = segment.next_offset
+        if not whole and segment.next_offset < recovery_point and not clean:
+            _mark_damage(log, segment.next_offset)
+            break
+        segment.aborted.cut_end(segment.next_offset)  # it may be on disk, and the end of the segment not
         if not whole:
-            if segment.next_offset < recovery_point and not clean:
-                _mark_damage(log, segment.next_offset)
-                break
             cost.truncated_bytes += segment.file.size() - segment.size
             segment.file.truncate(segment.size)
-            segment.aborted.cut_end(segment.next_offset)
             if expected != following:
                 _drop_segments(log, bases[number + 1 :], cost)
                 break
