@@ -219,6 +219,28 @@ def _abort(log: Log) -> None:
     put(log, Batch(marker), origin=Origin.COORDINATOR)
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_aborted_transactions_of_closed_segments_stay_known_where_all_snapshots_were_lost(clean: bool) -> None:
+    log = a_log()
+    _abort(log)
+    rolling.roll(log, 2, T0)
+    put(log, a_batch(b"tail"))
+    log.close(clean=True)
+    for name in log.disk.list(log.directory):
+        if name.endswith(".snapshot"):
+            log.disk.remove(f"{log.directory}/{name}")
+    again = log
+    for power_cut in (False, False, True):
+        if power_cut:
+            assert isinstance(log.disk, SimDisk)
+            log.disk.lose_unsynced()
+        again = reopened(again, clean=clean, recovery_point=3)
+        assert [(one.producer_id, one.first_offset, one.last_offset) for one in again.segments[0].aborted.entries] == [
+            (5, 0, 1)
+        ]
+        again.close(clean=clean)
+
+
 def test_an_aborted_transaction_whose_records_were_lost_is_not_known_any_more() -> None:
     """A sync that was broken off may have put the index on disk, and of the segment nothing."""
     log = a_log()

@@ -317,6 +317,9 @@ def load_producers(log: Log, *, at_most: int, cost: _Cost | None = None) -> None
             if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= log.end_offset:
                 view = memoryview(segment.file.read_at(header.position, header.size) if header.is_control else b"")
                 note_producer(log, header, view)
+        if segment.index.keys is None and (rewritten := segment.aborted.write_out()) is not None:
+            rewritten.sync()  # no sync of a closed segment's indexes is to come
+            segment.aborted.close()
 
 
 def _put_snapshot(log: Log, offset: int) -> None:
