@@ -220,6 +220,34 @@ def test_records_whose_transaction_is_aborted_in_a_later_segment_take_the_place_
     assert [one.value for one in records_of(log) if one.key in (b"k", b"other")] == [b"committed", b"x"]
 
 
+def test_what_comes_in_the_place_of_compacted_records_that_were_cut_off_is_compacted_too() -> None:
+    """Else its tombstones would go, and what they delete would be there again."""
+    directory = a_directory(SimDisk())
+    options = settings(config(**COMPACT, delete_retention_ms=1000))
+    topic, partition, topic_id = options.pop("topic"), options.pop("partition"), options.pop("topic_id")
+    log = directory.create_log(topic, partition, topic_id, **options)  # type: ignore[arg-type]
+
+    def pass_over(now_ms: int) -> None:
+        result = compact(log, now_ms=now_ms, cleaned_to=directory.cleaned_to("t", 0))
+        assert result is not None
+        directory.set_cleaned_to("t", 0, result.cleaned_to)
+
+    a_record(log, b"gone", b"1")
+    for at in range(5):
+        a_record(log, b"k%d" % at, b"x")
+    roll_and_commit(log)
+    pass_over(T0)
+    log.truncate_to(1)  # by a leader that was elected uncleanly
+    a_record(log, b"gone", None)
+    for at in range(6):
+        a_record(log, b"k%d" % at, b"y")
+    for step in range(1, 4):
+        roll_and_commit(log)
+        pass_over(T0 + step * 2000)
+        a_record(log, b"z", b"%d" % step)
+    assert [record.offset for record in records_of(log) if record.key == b"gone" and record.value is not None] == []
+
+
 def test_nothing_above_the_last_stable_offset_or_the_recovery_point_is_touched() -> None:
     log = a_log(**COMPACT)
     for at in range(30):

@@ -279,6 +279,8 @@ class LogDirectory:
         def before_cut() -> None:
             if self._recovery_points.get(place, 0) > log.recovery_point:
                 self.checkpoint_recovery_points()
+            if self._cleaned.get(place, 0) > log.recovery_point:  # what comes in its place is not compacted
+                self.set_cleaned_to(*place, log.recovery_point)
 
         log.before_cut = before_cut
         self.logs[place] = log
