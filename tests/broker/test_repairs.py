@@ -12,6 +12,7 @@ from sim_cluster import SimCluster
 from ottla.broker.repairs import Repairs
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.story import run_story
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -530,3 +531,15 @@ def test_damage_that_retention_takes_away_is_forgotten():
     partition.log.delete_records_before(partition.log.bases[1])
     partition.log.apply_retention(place.loop.wall_ms(), mono_ms=place.loop.mono_ms())
     assert place.loop.run_until(lambda: not partition.log.damage, within_ms=10_000)
+
+
+def test_a_suspicion_that_meets_a_disk_that_fails_takes_the_directory_offline():
+    """Else its log would take nothing any more, and still be led from here."""
+    place, partition = alone()
+    active = partition.log.active
+    place.machine.disk.flip_bit(active.path(LOG), 9)
+    active.forget_recent()
+    place.machine.disk.fail("create", errno.EIO, where=".log")
+    run_story(place.peer().ask(fetch(partition.topic_id, active.base_offset)))
+    assert place.loop.run_until(lambda: partition.log.refusing, within_ms=5000)
+    assert place.here.fatal is not None
