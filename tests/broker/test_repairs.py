@@ -254,6 +254,25 @@ def test_a_disk_that_is_full_in_the_middle_of_the_swap_fails_and_the_next_start_
     assert cluster.values(damaged) == everything()
 
 
+def test_a_full_disk_that_cannot_forget_damage_ends_no_repair():
+    cluster = Cluster()
+    leader, damaged = cluster.leader, cluster.followers()[0]
+    cluster.cluster.network.block(f"broker-{damaged}", f"broker-{leader}")
+    held, disk = cluster.log(damaged), cluster.cluster.machines[damaged].disk
+    cluster.rot(damaged, 0)
+    cluster.rot(damaged, 2)
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: len(held.damage.bases) == 2)
+    held.delete_records_before(held.bases[1])
+    held.apply_retention(cluster.cluster.loop.wall_ms(), mono_ms=cluster.cluster.loop.mono_ms())
+    disk.capacity_bytes = disk.used_bytes()
+    cluster.cluster.until(lambda: len(held.damage.bases) == 1)
+    disk.capacity_bytes = 1 << 62
+    cluster.cluster.network.unblock_all()
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1, 60_000)
+    assert cluster.values(damaged, held.log_start_offset) == everything()[held.log_start_offset :]
+
+
 def test_of_a_compacted_log_all_that_is_closed_is_fetched():
     """A part alone could bring back a record whose tombstone is gone here."""
     cluster = Cluster(cleanup_policy="compact")
