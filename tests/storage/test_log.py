@@ -736,6 +736,16 @@ def test_delete_records_raises_the_start_and_frees_whole_segments() -> None:
     assert log.epoch_end(0) == EpochEnd(0, 6)
 
 
+def test_a_log_that_starts_inside_a_batch_with_the_brokers_time_is_found_from_its_start_on() -> None:
+    log = a_log(message_timestamp_type="LogAppendTime")
+    put(log, a_batch(b"0", b"1", b"2"), wall_ms=T0)
+    put(log, a_batch(b"3"), wall_ms=T0 + 5)
+    log.set_high_watermark(4)
+    log.delete_records_before(1)
+    assert log.offset_for_timestamp(T0) == (T0, 1, 0)
+    assert log.offset_for_timestamp(T0 + 1) == (T0 + 5, 3, 0)
+
+
 def test_a_deleted_segment_keeps_its_file_under_another_name_for_the_delay() -> None:
     log = _aged(retention_ms=-1)
     log.update_config(log.config.replace(file_delete_delay_ms=1000))
