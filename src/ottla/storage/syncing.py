@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -223,6 +224,8 @@ class Syncing:
                 self._dirty.append(write_snapshot(log.disk, log.directory, log.end_offset, log.producers))
                 self._dirty_directory = True
                 self.sync_now(log)
+                if log.recovery_point < log.end_offset:
+                    raise OSError(errno.ENOSPC, "no room for the indexes of a clean close", log.directory)
         finally:
             self._closed = True
             for file in self._dirty:
