@@ -746,6 +746,21 @@ def test_a_log_that_starts_inside_a_batch_with_the_brokers_time_is_found_from_it
     assert log.offset_for_timestamp(T0 + 1) == (T0 + 5, 3, 0)
 
 
+def test_a_follower_from_which_nobody_reads_forgets_transactions_that_have_ended() -> None:
+    leader, follower = a_log(), a_log()
+    for at in range(10):
+        put(leader, a_batch(producer_id=5, sequence=at, transactional=True))
+        put(leader, _marker(Marker.ABORT, 5), origin=Origin.COORDINATOR)
+    sent = read_at(leader, 0).data()
+    assert isinstance(follower.append_run(sent, wall_ms=T0), Appended)
+    follower.set_high_watermark(18)
+    follower.expire_producers(T0)
+    assert not follower.producers.no_transactions, "the last marker is not committed"
+    follower.set_high_watermark(20)
+    follower.expire_producers(T0)
+    assert follower.producers.no_transactions
+
+
 def test_a_deleted_segment_keeps_its_file_under_another_name_for_the_delay() -> None:
     log = _aged(retention_ms=-1)
     log.update_config(log.config.replace(file_delete_delay_ms=1000))
