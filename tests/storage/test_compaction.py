@@ -39,6 +39,7 @@ from ottla.storage.compaction import (
     install,
     plan_compaction,
 )
+from ottla.storage.damage import Extent
 from ottla.storage.disk import LocalDisk
 from ottla.storage.log import Log
 from ottla.storage.values import Appended, LogRead, Origin
@@ -334,6 +335,21 @@ def test_a_log_that_changed_meanwhile_is_left_as_it_is() -> None:
     assert not install(log, plan, result)
     assert content(log) == [(at, b"k", b"%d" % at) for at in range(3)]
     assert not [name for name in log.disk.list(log.directory) if "cleaned" in name]
+
+
+def test_damage_that_was_found_meanwhile_is_not_looked_for_in_other_files() -> None:
+    log = a_log(**COMPACT)
+    for key in (b"a", b"b", b"c", b"d", b"e", b"a", b"f"):
+        a_record(log, key, b"v")
+    roll_and_commit(log)
+    plan = plan_compaction(log, cleaned_to=None, now_ms=T0)
+    assert plan is not None
+    result = cleaning.run(log.disk, plan)
+    third = log.segments[0].headers_from(0)[2]
+    log.damage.note(0, [Extent(0, 2, 0, third.position)])
+    install(log, plan, result)
+    assert records_of(log, 2)[0].offset == 2
+    assert not [name for name in log.disk.list(log.directory) if name.endswith(".cleaned")]
 
 
 def test_a_slice_of_an_old_segment_stays_readable_while_it_is_held(tmp_path: os.PathLike[str]) -> None:

@@ -203,12 +203,13 @@ def _facts(segment: Segment) -> SegmentFacts:
 def install(log: Log, plan: CompactionPlan, result: CompactionResult) -> bool:
     """Swap the cleaned segments in. False where the log changed meanwhile (truncated, expired): then nothing is done.
 
-    Readers that hold slices of the old segments go on with them.
+    Nor where damage was found in it meanwhile: that is known by its place in the old files. Readers that hold slices
+    of those go on with them.
     """
     wanted = [base for group in plan.groups[: result.groups] for base in group]
     sealed = [segment.base_offset for segment in log.segments[:-1]]
     unchanged = log.bases[: len(wanted)] == wanted == sealed[: len(wanted)]
-    if not unchanged or log.refusing or log.bases[len(wanted)] != plan.ends[result.groups - 1]:
+    if not unchanged or log.refusing or log.damage or log.bases[len(wanted)] != plan.ends[result.groups - 1]:
         discard(log, plan)
         return False
     try:
