@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ from sim_cluster import SimCluster
 from ottla.broker.repairs import Repairs
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.story import run_story
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -236,6 +238,40 @@ def test_damage_is_known_after_a_restart():
     cluster.cluster.start(damaged)
     cluster.cluster.until(lambda: cluster.repaired(damaged) == 1, 60_000)
     assert cluster.values(damaged) == everything()
+
+
+def test_a_disk_that_is_full_in_the_middle_of_the_swap_fails_and_the_next_start_sees_to_it():
+    """The log takes nothing any more then: it must not stay so, out of sync, on a broker that goes on."""
+    cluster = Cluster()
+    damaged = cluster.followers()[0]
+    machine = cluster.cluster.machines[damaged]
+    cluster.rot(damaged)
+    machine.disk.fail("rename", errno.ENOSPC, where=".log.swap")
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: machine.current.fatal is not None)
+    machine.vanish()
+    cluster.cluster.start(damaged)
+    cluster.cluster.until(lambda: cluster.log(damaged).end_offset == BATCHES and not cluster.log(damaged).damage)
+    assert cluster.values(damaged) == everything()
+
+
+def test_a_full_disk_that_cannot_forget_damage_ends_no_repair():
+    cluster = Cluster()
+    leader, damaged = cluster.leader, cluster.followers()[0]
+    cluster.cluster.network.block(f"broker-{damaged}", f"broker-{leader}")
+    held, disk = cluster.log(damaged), cluster.cluster.machines[damaged].disk
+    cluster.rot(damaged, 0)
+    cluster.rot(damaged, 2)
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: len(held.damage.bases) == 2)
+    held.delete_records_before(held.bases[1])
+    held.apply_retention(cluster.cluster.loop.wall_ms(), mono_ms=cluster.cluster.loop.mono_ms())
+    disk.capacity_bytes = disk.used_bytes()
+    cluster.cluster.until(lambda: len(held.damage.bases) == 1)
+    disk.capacity_bytes = 1 << 62
+    cluster.cluster.network.unblock_all()
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1, 60_000)
+    assert cluster.values(damaged, held.log_start_offset) == everything()[held.log_start_offset :]
 
 
 def test_of_a_compacted_log_all_that_is_closed_is_fetched():
@@ -568,3 +604,15 @@ def test_one_that_must_be_cut_behind_damage_and_comes_to_lead_gives_the_leadersh
     cluster.cluster.until(lambda: cluster.leader == heir, 60_000)
     cluster.cluster.until(lambda: cluster.log(damaged) is not stopped and damaged in cluster.state().in_sync, 20_000)
     assert cluster.values(damaged) == everything()
+
+
+def test_a_suspicion_that_meets_a_disk_that_fails_takes_the_directory_offline():
+    """Else its log would take nothing any more, and still be led from here."""
+    place, partition = alone()
+    active = partition.log.active
+    place.machine.disk.flip_bit(active.path(LOG), 9)
+    active.forget_recent()
+    place.machine.disk.fail("create", errno.EIO, where=".log")
+    run_story(place.peer().ask(fetch(partition.topic_id, active.base_offset)))
+    assert place.loop.run_until(lambda: partition.log.refusing, within_ms=5000)
+    assert place.here.fatal is not None

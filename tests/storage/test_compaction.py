@@ -39,6 +39,7 @@ from ottla.storage.compaction import (
     install,
     plan_compaction,
 )
+from ottla.storage.damage import Extent
 from ottla.storage.disk import LocalDisk
 from ottla.storage.log import Log
 from ottla.storage.values import Appended, LogRead, Origin
@@ -198,6 +199,56 @@ def test_aborted_records_go_and_markers_follow_once_their_horizon_has_passed() -
     assert not any(segment.aborted.entries for segment in log.segments)
 
 
+def test_records_whose_transaction_is_aborted_in_a_later_segment_take_the_place_of_none() -> None:
+    log = a_log(**{**COMPACT, "internal_segment_bytes": 4000}, delete_retention_ms=1000)
+    a_record(log, b"k", b"committed")
+    body = build_batch(
+        [Record(0, T0, b"k", b"aborted")], producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    put(log, Batch(body))
+    roll_and_commit(log)
+    assert compact(log) is None, "the transaction is open"
+    marker = build_marker(Marker.ABORT, producer_id=5, producer_epoch=0, coordinator_epoch=1, timestamp=T0)
+    put(log, Batch(marker), origin=Origin.COORDINATOR)
+    sync(log)
+    log.set_high_watermark(log.end_offset)
+    assert compact(log) is not None
+    assert [one.value for one in records_of(log) if one.key == b"k"] == [b"committed"]
+    assert log.active.aborted.entries
+    a_record(log, b"other", b"x")
+    roll_and_commit(log)
+    compact(log, now_ms=T0 + 2000, cleaned_to=2)
+    assert [one.value for one in records_of(log) if one.key in (b"k", b"other")] == [b"committed", b"x"]
+
+
+def test_what_comes_in_the_place_of_compacted_records_that_were_cut_off_is_compacted_too() -> None:
+    """Else its tombstones would go, and what they delete would be there again."""
+    directory = a_directory(SimDisk())
+    options = settings(config(**COMPACT, delete_retention_ms=1000))
+    topic, partition, topic_id = options.pop("topic"), options.pop("partition"), options.pop("topic_id")
+    log = directory.create_log(topic, partition, topic_id, **options)  # type: ignore[arg-type]
+
+    def pass_over(now_ms: int) -> None:
+        result = compact(log, now_ms=now_ms, cleaned_to=directory.cleaned_to("t", 0))
+        assert result is not None
+        directory.set_cleaned_to("t", 0, result.cleaned_to)
+
+    a_record(log, b"gone", b"1")
+    for at in range(5):
+        a_record(log, b"k%d" % at, b"x")
+    roll_and_commit(log)
+    pass_over(T0)
+    log.truncate_to(1)  # by a leader that was elected uncleanly
+    a_record(log, b"gone", None)
+    for at in range(6):
+        a_record(log, b"k%d" % at, b"y")
+    for step in range(1, 4):
+        roll_and_commit(log)
+        pass_over(T0 + step * 2000)
+        a_record(log, b"z", b"%d" % step)
+    assert [record.offset for record in records_of(log) if record.key == b"gone" and record.value is not None] == []
+
+
 def test_nothing_above_the_last_stable_offset_or_the_recovery_point_is_touched() -> None:
     log = a_log(**COMPACT)
     for at in range(30):
@@ -284,6 +335,21 @@ def test_a_log_that_changed_meanwhile_is_left_as_it_is() -> None:
     assert not install(log, plan, result)
     assert content(log) == [(at, b"k", b"%d" % at) for at in range(3)]
     assert not [name for name in log.disk.list(log.directory) if "cleaned" in name]
+
+
+def test_damage_that_was_found_meanwhile_is_not_looked_for_in_other_files() -> None:
+    log = a_log(**COMPACT)
+    for key in (b"a", b"b", b"c", b"d", b"e", b"a", b"f"):
+        a_record(log, key, b"v")
+    roll_and_commit(log)
+    plan = plan_compaction(log, cleaned_to=None, now_ms=T0)
+    assert plan is not None
+    result = cleaning.run(log.disk, plan)
+    third = log.segments[0].headers_from(0)[2]
+    log.damage.note(0, [Extent(0, 2, 0, third.position)])
+    install(log, plan, result)
+    assert records_of(log, 2)[0].offset == 2
+    assert not [name for name in log.disk.list(log.directory) if name.endswith(".cleaned")]
 
 
 def test_a_slice_of_an_old_segment_stays_readable_while_it_is_held(tmp_path: os.PathLike[str]) -> None:

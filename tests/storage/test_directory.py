@@ -288,6 +288,34 @@ def test_every_legal_crash_state_of_a_checkpoint_is_the_old_or_the_new() -> None
         cut += 1
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_damage_is_damage_in_every_later_start_and_nothing_behind_it_is_cut_off(clean: bool) -> None:
+    disk = SimDisk()
+    directory = a_directory(disk)
+    log = create(directory)
+    for at in range(5):
+        put(log, a_batch(b"%d" % at))
+    log.sync_now()
+    log.set_high_watermark(5)
+    directory.checkpoint_recovery_points()
+    directory.checkpoint_high_watermarks()
+    path, size = f"{log.directory}/{0:020d}.log", log.active.size
+    directory.close(clean=False)
+    disk.flip_bit(path, 2 * size // 5 + 65)
+    for _ in range(3):
+        directory = a_directory(disk)
+        assert open_only(directory).damaged_at == 2
+        assert directory.high_watermarks[TopicPartition("t", 0)] == 5
+        directory.checkpoint_recovery_points()
+        directory.checkpoint_log_starts()
+        directory.checkpoint_high_watermarks()
+        directory.apply_retention(T0, mono_ms=0)
+        directory.close(clean=clean)
+        assert disk.file_size(path) == size, "the file is evidence"
+    disk.flip_bit(path, 2 * size // 5 + 65)
+    assert values_of(open_only(a_directory(disk))) == [b"%d" % at for at in range(5)]
+
+
 def test_a_truncation_below_the_checkpointed_recovery_point_is_not_taken_for_damage_after_a_crash() -> None:
     disk = SimDisk()
     directory = a_directory(disk)

@@ -44,6 +44,16 @@ def test_a_full_disk_lets_every_log_be_closed_but_marks_nothing_clean():
     assert not disk.exists("/data/.kafka_cleanshutdown")
 
 
+def test_a_log_whose_indexes_found_no_room_was_not_closed_cleanly():
+    """What a clean start takes as it stands, the aborted transactions, would be missing."""
+    disk = SimDisk()
+    directory = a_directory(disk)
+    put(a_log_in(directory), a_batch())
+    disk.fail("write", errno.ENOSPC, where=".timeindex")
+    directory.close(clean=True)
+    assert not disk.exists("/data/.kafka_cleanshutdown")
+
+
 def test_any_other_error_of_the_disk_at_the_close_is_told():
     disk = SimDisk()
     directory = a_directory(disk)

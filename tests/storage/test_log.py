@@ -549,6 +549,24 @@ def test_starting_anew_at_an_offset_leaves_nothing_of_before() -> None:
     assert values_of(reopened(log, log_start_offset=500)) == [b"new"]
 
 
+@pytest.mark.parametrize("purged", [True, False])
+def test_what_waits_for_its_deletion_takes_no_new_segment_of_the_same_name_along(purged: bool) -> None:
+    log = a_log(internal_segment_bytes=100, file_delete_delay_ms=60_000)
+    for at in range(5):
+        put(log, a_batch(b"%d" % at))
+    sync(log)
+    log.set_high_watermark(5)
+    log.delete_records_before(3)
+    assert log.apply_retention(T0, mono_ms=0) == 3
+    if purged:
+        log.purge(T0)
+    log.truncate_to(0)  # by a leader that was elected uncleanly
+    put(log, a_batch(b"new"), leader_epoch=7)
+    sync(log)
+    log.purge(T0 + 60_000)
+    assert values_of(reopened(log)) == [b"new"]
+
+
 # -- room on the disk ---
 
 
@@ -716,6 +734,31 @@ def test_delete_records_raises_the_start_and_frees_whole_segments() -> None:
     assert log.apply_retention(T0, mono_ms=0) == 3
     assert log.delete_records_before(-1) == 6
     assert log.epoch_end(0) == EpochEnd(0, 6)
+
+
+def test_a_log_that_starts_inside_a_batch_with_the_brokers_time_is_found_from_its_start_on() -> None:
+    log = a_log(message_timestamp_type="LogAppendTime")
+    put(log, a_batch(b"0", b"1", b"2"), wall_ms=T0)
+    put(log, a_batch(b"3"), wall_ms=T0 + 5)
+    log.set_high_watermark(4)
+    log.delete_records_before(1)
+    assert log.offset_for_timestamp(T0) == (T0, 1, 0)
+    assert log.offset_for_timestamp(T0 + 1) == (T0 + 5, 3, 0)
+
+
+def test_a_follower_from_which_nobody_reads_forgets_transactions_that_have_ended() -> None:
+    leader, follower = a_log(), a_log()
+    for at in range(10):
+        put(leader, a_batch(producer_id=5, sequence=at, transactional=True))
+        put(leader, _marker(Marker.ABORT, 5), origin=Origin.COORDINATOR)
+    sent = read_at(leader, 0).data()
+    assert isinstance(follower.append_run(sent, wall_ms=T0), Appended)
+    follower.set_high_watermark(18)
+    follower.expire_producers(T0)
+    assert not follower.producers.no_transactions, "the last marker is not committed"
+    follower.set_high_watermark(20)
+    follower.expire_producers(T0)
+    assert follower.producers.no_transactions
 
 
 def test_a_deleted_segment_keeps_its_file_under_another_name_for_the_delay() -> None:

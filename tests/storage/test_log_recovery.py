@@ -6,11 +6,13 @@ import pytest
 from log_desk import T0, a_batch, a_log, put, read_at, reopened, sync, values_of
 
 from ottla.kernel.errors import ErrorCode
+from ottla.records.batch import Batch
+from ottla.records.control import Marker, build_marker
 from ottla.sim.disk import SimDisk
-from ottla.storage import syncing
+from ottla.storage import rolling, syncing
 from ottla.storage.log import Log
 from ottla.storage.segment import INDEX, LOG, TIME_INDEX, segment_path
-from ottla.storage.values import Appended
+from ottla.storage.values import Appended, Origin
 
 FIVE = [b"zero", b"one", b"two", b"three", b"four" * 30]
 
@@ -209,6 +211,75 @@ def test_left_over_files_are_removed(suffix: str) -> None:
     again = reopened(log)
     assert not [name for name in again.disk.list(again.directory) if name.endswith(suffix)]
     assert values_of(again) == FIVE
+
+
+def _abort(log: Log) -> None:
+    put(log, a_batch(b"x", producer_id=5, sequence=0, transactional=True))
+    marker = build_marker(Marker.ABORT, producer_id=5, producer_epoch=0, coordinator_epoch=1, timestamp=T0)
+    put(log, Batch(marker), origin=Origin.COORDINATOR)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_aborted_transactions_of_closed_segments_stay_known_where_all_snapshots_were_lost(clean: bool) -> None:
+    log = a_log()
+    _abort(log)
+    rolling.roll(log, 2, T0)
+    put(log, a_batch(b"tail"))
+    log.close(clean=True)
+    for name in log.disk.list(log.directory):
+        if name.endswith(".snapshot"):
+            log.disk.remove(f"{log.directory}/{name}")
+    again = log
+    for power_cut in (False, False, True):
+        if power_cut:
+            assert isinstance(log.disk, SimDisk)
+            log.disk.lose_unsynced()
+        again = reopened(again, clean=clean, recovery_point=3)
+        assert [(one.producer_id, one.first_offset, one.last_offset) for one in again.segments[0].aborted.entries] == [
+            (5, 0, 1)
+        ]
+        again.close(clean=clean)
+
+
+def test_an_aborted_transaction_whose_records_were_lost_is_not_known_any_more() -> None:
+    """A sync that was broken off may have put the index on disk, and of the segment nothing."""
+    log = a_log()
+    put(log, a_batch(b"0"))
+    rolling.roll(log, 1, T0)
+    sync(log)
+    _abort(log)
+    for file in log.active.write_indexes():
+        file.sync()
+    log.disk.sync_directory(log.directory)
+    assert isinstance(log.disk, SimDisk)
+    log.disk.lose_unsynced()
+    again = reopened(log)
+    assert again.end_offset == 1
+    assert again.active.aborted.entries == []
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_indexes_whose_segment_is_gone_are_not_those_of_the_next_one_of_its_name(clean: bool) -> None:
+    """A power cut may keep an index and not the segment: at its birth, or where a truncation removes both."""
+    log = a_log(index_interval_bytes=0)
+    put(log, a_batch(b"0"))
+    rolling.roll(log, 1, T0)
+    _abort(log)
+    for _ in range(8):
+        put(log, a_batch(b"y"))
+    log.sync_now()
+    log.disk.remove(_log_path(log, 1))
+    after = reopened(log, recovery_point=1)
+    assert after.damaged_at is None and after.end_offset == 1
+    rolling.roll(after, 1, T0)
+    for at in range(4):
+        put(after, a_batch(*[b"%d" % at] * (20 if at == 2 else 1)))
+    rolling.roll(after, 24, T0)
+    put(after, a_batch(b"4"))
+    after.close(clean=True)
+    again = reopened(after, clean=clean, recovery_point=25)
+    assert values_of(again, start=23) == [b"3", b"4"]
+    assert not again.segments[1].aborted.entries
 
 
 def test_a_lost_epoch_checkpoint_is_rebuilt_from_the_batches() -> None:

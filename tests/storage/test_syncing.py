@@ -7,10 +7,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from log_desk import a_batch, a_log, put, reopened, values_of
 
 from ottla.kernel.seams import Buffer
 from ottla.sim.disk import SimDisk
+from ottla.storage import syncing
 from ottla.storage.disk import LocalDisk, LocalFile
 
 
@@ -50,6 +52,21 @@ def test_a_log_that_is_deleted_while_it_is_dirty_has_nothing_to_sync():
     log.close(clean=False)
     disk.rename(log.directory, "/data/t-0.0123-delete")
     assert log.begin_sync() is None
+
+
+def test_indexes_that_cannot_be_written_are_a_failed_sync_and_keep_no_syncer_from_other_logs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(syncing, "CHECKPOINT_BYTES", 1)
+    disk = SimDisk()
+    log = a_log(disk)
+    told: list[OSError] = []
+    log.on_failed = told.append
+    put(log, a_batch())
+    disk.fail("write", errno.EIO, where=".timeindex")
+    assert log.begin_sync() is None
+    assert [error.errno for error in told] == [errno.EIO]
+    assert log.refusing and log.synced_offset == 0
 
 
 def test_a_log_that_is_deleted_while_it_is_synced_takes_no_notice_of_the_end():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.broker.command_queue import Outcome
     from ottla.broker.node import Node
     from ottla.broker.partition import Partition
+    from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.repairs")
 PURPOSE = "repair"
@@ -58,7 +59,7 @@ class Repairs:
         """Damage was found, or something has changed that decides what is done about it."""
         key = (partition.topic_id, partition.index)
         held = partition.log
-        held.damage.keep(held.bases[:-1])
+        self._forget_what_is_gone(held)
         state = self._node.metadata.partition(partition.topic_id, partition.index)
         stopped = held.damaged_at is not None
         if not (held.damage or stopped) or state is None or self._stopped:
@@ -87,6 +88,14 @@ class Repairs:
             self._busy = True
             story = run_story(self._repair(replica, partition, todo))
             story.when_full(lambda: self._ended(story))
+
+    def _forget_what_is_gone(self, held: Log) -> None:
+        """A start forgets it too, if there is no room to write it down now."""
+        try:
+            held.damage.keep(held.bases[:-1])
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                self._node.disk_failed(error)
 
     def _say_kept(self, key: Key, partition: Partition) -> None:
         if key not in self._kept:
@@ -141,7 +150,7 @@ class Repairs:
             log.warning("%s-%d is not repaired yet: %s", partition.topic, partition.index, fault)
             replica.on_refetch_failed(self._node.clock.mono_ms())
         except OSError as error:
-            if error.errno not in FULL_DISK:
+            if error.errno not in FULL_DISK or partition.log.refusing:  # in the middle of a swap
                 raise
             log.warning("no room to repair %s-%d: %s", partition.topic, partition.index, error)
             replica.on_refetch_failed(self._node.clock.mono_ms())

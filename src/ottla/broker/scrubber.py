@@ -145,8 +145,9 @@ class Scrubber:
         """Only what is closed can be checked and replaced."""
         try:
             roll(held, held.end_offset, self._node.clock.wall_ms())
-        except OSError as error:
-            held.refuse(error)
+        except OSError as error:  # whoever suspects is a reader, who fails nothing
+            if error.errno not in FULL_DISK:
+                self._node.disk_failed(error)
             return
         self._node.syncer.submit(held)
 

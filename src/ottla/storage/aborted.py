@@ -64,6 +64,8 @@ class AbortedIndex:
     def cut_end(self, end_offset: int) -> None:
         """Drop the entries whose marker lies at or above `end_offset`."""
         kept = [entry for entry in self.entries if entry.last_offset < end_offset]
+        if len(kept) == len(self.entries):
+            return
         if self._disk.exists(self.path):
             self._open().truncate(len(kept) * ENTRY.size)
         self._entries = kept

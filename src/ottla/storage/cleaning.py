@@ -129,7 +129,7 @@ def _aborted_entries(disk: Disk, plan: CompactionPlan) -> list[AbortedEntry]:
     for group in plan.groups:
         for base in group:
             entries += Segment(disk, plan.directory, base, created_ms=0).aborted.entries
-    return entries
+    return entries + plan.aborted_behind
 
 
 class _Transactions:

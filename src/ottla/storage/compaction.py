@@ -11,6 +11,7 @@ import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.config.topic import TopicConfig
+from ottla.storage.aborted import AbortedEntry
 from ottla.storage.recovery import complete_swap
 from ottla.storage.segment import CLEANED, LOG, SUFFIXES, SWAP, Segment
 
@@ -60,6 +61,8 @@ class CompactionPlan(NamedTuple):
     must: bool
     """max.compaction.lag.ms has passed for its oldest uncompacted record."""
     dirty_ratio: float
+    aborted_behind: list[AbortedEntry]
+    """Transactions with records in these segments, and the marker that aborts them in a later one."""
     max_keys: int = MAX_KEYS
 
     def encoded(self) -> bytes:
@@ -71,6 +74,7 @@ class CompactionPlan(NamedTuple):
         fields["last_of_producers"] = {
             int(producer_id): LastOfProducer(*last) for producer_id, last in fields["last_of_producers"].items()
         }
+        fields["aborted_behind"] = [AbortedEntry(*entry) for entry in fields["aborted_behind"]]
         return cls(**fields)
 
 
@@ -175,7 +179,13 @@ def plan_compaction(log: Log, *, cleaned_to: int | None, now_ms: int) -> Compact
         },
         must=found.must,
         dirty_ratio=found.dirty_ratio,
+        aborted_behind=_aborted_behind(log.segments[len(inside) :], found.dirty_end),
     )
+
+
+def _aborted_behind(segments: list[Segment], end: int) -> list[AbortedEntry]:
+    """All are known: no transaction is open below `end`, which is stable, and each marker is committed."""
+    return [entry for segment in segments for entry in segment.aborted.entries if entry.first_offset < end]
 
 
 def _facts(segment: Segment) -> SegmentFacts:
@@ -193,12 +203,13 @@ def _facts(segment: Segment) -> SegmentFacts:
 def install(log: Log, plan: CompactionPlan, result: CompactionResult) -> bool:
     """Swap the cleaned segments in. False where the log changed meanwhile (truncated, expired): then nothing is done.
 
-    Readers that hold slices of the old segments go on with them.
+    Nor where damage was found in it meanwhile: that is known by its place in the old files. Readers that hold slices
+    of those go on with them.
     """
     wanted = [base for group in plan.groups[: result.groups] for base in group]
     sealed = [segment.base_offset for segment in log.segments[:-1]]
     unchanged = log.bases[: len(wanted)] == wanted == sealed[: len(wanted)]
-    if not unchanged or log.refusing or log.bases[len(wanted)] != plan.ends[result.groups - 1]:
+    if not unchanged or log.refusing or log.damage or log.bases[len(wanted)] != plan.ends[result.groups - 1]:
         discard(log, plan)
         return False
     try:

@@ -279,6 +279,8 @@ class LogDirectory:
         def before_cut() -> None:
             if self._recovery_points.get(place, 0) > log.recovery_point:
                 self.checkpoint_recovery_points()
+            if self._cleaned.get(place, 0) > log.recovery_point:  # what comes in its place is not compacted
+                self.set_cleaned_to(*place, log.recovery_point)
 
         log.before_cut = before_cut
         self.logs[place] = log
@@ -367,7 +369,7 @@ class LogDirectory:
         self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, lambda log: log.high_watermark)
 
     def _checkpoint(self, name: str, offsets: dict[TopicPartition, int], of: Callable[[Log], int]) -> None:
-        now = {place: of(log) for place, log in self.logs.items()}
+        now = {place: of(log) for place, log in self.logs.items() if log.damaged_at is None}  # else it were forgotten
         if self.failed is not None or all(offsets.get(place) == offset for place, offset in now.items()):
             return
         checkpoint.write_offsets(self.disk, posixpath.join(self.path, name), offsets | now)

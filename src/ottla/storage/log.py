@@ -393,7 +393,7 @@ class Log:
 
     def begin_sync(self) -> SyncWork | None:
         """What is dirty now; its end is what a successful sync makes `synced_offset` (rule B1)."""
-        return self.syncing.begin(self)
+        return self.syncing.begin_or_tell(self)
 
     def end_sync(self, work: SyncWork, error: OSError | None) -> None:
         """Raise `synced_offset` and tell `on_synced(offset)`; an error ends all writing, and `on_failed` is told."""
@@ -433,8 +433,9 @@ class Log:
         shrink.purge(self, wall_ms, one_by_one=one_by_one)
 
     def expire_producers(self, wall_ms: int) -> None:
-        """Forget producers idle for `producer.id.expiration.ms`."""
+        """Forget producers idle for `producer.id.expiration.ms`, and ended transactions, if nobody reads here."""
         self.producers.expire(wall_ms - self.producer_expiration_ms)
+        self.producers.first_unstable(self.high_watermark)
 
     def truncate_to(self, offset: int) -> None:
         """Drop everything from `offset` on, back to a batch boundary; producer state and epochs follow."""

@@ -38,7 +38,7 @@ def _first_at_or_after(log: Log, segment: Segment, timestamp: int) -> TimestampO
     for header in headers_around(segment, extents, position):
         if header.max_timestamp < timestamp or header.next_offset <= log.log_start_offset:
             continue
-        for record in _records(segment, header):
+        for record in _records(segment, header, log.log_start_offset):
             if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
                 return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
     return None
@@ -65,10 +65,10 @@ def max_timestamp_offset(log: Log) -> TimestampOffset | None:
     return None
 
 
-def _records(segment: Segment, header: Header) -> list[Record]:
-    """The records of one batch; where the broker stamped it, its first stands for all."""
+def _records(segment: Segment, header: Header, start: int = 0) -> list[Record]:
+    """The records of one batch; where the broker stamped it, its first from `start` on stands for all."""
     if header.attributes & LOG_APPEND_TIME and header.records_count:
-        return [Record(header.base_offset, header.max_timestamp, None, None)]
+        return [Record(max(start, header.base_offset), header.max_timestamp, None, None)]
     try:
         return read_records(Batch(segment.file.read_at(header.position, header.size)))
     except CorruptRecords:

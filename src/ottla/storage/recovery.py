@@ -127,11 +127,23 @@ def _write_again(segment: Segment) -> None:
 
 
 def _segment_bases(log: Log, log_start_offset: int) -> list[int]:
-    """Bases of the segments; those wholly below the log's start are deleted."""
-    bases = sorted(base for name in log.disk.list(log.directory) if (base := base_offset_of(name)) is not None)
+    """Bases of the segments; those wholly below the log's start are deleted, and what is left of others."""
+    names = log.disk.list(log.directory)
+    bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
+    _remove_orphans(log, names, bases)
     while len(bases) > 1 and bases[1] <= log_start_offset:
         _remove_segment(log.disk, log.directory, bases.pop(0))
     return bases
+
+
+def _remove_orphans(log: Log, names: list[str], bases: list[int]) -> None:
+    """Indexes of segments that are gone: a crash may keep them, and a new segment of that name would go on in them."""
+    known = set(bases)
+    for name in names:
+        for suffix in SUFFIXES[1:]:
+            base = base_offset_of(name, suffix)
+            if base is not None and base not in known:
+                log.disk.remove(posixpath.join(log.directory, name))
 
 
 def _remove_segment(disk: Disk, directory: str, base: int) -> None:
@@ -197,13 +209,13 @@ def _open_above(
         following = bases[number + 1] if number + 1 < len(bases) else _NEVER
         whole, epoch = _scan_tail(log, segment, (recovery_point, following), epoch, cost, check=not clean)
         expected = segment.next_offset
+        if not whole and segment.next_offset < recovery_point and not clean:
+            _mark_damage(log, segment.next_offset)
+            break
+        segment.aborted.cut_end(segment.next_offset)  # it may be on disk, and the end of the segment not
         if not whole:
-            if segment.next_offset < recovery_point and not clean:
-                _mark_damage(log, segment.next_offset)
-                break
             cost.truncated_bytes += segment.file.size() - segment.size
             segment.file.truncate(segment.size)
-            segment.aborted.cut_end(segment.next_offset)
             if expected != following:
                 _drop_segments(log, bases[number + 1 :], cost)
                 break
@@ -305,6 +317,9 @@ def load_producers(log: Log, *, at_most: int, cost: _Cost | None = None) -> None
             if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= log.end_offset:
                 view = memoryview(segment.file.read_at(header.position, header.size) if header.is_control else b"")
                 note_producer(log, header, view)
+        if segment.index.keys is None and (rewritten := segment.aborted.write_out()) is not None:
+            rewritten.sync()  # no sync of a closed segment's indexes is to come
+            segment.aborted.close()
 
 
 def _put_snapshot(log: Log, offset: int) -> None:

@@ -235,6 +235,8 @@ def _after_cut(log: Log, end_offset: int) -> None:
 def truncate_fully_to(log: Log, offset: int, wall_ms: int) -> None:
     try:
         _lower_recovery_point(log, 0)
+        remove_files(log, [doomed.segment for doomed in log.doomed])  # a new segment may get the name of one
+        log.doomed = []
         for segment in reversed(log.segments):
             remove_files(log, [segment])
         log.disk.sync_directory(log.directory)

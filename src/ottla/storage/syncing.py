@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,14 @@ class Syncing:
 
     # -- the three of kernel.seams.Syncable ---
 
+    def begin_or_tell(self, log: Log) -> SyncWork | None:
+        """Indexes that cannot be written are told as a sync that failed: the syncer has other logs to see to."""
+        try:
+            return self.begin(log)
+        except OSError as fault:
+            log.on_failed(fault)
+            return None
+
     def begin(self, log: Log) -> SyncWork | None:
         end = log.end_offset
         if (
@@ -112,11 +121,11 @@ class Syncing:
         ):
             return None
         active = log.active
-        files = self._dirty
-        self._dirty = []
         under_way = _UnderWay(end, active.base_offset)
         if active.size - self._checkpoint_at >= CHECKPOINT_BYTES:
-            files += self._checkpoint(log, under_way)
+            self._dirty += self._checkpoint(log, under_way)
+        files = self._dirty
+        self._dirty = []
         active.file.hold()
         files.append(active.file)
         directories = (log.directory,) if self._dirty_directory else ()
@@ -215,6 +224,8 @@ class Syncing:
                 self._dirty.append(write_snapshot(log.disk, log.directory, log.end_offset, log.producers))
                 self._dirty_directory = True
                 self.sync_now(log)
+                if log.recovery_point < log.end_offset:
+                    raise OSError(errno.ENOSPC, "no room for the indexes of a clean close", log.directory)
         finally:
             self._closed = True
             for file in self._dirty:
