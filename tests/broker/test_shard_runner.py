@@ -461,6 +461,23 @@ def test_a_pause_that_ends_just_before_a_deadline_is_noticed_too():
     assert place.heartbeat(member_id, generation).result().error_code == ErrorCode.NONE
 
 
+def test_nobody_is_counted_out_for_a_time_in_which_the_lease_had_run_out():
+    """Members came all the time and were sent away, as the store could not be reached."""
+    place = Place().ready()
+    member_id, generation = place.member()
+    place.clock.run_for(5_000)
+    place.lease = False
+    for _ in range(60):
+        place.clock.run_for(1_000)
+        assert place.heartbeat(member_id, generation).result() == ErrorCode.NOT_COORDINATOR
+    place.lease = True
+    place.clock.run_for(4_000)
+    assert place.heartbeat(member_id, generation).result().error_code == ErrorCode.NONE
+    place.clock.run_for(11_000)
+    place.sync()
+    assert place.heartbeat(member_id, generation).result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_heartbeat_that_lies_in_the_socket_when_the_session_ends_is_heard_first():
     place = Place().ready()
     member_id, generation = place.member()

@@ -148,9 +148,14 @@ class GroupCoordinator:
         self._timer = self._around.deadlines.at(at_ms, self._ring)
 
     def _ring(self) -> None:
-        """Before anybody is counted out, the sockets are drained: a turn of the loop goes by first."""
+        """Before anybody is counted out, the sockets are drained: a turn of the loop goes by first.
+
+        While the lease has run out nobody is heard, however often they come: that time is forgiven as well.
+        """
         assert self._timer is not None
         late_ms = self._around.clock.mono_ms() - self._timer.at_ms
+        if not self._around.may_lead():
+            late_ms += PROBE_MS
         self._timer = None
         if late_ms > LATE_MS:
             for runner in self._runners.values():

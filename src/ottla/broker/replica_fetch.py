@@ -24,7 +24,17 @@ from ottla.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from ottla.replication.follower import Answered, Append, Asked, BackOff, Failed, FollowerReplica, StartOver, Truncate
+from ottla.replication.follower import (
+    Answered,
+    Append,
+    Asked,
+    BackOff,
+    Failed,
+    FollowerReplica,
+    Stale,
+    StartOver,
+    Truncate,
+)
 from ottla.storage.values import Appended
 
 if TYPE_CHECKING:
@@ -42,7 +52,8 @@ Place = tuple[Asked, int]
 """What is asked, and where our log starts on disk."""
 _NOT_ON_DISK: Place = (Asked(BrokerId(-1), LeaderEpoch(-1), SyncedOffset(-1), -1), -1)
 _SAY_AGAIN: Place = (Asked(BrokerId(-2), LeaderEpoch(-2), SyncedOffset(-2), -1), -1)
-"""The leader's session holds something of it, which is to be said anew whatever it is."""
+"""The leader's session holds something of it, which is to be said anew whatever it is, and forgotten first: the leader
+does not repeat what it has told, and what it has told may have come to nothing here."""
 _LOOK_AT_ALL_MS = 5000
 """What moves a log's start on disk by itself (retention, a checkpoint) is told this late."""
 Answer = Slot[FetchResponse]
@@ -270,8 +281,10 @@ class LeaderFetch:
             elif place is None:
                 if key in self._told:
                     gone.append(key)
-            elif self._told.get(key) != place:
+            elif (told := self._told.get(key)) != place:
                 changed[key] = place
+                if told is _SAY_AGAIN:
+                    gone.append(key)
         if self._unsynced:
             return None
         self._look.clear()
@@ -363,6 +376,8 @@ class LeaderFetch:
         todo = follower.on_answer(asked, answered, end_offset=end, last_epoch=last_epoch)
         if part.records or not isinstance(todo, Append):
             self._look[key] = None
+        if isinstance(todo, Stale) and key in self._told:
+            self._told[key] = _SAY_AGAIN
         try:
             if isinstance(todo, Append):
                 self._append(key, partition, part)

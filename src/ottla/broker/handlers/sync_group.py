@@ -15,6 +15,8 @@ _PROTOCOL_NAMED_SINCE = 5
 
 
 async def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
+    """While the groups are loading a member is told to join again, as Apache Kafka told it before 4.0: the rebalance
+    that it was in is forgotten, and Java's consumers give up where they hear COORDINATOR_LOAD_IN_PROGRESS here."""
     unnamed = request.protocol_type is None or request.protocol_name is None
     if unnamed and call.api_version >= _PROTOCOL_NAMED_SINCE:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -22,4 +24,6 @@ async def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
     answer: SyncGroupResponse | ErrorCode = await call.node.groups.ask(
         request.group_id, lambda shard, ticket, now: shard.sync_group(request, caller, ticket, now)
     )
+    if answer is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and request.group_id:
+        answer = ErrorCode.REBALANCE_IN_PROGRESS
     return SyncGroupResponse(error_code=answer) if isinstance(answer, ErrorCode) else answer

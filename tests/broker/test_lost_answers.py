@@ -1,0 +1,126 @@
+"""What a leader has told once it does not tell again: where an answer came to nothing, its follower asks anew."""
+
+from __future__ import annotations
+
+from sim_cluster import SimCluster
+
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.records.builder import BatchBuilder
+
+LEADER, FOLLOWER = 1, 2
+
+
+class Scene(SimCluster):
+    """Broker 1 leads; both connections on which broker 2 fetches from it stand once two topics were made."""
+
+    def create(self, name, *replicas, settle_ms=1000, **configs):
+        assigned = CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))
+        options = [CreatableTopicConfig(name=each.replace("_", "."), value=text) for each, text in configs.items()]
+        topic = CreatableTopic(
+            name=name, num_partitions=-1, replication_factor=-1, assignments=[assigned], configs=options
+        )
+        self.ask(LEADER, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+        self.until(lambda: all((name, 0) in self.node(each).replicas.by_name for each in replicas))
+        self.loop.run_for(settle_ms)
+
+    def produce(self, name):
+        builder = BatchBuilder()
+        builder.add(0, None, b"x")
+        topic = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=builder.build())])
+        answer = self.ask(LEADER, ProduceRequest(acks=1, timeout_ms=3000, topic_data=[topic]), most=9)
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+    def reassign(self, name, *replicas):
+        partition = ReassignablePartition(partition_index=0, replicas=list(replicas))
+        topics = [ReassignableTopic(name=name, partitions=[partition])]
+        answer = self.ask(LEADER, AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=5000))
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+
+    def replica(self, number, name):
+        return self.node(number).replicas.by_name[name, 0]
+
+    def committed(self, number, name):
+        return self.replica(number, name).log.high_watermark
+
+    def in_sync(self, name):
+        return self.node(FOLLOWER).metadata.topic(name).partitions[0].in_sync
+
+    def hears_nothing(self):
+        self.network.block(f"broker-{LEADER}", f"broker-{FOLLOWER}")
+
+    def is_busy(self, name):
+        """The follower asks for nothing while this topic's record is on its way to the disk."""
+        self.machines[FOLLOWER].set_sync_us((900_000, 900_000))
+        self.produce(name)
+        self.until(lambda: self.replica(FOLLOWER, name).log.end_offset == 1)
+
+
+def test_who_follows_the_same_leader_in_a_new_epoch_hears_from_it_though_nothing_has_changed():
+    """Else it would not know whether they agree, and send consumers back who are sent to it: for ever."""
+    scene = Scene(3)
+    scene.create("t", 1, 2, 3, unclean_leader_election_enable="true")
+    scene.create("u", 1, 2, 3)
+    scene.produce("t")
+    scene.until(lambda: scene.committed(FOLLOWER, "t") == 1)
+    scene.is_busy("u")
+    scene.reassign("t", 1, 2)  # a replica goes: the same leader, a new epoch
+    scene.until(lambda: scene.replica(FOLLOWER, "t").follower.epoch == 1)
+    assert not scene.replica(FOLLOWER, "t").follower.agreed
+    scene.until(lambda: scene.replica(FOLLOWER, "t").follower.agreed, 3000)
+
+
+def test_who_left_the_in_sync_set_while_an_answer_was_on_its_way_hears_again_what_is_deleted():
+    """Else it would never start where its leader does, and not be let in again before something is written."""
+    scene = Scene(2, min_insync_replicas="1", replica_lag_time_max_ms="1000")
+    scene.create("t", 1, 2)
+    scene.create("u", 1, 2)
+    for _ in range(3):
+        scene.produce("t")
+    scene.until(lambda: scene.committed(FOLLOWER, "t") == 3)
+    scene.loop.run_for(100)
+    scene.hears_nothing()
+    asked = [DeleteRecordsPartition(partition_index=0, offset=2)]
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=asked)], timeout_ms=5000)
+    assert scene.ask(LEADER, request).topics[0].partitions[0].error_code == ErrorCode.NONE
+    scene.until(lambda: scene.in_sync("t") == (LEADER,))
+    scene.loop.run_for(300)
+    scene.network.unblock_all()
+    scene.until(lambda: scene.in_sync("t") == (LEADER, FOLLOWER))
+    assert scene.replica(FOLLOWER, "t").log.log_start_offset == 2
+
+
+def test_who_took_the_answer_to_a_fetch_that_was_overtaken_hears_again_what_the_later_one_said():
+    """Else it would not know what is committed, though it is in sync, before something is written."""
+    scene = Scene(2, min_insync_replicas="1")
+    scene.create("t", 1)
+    scene.create("u", 1, 2)
+    scene.create("v", 1, 2)
+    scene.produce("t")
+    scene.until(lambda: scene.committed(LEADER, "t") == 1)
+    scene.network.delay_us = (10, 10)
+    scene.hears_nothing()
+    scene.machines[LEADER].set_sync_us((400_000, 400_000))
+    scene.produce("t")
+    scene.reassign("t", 1, 2)
+    scene.until(lambda: ("t", 0) in scene.node(FOLLOWER).replicas.by_name)
+    scene.loop.run_for(5)
+    assert scene.committed(LEADER, "t") == 1  # as the first answer says, that is on its way
+    scene.until(lambda: scene.committed(LEADER, "t") == 2)
+    scene.create("w", 1, 2, settle_ms=20)  # the fetch that overtakes is answered with the same records
+    assert scene.replica(FOLLOWER, "t").log.end_offset == 0
+    scene.network.unblock_all()
+    scene.until(lambda: scene.in_sync("t") == (LEADER, FOLLOWER))
+    scene.until(lambda: scene.committed(FOLLOWER, "t") == 2, 3000)
