@@ -10,6 +10,7 @@ from sim_broker import SimBroker
 from sim_cluster import SimCluster
 
 from ottla.broker.repairs import Repairs
+from ottla.broker.scrubber import HOUR_MS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.story import run_story
@@ -328,6 +329,21 @@ def test_a_replica_that_recovery_cut_below_what_was_committed_does_not_count_unt
     assert cluster.values(damaged) == everything()
 
 
+def test_a_log_that_is_being_compacted_is_repaired_afterwards():
+    """What is compacted was read before, from what is to be replaced."""
+    cluster = Cluster(cleanup_policy="compact")
+    damaged = cluster.followers()[0]
+    node = cluster.cluster.node(damaged)
+    cluster.rot(damaged)
+    node.compactor._working_on = node.replicas.by_name["t", 0]
+    cluster.scrub(damaged)
+    cluster.cluster.loop.run_for(20_000)
+    assert cluster.repaired(damaged) == 0 and cluster.log(damaged).damage
+    node.compactor._working_on = None
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1, 60_000)
+    assert not cluster.log(damaged).damage
+
+
 def test_a_segment_that_the_log_starts_in_is_repaired_from_there_on():
     """Records below have been deleted: nobody has them any more, and the leader says where it starts."""
     cluster = Cluster()
@@ -513,9 +529,9 @@ def test_a_scrub_that_is_switched_off_reads_nothing():
 # alone
 
 
-def alone():
+def alone(**configs):
     place = SimBroker()
-    place.ask(created(1))
+    place.ask(created(1, **configs))
     for number in range(BATCHES):
         place.ask(produced(number), most=9)
     return place, place.here.node.replicas.by_name[("t", 0)]
@@ -541,6 +557,30 @@ def test_the_only_replica_refuses_what_is_damaged_by_name_and_serves_and_takes_t
     partition = place.here.node.replicas.by_name[("t", 0)]
     assert read(extent.first_offset).error_code == ErrorCode.CORRUPT_MESSAGE
     assert place.here.node.repairs.damaged_segments() == 1
+
+
+def test_damage_that_is_gone_when_a_pass_comes_to_it_again_is_forgotten():
+    """A controller gave other bytes than the disk holds: nobody else has them, and the next pass reads them right."""
+    place, partition = alone(retention_ms="-1")
+    path = partition.log.segments[0].path(LOG)
+    sound = partition.log.read(0, 1 << 20, limit_offset=1)
+    place.machine.disk.flip_bit(path, 65)
+    place.here.node.scrubber.suspect(partition, 0)
+    assert place.loop.run_until(lambda: bool(partition.log.damage), within_ms=5000)
+    known = partition.log.damage.of(0)
+    passes = place.here.node.scrubber.passes
+
+    def another_pass():
+        nonlocal passes
+        passes += 1
+        assert place.loop.run_until(lambda: place.here.node.scrubber.passes >= passes, within_ms=8 * 24 * HOUR_MS)
+
+    another_pass()
+    assert partition.log.damage.of(0) == known and place.here.node.scrubber.damaged_segments == 1
+    place.machine.disk.flip_bit(path, 65)
+    another_pass()
+    assert not partition.log.damage
+    assert partition.log.read(0, 1 << 20, limit_offset=1).data() == sound.data()
 
 
 def test_damage_that_retention_takes_away_is_forgotten():

@@ -234,16 +234,18 @@ class Repairs:
     def _install(self, partition: Partition, built: list[Refetched]) -> None:
         if not built or not all(one.fits for one in built):
             raise _PutOff("its segments have changed meanwhile")
+        if self._node.compactor.works_on(partition):
+            raise _PutOff("it is being compacted, from what is to be replaced")
         held = partition.log
-        damaged = held.damage.bases
-        for one in built:
-            one.install()
-        held.damage.keep([base for base in damaged if base not in {one.base_offset for one in built}])
-        self.repaired_segments += len(set(damaged) & {one.base_offset for one in built})
         directories = self._node.replicas.directories
         if directories.cleaned_to(partition) is not None:
             directories.set_cleaned_to(partition, held.log_start_offset)
         self._node.replicas.moves.begin_anew(partition)
+        damaged = held.damage.bases
+        for one in built:
+            one.install()
+        self.repaired_segments += len(set(damaged) & {one.base_offset for one in built})
+        held.damage.keep([base for base in damaged if base not in {one.base_offset for one in built}])
         log.warning("%s-%d is repaired: segments %s are the leader's now", partition.topic, partition.index,
                     ", ".join(str(one.base_offset) for one in built))  # fmt: skip
 

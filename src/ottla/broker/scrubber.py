@@ -202,9 +202,8 @@ class Scrubber:
             for segment in held.segments[bisect_left(held.bases, directories.scrubbed_to(partition)) : -1]:
                 if size >= _RUN_BYTES or len(chosen) >= _RUN_SEGMENTS:
                     return chosen, covered
-                if not held.damage.of(segment.base_offset):
-                    chosen.append(_Chosen(partition, segment, segment.size))
-                    size += segment.size
+                chosen.append(_Chosen(partition, segment, segment.size))
+                size += segment.size
                 covered[partition] = segment.next_offset
         return chosen, covered
 
@@ -221,6 +220,10 @@ class Scrubber:
             self.checked_bytes += sum(one.size for one in chosen)
             for finding in findings:
                 self._take(chosen[finding.number], finding)
+            found = {finding.number for finding in findings}
+            for number, one in enumerate(chosen):
+                if number not in found:
+                    self._take_for_sound(one)
         directories = self._node.replicas.directories
         if covered:
             directories.note_scrubbed(covered)
@@ -236,6 +239,8 @@ class Scrubber:
         replicas = self._node.replicas
         if replicas.by_id.get((partition.topic_id, partition.index)) is not partition or not chosen.there:
             return  # deleted, compacted or cut meanwhile
+        if partition.log.damage.of(segment.base_offset) == finding.extents:
+            return  # as is known
         where = ", ".join(f"{one.first_offset} to {one.next_offset - 1}" for one in finding.extents)
         log.error("%s is damaged: offsets %s are refused from now on", segment.path(LOG), where)
         self.damaged_segments += 1
@@ -247,6 +252,20 @@ class Scrubber:
             log.warning("no room to note the damage of %s-%d", partition.topic, partition.index)
         segment.forget_recent()
         partition.mark()
+        self._node.repairs.look(partition)
+
+    def _take_for_sound(self, chosen: _Chosen) -> None:
+        """What could not be read once, for a cable or a controller, can be read now."""
+        partition, base = chosen.partition, chosen.segment.base_offset
+        damage = partition.log.damage
+        if not chosen.there or not damage.of(base):
+            return
+        log.warning("%s was damaged and is sound now", chosen.segment.path(LOG))
+        try:
+            damage.keep([other for other in damage.bases if other != base])
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                raise
         self._node.repairs.look(partition)
 
     def _ended(self, story: Slot[None]) -> None:
