@@ -142,6 +142,20 @@ def test_a_broker_is_brought_back_though_nobody_can_be_told_of_it(tmp_path):
         until(lambda: len({first["pid"], *(each["pid"] for each in up.brokers().values())}) == 3)
 
 
+def test_a_broker_is_brought_back_once_it_can_be_started_again(tmp_path):
+    """Its log cannot be written for a while: what keeps it is tried again, not given up."""
+    with Up(tmp_path, "--brokers", "2") as up:
+        up.wait_for_all(2)
+        first = up.brokers()[2]
+        log = tmp_path / "broker-2.log"
+        log.rename(tmp_path / "before.log")
+        log.mkdir()
+        os.kill(first["pid"], signal.SIGKILL)
+        assert any("broker 2 cannot be started (Is a directory)" in line for line in up.process.stdout)
+        log.rmdir()
+        until(lambda: up.brokers().get(2, first)["pid"] != first["pid"])
+
+
 def test_brokers_do_not_outlive_their_supervisor(tmp_path):
     with Up(tmp_path, "--brokers", "2") as up:
         up.wait_for_all(2)

@@ -67,12 +67,15 @@ class BrokerChild:
         served_before = False
         while not self._stopping.is_set():
             began = time.monotonic()
-            code = await self._run()
+            try:
+                ended = _how(await self._run())
+            except OSError as error:  # no process or no file is to be had just now
+                ended = f"cannot be started ({error.strerror})"
             if self._stopping.is_set():
                 break
             served, served_before = self.state == "serving", served_before or self.state == "serving"
             self._set("gone", None)
-            self._tell(f"broker {self.number} {_how(code)}" + ("" if served else f": {self._last_line()}"))
+            self._tell(f"broker {self.number} {ended}" + ("" if served else f": {self._last_line()}"))
             if not self._restarts or not served_before:
                 return
             steady = served and time.monotonic() - began > _STEADY_S
