@@ -36,11 +36,11 @@ class Scene(SimCluster):
         self.until(lambda: all((name, 0) in self.node(each).replicas.by_name for each in replicas))
         self.loop.run_for(settle_ms)
 
-    def produce(self, name):
+    def produce(self, name, leader=LEADER):
         builder = BatchBuilder()
         builder.add(0, None, b"x")
         topic = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=builder.build())])
-        answer = self.ask(LEADER, ProduceRequest(acks=1, timeout_ms=3000, topic_data=[topic]), most=9)
+        answer = self.ask(leader, ProduceRequest(acks=1, timeout_ms=3000, topic_data=[topic]), most=9)
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
     def reassign(self, name, *replicas):
@@ -100,6 +100,28 @@ def test_who_left_the_in_sync_set_while_an_answer_was_on_its_way_hears_again_wha
     scene.network.unblock_all()
     scene.until(lambda: scene.in_sync("t") == (LEADER, FOLLOWER))
     assert scene.replica(FOLLOWER, "t").log.log_start_offset == 2
+
+
+def test_who_had_to_cut_its_log_back_hears_again_what_was_said_with_that():
+    """Else it would not start where its leader does, and not be let in again before something is written."""
+    scene = Scene(2, min_insync_replicas="1")
+    scene.create("t", FOLLOWER, LEADER)  # it leads for now
+    for _ in range(3):
+        scene.produce("t", FOLLOWER)
+    scene.until(lambda: scene.committed(LEADER, "t") == 3)
+    scene.network.block(f"broker-{FOLLOWER}", f"broker-{LEADER}")
+    scene.produce("t", FOLLOWER)
+    scene.loop.run_for(100)
+    scene.kill(FOLLOWER)
+    scene.until(lambda: scene.replica(LEADER, "t").leader is not None)
+    scene.network.unblock_all()
+    asked = [DeleteRecordsPartition(partition_index=0, offset=2)]
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=asked)], timeout_ms=5000)
+    assert scene.ask(LEADER, request).topics[0].partitions[0].error_code == ErrorCode.NONE
+    scene.start(FOLLOWER)
+    scene.until(lambda: scene.in_sync("t") == (FOLLOWER, LEADER), 5000)
+    ours = scene.replica(FOLLOWER, "t").log
+    assert (ours.log_start_offset, ours.end_offset) == (2, 3)
 
 
 def test_who_took_the_answer_to_a_fetch_that_was_overtaken_hears_again_what_the_later_one_said():

@@ -376,8 +376,8 @@ class LeaderFetch:
         todo = follower.on_answer(asked, answered, end_offset=end, last_epoch=last_epoch)
         if part.records or not isinstance(todo, Append):
             self._look[key] = None
-        if isinstance(todo, Stale) and key in self._told:
-            self._told[key] = _SAY_AGAIN
+        if isinstance(todo, Stale | Truncate | StartOver):
+            self._hear_again(key)
         try:
             if isinstance(todo, Append):
                 self._append(key, partition, part)
@@ -418,7 +418,7 @@ class LeaderFetch:
         if part.records:
             appended = held.append_run(part.records, wall_ms=self._node.clock.wall_ms())
             if not isinstance(appended, Appended):
-                if appended == ErrorCode.OFFSET_OUT_OF_RANGE and self._starts_over(partition, part):
+                if appended == ErrorCode.OFFSET_OUT_OF_RANGE and self._starts_over(key, partition, part):
                     return
                 if self._refused.get(key) != held.end_offset:  # it is asked for again and again: said once
                     self._refused[key] = held.end_offset
@@ -436,13 +436,19 @@ class LeaderFetch:
         if partition.leader_starts(part.log_start_offset) or begins_inside:
             self._started.append(key)
 
-    def _starts_over(self, partition: Partition, part: PartitionData) -> bool:
+    def _starts_over(self, key: Key, partition: Partition, part: PartitionData) -> bool:
         follower, held = partition.follower, partition.log
         assert follower is not None
         todo = follower.on_unfitting(part.log_start_offset, end_offset=EndOffset(held.end_offset))
         if todo is not None:
+            self._hear_again(key)
             self._cuts.append(partial(self._cut, partition, follower, todo))
         return todo is not None
+
+    def _hear_again(self, key: Key) -> None:
+        """The watermark and the start that came with an answer were not taken."""
+        if key in self._told:
+            self._told[key] = _SAY_AGAIN
 
     def _is_throttled(self, partition: Partition) -> bool:
         """Whether it may come only so fast: never once it is in sync (KIP-73)."""
