@@ -31,6 +31,12 @@ def holds_segment(disk: SimDisk, directory: str, base_offset: int) -> bool:
     return base_offset in _segments(disk, directory, durable=True)
 
 
+def reach(disk: SimDisk, directory: str, base_offset: int) -> int | None:
+    """Where the segment behind one begins; None where that one is the last, in which more may come to stand."""
+    bases = {base for durable in (False, True) for base in _segments(disk, directory, durable=durable)}
+    return min((base for base in bases if base > base_offset), default=None)
+
+
 def first_offset(disk: SimDisk, directory: str) -> int:
     """Where the first segment begins, as a power cut is sure to leave it; 0 where there is none."""
     return min(_segments(disk, directory, durable=True), default=0)

@@ -151,6 +151,21 @@ def test_a_flipped_bit_is_excused_until_it_is_right_again():
     assert [each.kind for each in place.invariants.after_power_cut(machine)] == ["not-on-disk"]
 
 
+def test_what_a_follower_that_was_cut_back_writes_behind_a_flipped_bit_is_excused_with_it():
+    place = rotten()
+    flip(place, told=True)
+    damaged = place.replicas[2]
+    damaged.log.truncate_to(1)
+    damaged.write(b"b")
+    assert len(damaged.log.segments) == 1, "in the file in which the bit has flipped"
+    assert list(place.invariants.after_power_cut(damaged.machine)) == []
+    rolling.roll(damaged.log, 2, 0)
+    place.written(b"c").committed(3)
+    assert place.look() == []
+    damaged.disk.flip_bit(f"/data/{TOPIC}-0/{2:020d}{LOG}", 30)
+    assert [each.kind for each in place.invariants.after_power_cut(damaged.machine)] == ["not-on-disk"]
+
+
 def test_no_bit_flips_where_nobody_else_in_sync_holds_the_same():
     place = rotten()
     place.in_sync(1, 2)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ottla.kernel.ids import BrokerId
 from ottla.sim.disk import SimDisk
-from ottla.sim.peek import batches, holds_segment
+from ottla.sim.peek import batches, holds_segment, reach
 
 Key = tuple[bytes, int]
 Batches = dict[int, tuple[int, bytes]]
@@ -27,6 +27,11 @@ class Flipped(NamedTuple):
     @property
     def directory(self) -> str:
         return f"/data/{self.topic}-{self.key[1]}"
+
+    def end(self, disk: SimDisk, last: int) -> int:
+        """Where what may be wrong ends, at `last` at most: a follower that was cut back has written on in its file."""
+        following = reach(disk, self.directory, self.base_offset)
+        return max(self.next_offset, last if following is None else following)
 
     def is_right(self, disk: SimDisk, committed: Batches, start: int) -> bool:
         """Whether the segment is gone, or holds again what was committed at and above `start`."""

@@ -196,7 +196,7 @@ class Invariants:
         for flipped in sorted(self.decay.on(broker, key), key=lambda each: each.base_offset) if self._flips() else ():
             if first < flipped.base_offset:
                 yield first, min(last, flipped.base_offset)
-            first = max(first, flipped.next_offset)
+            first = max(first, flipped.end(self._machines[broker].disk, last))
         if first < last:
             yield first, last
 
