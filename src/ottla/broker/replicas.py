@@ -185,6 +185,7 @@ class Replicas:
                 partition.follow(state.leader, state.leader_epoch, state.unclean_epoch)
                 self.fetches.follow(partition)
         elif partition.leader is None or partition.leader_epoch != state.leader_epoch:
+            before = partition.leader_id
             self.fetches.leave(partition)
             partition.lead(
                 state.leader_epoch,
@@ -193,7 +194,7 @@ class Replicas:
                 partition_epoch=state.partition_epoch,
                 registered=node.registered_epochs(),
             )
-            node.started_leading(partition)
+            node.started_leading(partition, before)
             log.info("leads %s-%d from leader epoch %d on", partition.topic, partition.index, state.leader_epoch)
             partition.partition_epoch = state.partition_epoch
             self._see_to_damage(partition, state)
