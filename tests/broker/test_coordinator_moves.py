@@ -17,6 +17,7 @@ from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.messages.find_coordinator import FindCoordinatorRequest
 from ottla.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.sim.coordination import CoordinationFaults
 
 OFFSETS = "__consumer_offsets"
@@ -52,9 +53,12 @@ class Scene(SimCluster):
         return self.ask(broker, request, most=BY_NAME).topics[0].partitions[0].error_code
 
     def committed(self, broker):
-        """As a broker says; None where it says that it does not coordinate the group."""
+        """As a broker says; None where it says that it does not coordinate the group, or nothing any more."""
         groups = [OffsetFetchRequestGroup(group_id="g", topics=None)]
-        told = self.ask(broker, OffsetFetchRequest(groups=groups), most=BY_NAME).groups[0]
+        answer = self.ask(broker, OffsetFetchRequest(groups=groups), most=BY_NAME)
+        if answer is None:
+            return None
+        told = answer.groups[0]
         return None if told.error_code else told.topics[0].partitions[0].committed_offset
 
     def hears_slowly(self, broker):
@@ -136,6 +140,49 @@ def test_a_coordinator_lays_its_groups_down_too_where_nobody_has_to_catch_up():
     scene.until(lambda: scene.commit(new, 2) == ErrorCode.NONE)
     assert scene.state(scene.old).leader == scene.old, "it does not know yet"
     assert scene.committed(scene.old) is None
+    scene.until(lambda: scene.committed(new) == 2)
+
+
+def test_a_coordinator_that_is_unregistered_while_it_lives_is_waited_for_until_its_lease_is_over():
+    scene = Scene()
+    other = scene.others(scene.old)[0]
+    scene.until(lambda: len(scene.state(other).in_sync) == 3)
+    scene.hears_slowly(scene.old)
+    assert scene.ask(other, UnregisterBrokerRequest(broker_id=scene.old)).error_code == ErrorCode.NONE
+    new = scene.moved_as_seen_by(other)
+    answers_as_before_until_another_commit_is_acknowledged(scene, new)
+
+
+def test_a_coordinator_that_a_reassignment_turned_to_another_aim_deposes_is_waited_for_until_its_lease_is_over():
+    scene = Scene(5, auto_leader_rebalance_enable="false")
+    replicas = scene.state(1).replicas
+    stays = next(each for each in replicas if each != scene.old)
+    joins, last = (each for each in scene.machines if each not in replicas)
+    for each in scene.others(last):
+        scene.network.block(f"broker-{last}", f"broker-{each}")
+        scene.network.block(f"broker-{each}", f"broker-{last}")
+    answer = scene.ask(stays, reassigned(joins, stays, last))
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+    scene.until(lambda: joins in scene.state(stays).in_sync)
+    topics = [TopicPartitions(topic=OFFSETS, partitions=[0])]
+    elected = scene.ask(stays, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=topics, timeout_ms=5000))
+    assert elected.replica_election_results[0].partition_result[0].error_code == ErrorCode.NONE
+    scene.until(lambda: scene.state(joins).leader == scene.state(stays).leader == joins)
+    scene.old = joins
+    scene.until(lambda: scene.commit(joins, 1) == ErrorCode.NONE)
+    scene.hears_slowly(joins)
+    answer = scene.ask(stays, reassigned(stays, scene.state(stays).replicas[-1], last))
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+    new = scene.moved_as_seen_by(stays)
+    answers_as_before_until_another_commit_is_acknowledged(scene, new)
+
+
+def answers_as_before_until_another_commit_is_acknowledged(scene, new):
+    acknowledged = run_story(commit_until_it_is_acknowledged(scene, new, 2))
+    while (told := scene.committed(scene.old)) is not None:
+        assert told == 1 and not acknowledged.full
+        scene.loop.run_for(20)
+    scene.end_of(acknowledged)
     scene.until(lambda: scene.committed(new) == 2)
 
 

@@ -6,6 +6,12 @@ import pytest
 from sim_cluster import SimCluster
 
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.story import run_story
+from ottla.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from ottla.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -15,6 +21,29 @@ from ottla.messages.incremental_alter_configs import (
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.records.builder import BatchBuilder
+
+
+def test_who_waits_at_a_replica_that_is_placed_elsewhere_is_told_to_look_for_the_leader():
+    """The topic is there still: it was written, perhaps, and nobody may be told that it cannot have been."""
+    cluster = SimCluster(3)
+    replicas = [CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])]
+    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=replicas)
+    cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2)))
+    cluster.until(lambda: len(cluster.node(1).metadata.topic("t").partitions[0].in_sync) == 2)
+    for sender, receiver in ((1, 2), (2, 1)):
+        cluster.network.block(f"broker-{sender}", f"broker-{receiver}")
+    builder = BatchBuilder()
+    builder.add(0, None, b"x")
+    data = [PartitionProduceData(index=0, records=builder.build())]
+    request = ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=[TopicProduceData(name="t", partition_data=data)])
+    produced = run_story(cluster.peer(1).ask(request, most=9))
+    cluster.until(lambda: cluster.node(1).replicas.by_name["t", 0].log.end_offset == 1)
+    moved = ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[3])])
+    cluster.ask(3, AlterPartitionReassignmentsRequest(topics=[moved], timeout_ms=5000), most=0)
+    answer = cluster.end_of(produced)
+    assert ("t", 0) not in cluster.node(1).replicas.by_name
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC_RESOURCE, "t"), (BROKER_RESOURCE, ALL_BROKERS)])

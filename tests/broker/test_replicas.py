@@ -38,7 +38,7 @@ class Desk:
             traffic={},
             topic_config=lambda topic: TopicConfig(),
             registered_epochs=lambda: {1: 1},
-            started_leading=lambda partition: None,
+            started_leading=lambda partition, before: None,
             stopped_leading=lambda partition: None,
             disk_failed=self.failed.append,
         )

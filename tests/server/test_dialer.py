@@ -131,3 +131,13 @@ def test_where_nobody_listens_the_dial_fails():
         assert len(receiver.errors) == 1
 
     in_the_loop_of_the_broker(run)
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example"])
+def test_the_dial_to_a_name_that_is_none_fails(host: str):
+    async def story() -> None:
+        receiver = Receiver()
+        Dialer(asyncio.get_running_loop()).dial(host, 9092, receiver, timeout_ms=5000, max_frame_bytes=100)
+        await receiver.until(lambda: receiver.errors)
+
+    in_the_loop_of_the_broker(story)

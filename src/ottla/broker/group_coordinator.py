@@ -43,6 +43,8 @@ class GroupCoordinator:
         self._settings = settings_of(config)
         self._commit_timeout_ms = config.offsets_commit_timeout_ms
         self._runners: dict[int, ShardRunner] = {}
+        self._not_before_ms: dict[int, int] = {}
+        """By partition, where a leader before us may answer until then, which must not be contradicted (rule A12)."""
         self._timer: Deadline | None = None
         self._ticking = False
         self._laid_down = False
@@ -51,18 +53,20 @@ class GroupCoordinator:
 
     # Roles
 
-    def lead(self, partition: Partition) -> None:
+    def lead(self, partition: Partition, *, not_before_ms: int = 0) -> None:
         """This broker leads a partition of the offsets topic in a new epoch: load it afresh."""
-        self.resign(partition.index)
+        index = partition.index
+        self.resign(index)
+        self._not_before_ms[index] = max(not_before_ms, self._not_before_ms.get(index, 0))
         if self._laid_down:
             return
-        self._runners[partition.index] = ShardRunner(
+        self._runners[index] = ShardRunner(
             partition,
             GroupShard(self._settings, self._new_suffix),
             self._around,
             commit_timeout_ms=self._commit_timeout_ms,
             on_deadline=self._wake_at,
-            answers_from_ms=self.answers_from_ms,
+            answers_from_ms=lambda: max(self.answers_from_ms(), self._not_before_ms[index]),
         )
 
     def resign(self, index: int) -> None:

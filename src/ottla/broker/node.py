@@ -35,7 +35,7 @@ from ottla.cluster.partitions import DECIDING
 from ottla.cluster.upkeep import Upkeep
 from ottla.config.resolve import Layers
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId, new_id, topic_id_text
+from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, TopicId, new_id, topic_id_text
 from ottla.kernel.seams import Clock, Coordination, Disk, Entropy, Network, Syncer
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, BrokerState, Changes, Listener, Metadata, Topic
@@ -265,9 +265,25 @@ class Node:
     def registered_epochs(self) -> dict[BrokerId, BrokerEpoch]:
         return {broker_id: broker.epoch for broker_id, broker in self.metadata.brokers.items()}
 
-    def started_leading(self, partition: Partition) -> None:
+    def started_leading(self, partition: Partition, before: BrokerId) -> None:
+        """`before`: who led it until now, as far as was known here."""
         if partition.topic == OFFSETS_TOPIC:
-            self.groups.lead(partition)
+            deposed = self._deposed_unheard(partition, before)
+            not_before_ms = self.clock.mono_ms() + self.follow.lease_ms if deposed else 0
+            self.groups.lead(partition, not_before_ms=not_before_ms)
+
+    def _deposed_unheard(self, partition: Partition, before: BrokerId) -> bool:
+        """Whether who led may live, not know it, and not be waited for, as it is no replica any more (rule A12).
+
+        So it is where a live broker was unregistered, or a reassignment was turned to another aim. Who completes one
+        has laid down what it coordinated.
+        """
+        state = self.metadata.partition(partition.topic_id, partition.index)
+        if state is None or before in (NO_LEADER, self.broker):
+            return False
+        broker = self.metadata.brokers.get(before)
+        turned = before not in state.replicas and bool(state.adding or state.removing)
+        return broker is None or (turned and not broker.fenced)
 
     def stopped_leading(self, partition: Partition) -> None:
         if partition.topic == OFFSETS_TOPIC:

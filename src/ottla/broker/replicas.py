@@ -91,7 +91,7 @@ class Replicas:
         """
         if gone:
             for dropped in [each for each in self.by_id.values() if each.topic_id in gone]:
-                self._drop(dropped)
+                self._drop(dropped, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._drop_recovered()
         topics = list(topics)
         try:
@@ -126,7 +126,7 @@ class Replicas:
         partition = self.by_id.get(key)
         if self._node.broker not in state.replicas:
             if partition is not None:
-                self._drop(partition)
+                self._drop(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif partition is not None:
             self.configure(partition, state, self._node.topic_config(topic))
             self._take_part(partition, state)
@@ -185,6 +185,7 @@ class Replicas:
                 partition.follow(state.leader, state.leader_epoch, state.unclean_epoch)
                 self.fetches.follow(partition)
         elif partition.leader is None or partition.leader_epoch != state.leader_epoch:
+            before = partition.leader_id
             self.fetches.leave(partition)
             partition.lead(
                 state.leader_epoch,
@@ -193,7 +194,7 @@ class Replicas:
                 partition_epoch=state.partition_epoch,
                 registered=node.registered_epochs(),
             )
-            node.started_leading(partition)
+            node.started_leading(partition, before)
             log.info("leads %s-%d from leader epoch %d on", partition.topic, partition.index, state.leader_epoch)
             partition.partition_epoch = state.partition_epoch
             self._see_to_damage(partition, state)
@@ -227,13 +228,13 @@ class Replicas:
             return
         log.warning("%s-%d is damaged from offset %d on: it is fetched anew from its leader", partition.topic,
                     partition.index, held.damaged_at)  # fmt: skip
-        self._drop(partition)
+        self._drop(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._unsettled[(partition.topic_id, partition.index)] = None
 
-    def _drop(self, partition: Partition) -> None:
+    def _drop(self, partition: Partition, error: ErrorCode) -> None:
         """The topic is deleted, or the replica is placed elsewhere."""
         log.info("%s-%d is no longer here", partition.topic, partition.index)
-        self._take_away(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._take_away(partition, error)
         self._to_put_away.append(TopicPartition(partition.topic, partition.index))
 
     def _take_away(self, partition: Partition, error: ErrorCode) -> None:

@@ -37,6 +37,8 @@ class Dialer:
             link.over(TimeoutError(f"no connection to {host}:{port} within {timeout_ms} ms"))
         except OSError as error:
             link.over(error)
+        except UnicodeError as fault:  # no name that can be looked up: whoever waits must hear of it, too
+            link.over(OSError(f"no connection to {host}:{port}: {fault}"))
 
     def stop(self) -> None:
         for dial in list(self._dials):

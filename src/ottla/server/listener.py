@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import resource
 import socket
 import time
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from ottla.wire.frame import SHARED_BYTES, FramePool, FrameReader, FrameTooLarge
 
 _ACCEPTS_A_TURN = 64
 _SWEEP_S = 5.0
+_FILES_KEPT = 128
+"""Of the files that the process may have open; fewer where it may have few. The logs need some: without one for its
+next segment or checkpoint, a log directory is offline."""
 _STUCK_S = 30.0
 """An answer that a client does not read for so long closes its connection (rule E7); so does want of memory."""
 
@@ -260,6 +264,10 @@ class Listener:
                     self._rest(error)
                 return
             full = len(self.channels) >= self._max_connections
+            if self._takes_the_last_files(sock):
+                sock.close()
+                self._rest(OSError(errno.EMFILE, "the files that are left are for the logs"))
+                return
             if full or self._per_ip.get(peer[0], 0) >= self._max_per_ip:
                 log.warning("%s: refused, %s are open", peer[0], "max.connections" + ("" if full else ".per.ip"))
                 sock.close()
@@ -272,6 +280,14 @@ class Listener:
                 self._count(peer[0], 1)
             except OSError:
                 sock.close()
+
+    def _takes_the_last_files(self, sock: socket.socket) -> bool:
+        """Whether connections have used up what they may. A new descriptor is the lowest that is free."""
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if limit == resource.RLIM_INFINITY:
+            return False
+        kept = min(_FILES_KEPT, limit // 4)
+        return sock.fileno() >= limit - kept and len(self.channels) >= kept
 
     def _rest(self, error: OSError) -> None:
         """No descriptors left: accepting again at once would only spin."""
