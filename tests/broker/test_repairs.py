@@ -13,9 +13,10 @@ from ottla.broker.repairs import Repairs
 from ottla.broker.scrubber import HOUR_MS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.kernel.story import run_story
+from ottla.kernel.story import Slot, run_story
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.batch import iterate_batches
@@ -656,3 +657,22 @@ def test_a_suspicion_that_meets_a_disk_that_fails_takes_the_directory_offline():
     run_story(place.peer().ask(fetch(partition.topic_id, active.base_offset)))
     assert place.loop.run_until(lambda: partition.log.refusing, within_ms=5000)
     assert place.here.fatal is not None
+
+
+def test_a_pass_that_comes_back_after_its_topic_is_deleted_leaves_the_directory_alone():
+    """Files that are gone are not sound, and what is remembered of them has no place any more."""
+    place, partition = alone()
+    scrubber = place.here.node.scrubber
+    place.machine.disk.flip_bit(partition.log.segments[0].path(LOG), 65)
+    scrubber.suspect(partition, 0)
+    assert place.loop.run_until(lambda: bool(partition.log.damage), within_ms=5000)
+    under_way = Slot()
+    scrubber._work.run = lambda segments, *, max_bytes_per_second: under_way
+    scrubber.round()
+    place.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000), most=6)
+    assert place.loop.run_until(
+        lambda: not any(name.startswith("t-0") for name in place.machine.disk.list("/data")), within_ms=5000
+    )
+    under_way.fill([])
+    place.loop.run_for(1000)
+    assert place.here.fatal is None
