@@ -676,3 +676,33 @@ def test_a_pass_that_comes_back_after_its_topic_is_deleted_leaves_the_directory_
     under_way.fill([])
     place.loop.run_for(1000)
     assert place.here.fatal is None
+
+
+def test_a_replica_out_of_sync_that_must_be_cut_behind_damage_begins_anew_at_once():
+    """Nothing else happens in the cluster that would make it look."""
+    cluster = Cluster()
+    leader = cluster.leader
+    others = [number for number in cluster.state().replicas if number != leader]
+    committed = BATCHES + 3
+    for number in range(BATCHES, committed):
+        cluster.produce(number)
+    for number in others:
+        cluster.cluster.network.block(f"broker-{leader}", f"broker-{number}")
+    for number in range(committed, committed + 24):
+        request = produced(number)
+        request.acks = 1
+        assert cluster.cluster.ask(leader, request, most=9).responses[0].partition_responses[0].base_offset == number
+    held = cluster.log(leader)
+    cluster.cluster.until(lambda: held.synced_offset == committed + 24 and held.recovery_point > committed + 9)
+    cluster.cluster.node(leader).replicas.checkpoint_recovery_points()
+    segment, found = locate(held, committed - 1)
+    assert committed < segment.next_offset < held.recovery_point
+    path, position = segment.path(LOG), found.position
+    cluster.cluster.kill(leader)
+    cluster.cluster.machines[leader].disk.flip_bit(path, position + 9)
+    cluster.cluster.until(lambda: cluster.state().leader in others and leader not in cluster.state().in_sync)
+    cluster.cluster.network.unblock_all()
+    cluster.cluster.start(leader)
+    cluster.cluster.until(lambda: len(cluster.state().in_sync) == 3, 20_000)
+    values = cluster.values(leader)
+    assert values == cluster.values(cluster.leader) and values[:committed] == everything(committed)
