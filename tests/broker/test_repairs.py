@@ -345,6 +345,18 @@ def test_a_log_that_is_being_compacted_is_repaired_afterwards():
     assert not cluster.log(damaged).damage
 
 
+def test_a_log_that_compaction_found_damaged_is_compacted_once_it_is_repaired():
+    cluster = Cluster(cleanup_policy="compact")
+    damaged = cluster.followers()[0]
+    compactor = cluster.cluster.node(damaged).compactor
+    cluster.rot(damaged)
+    compactor.round()
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1, 60_000)
+    for number in range(BATCHES, 2 * BATCHES):
+        cluster.produce(number)
+    cluster.cluster.until(lambda: compactor.runs > 0, 120_000)
+
+
 def test_a_segment_that_the_log_starts_in_is_repaired_from_there_on():
     """Records below have been deleted: nobody has them any more, and the leader says where it starts."""
     cluster = Cluster()

@@ -262,6 +262,7 @@ class Scrubber:
         if not here or not chosen.there or not damage.of(base):
             return
         log.warning("%s was damaged and is sound now", chosen.segment.path(LOG))
+        self._node.compactor.repaired(partition)
         try:
             damage.keep([other for other in damage.bases if other != base])
         except OSError as error:
