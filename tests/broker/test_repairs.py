@@ -13,9 +13,10 @@ from ottla.broker.repairs import Repairs
 from ottla.broker.scrubber import HOUR_MS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.kernel.story import run_story
+from ottla.kernel.story import Slot, run_story
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.batch import iterate_batches
@@ -344,6 +345,18 @@ def test_a_log_that_is_being_compacted_is_repaired_afterwards():
     assert not cluster.log(damaged).damage
 
 
+def test_a_log_that_compaction_found_damaged_is_compacted_once_it_is_repaired():
+    cluster = Cluster(cleanup_policy="compact")
+    damaged = cluster.followers()[0]
+    compactor = cluster.cluster.node(damaged).compactor
+    cluster.rot(damaged)
+    compactor.round()
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1, 60_000)
+    for number in range(BATCHES, 2 * BATCHES):
+        cluster.produce(number)
+    cluster.cluster.until(lambda: compactor.runs > 0, 120_000)
+
+
 def test_a_segment_that_the_log_starts_in_is_repaired_from_there_on():
     """Records below have been deleted: nobody has them any more, and the leader says where it starts."""
     cluster = Cluster()
@@ -656,3 +669,52 @@ def test_a_suspicion_that_meets_a_disk_that_fails_takes_the_directory_offline():
     run_story(place.peer().ask(fetch(partition.topic_id, active.base_offset)))
     assert place.loop.run_until(lambda: partition.log.refusing, within_ms=5000)
     assert place.here.fatal is not None
+
+
+def test_a_pass_that_comes_back_after_its_topic_is_deleted_leaves_the_directory_alone():
+    """Files that are gone are not sound, and what is remembered of them has no place any more."""
+    place, partition = alone()
+    scrubber = place.here.node.scrubber
+    place.machine.disk.flip_bit(partition.log.segments[0].path(LOG), 65)
+    scrubber.suspect(partition, 0)
+    assert place.loop.run_until(lambda: bool(partition.log.damage), within_ms=5000)
+    under_way = Slot()
+    scrubber._work.run = lambda segments, *, max_bytes_per_second: under_way
+    scrubber.round()
+    place.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000), most=6)
+    assert place.loop.run_until(
+        lambda: not any(name.startswith("t-0") for name in place.machine.disk.list("/data")), within_ms=5000
+    )
+    under_way.fill([])
+    place.loop.run_for(1000)
+    assert place.here.fatal is None
+
+
+def test_a_replica_out_of_sync_that_must_be_cut_behind_damage_begins_anew_at_once():
+    """Nothing else happens in the cluster that would make it look."""
+    cluster = Cluster()
+    leader = cluster.leader
+    others = [number for number in cluster.state().replicas if number != leader]
+    committed = BATCHES + 3
+    for number in range(BATCHES, committed):
+        cluster.produce(number)
+    for number in others:
+        cluster.cluster.network.block(f"broker-{leader}", f"broker-{number}")
+    for number in range(committed, committed + 24):
+        request = produced(number)
+        request.acks = 1
+        assert cluster.cluster.ask(leader, request, most=9).responses[0].partition_responses[0].base_offset == number
+    held = cluster.log(leader)
+    cluster.cluster.until(lambda: held.synced_offset == committed + 24 and held.recovery_point > committed + 9)
+    cluster.cluster.node(leader).replicas.checkpoint_recovery_points()
+    segment, found = locate(held, committed - 1)
+    assert committed < segment.next_offset < held.recovery_point
+    path, position = segment.path(LOG), found.position
+    cluster.cluster.kill(leader)
+    cluster.cluster.machines[leader].disk.flip_bit(path, position + 9)
+    cluster.cluster.until(lambda: cluster.state().leader in others and leader not in cluster.state().in_sync)
+    cluster.cluster.network.unblock_all()
+    cluster.cluster.start(leader)
+    cluster.cluster.until(lambda: len(cluster.state().in_sync) == 3, 20_000)
+    values = cluster.values(leader)
+    assert values == cluster.values(cluster.leader) and values[:committed] == everything(committed)

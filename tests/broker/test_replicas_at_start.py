@@ -118,3 +118,32 @@ def test_a_replica_whose_disk_is_another_one_does_not_lead_though_it_was_the_las
     state = cluster.node(1).metadata.topic("t").partitions[0]
     assert (state.in_sync, state.leader) == ((), NO_LEADER)
     assert cluster.node(2).replicas.by_name[("t", 0)].log.end_offset == 1
+
+
+def test_a_replica_does_not_lead_from_a_disk_that_was_away_while_it_was_built_anew_on_another():
+    """The broker came up on an empty disk and was in sync again; then what had only been late to mount is back."""
+    cluster = SimCluster(2)
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=2)
+    cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2)))
+    produce(cluster)
+    cluster.until(lambda: all(cluster.node(each).replicas.by_name[("t", 0)].log.end_offset == 1 for each in (1, 2)))
+    machine = cluster.machines[1]
+    cluster.kill(1)
+    away = machine.disk
+    cluster.until(lambda: cluster.node(2).metadata.topic("t").partitions[0].in_sync == (2,))
+    machine.lose_disk()
+    cluster.start(1)
+    cluster.until(lambda: set(cluster.node(1).metadata.topic("t").partitions[0].in_sync) == {1, 2}, 60_000)
+    produce(cluster)
+    cluster.until(lambda: all(cluster.node(each).replicas.by_name[("t", 0)].log.end_offset == 2 for each in (1, 2)))
+    cluster.kill(2)
+    cluster.until(lambda: cluster.node(1).metadata.topic("t").partitions[0].in_sync == (1,))
+    cluster.kill(1)
+    machine.disk = away
+    cluster.start(2)
+    cluster.start(1)
+    cluster.loop.run_for(2000)
+    state = cluster.node(1).metadata.topic("t").partitions[0]
+    assert (state.in_sync, state.leader) == ((), NO_LEADER)
+    assert cluster.node(2).replicas.by_name[("t", 0)].log.end_offset == 2

@@ -118,7 +118,8 @@ class Compactor:
         return best
 
     def _is_left_alone(self, key: tuple[bytes, int], partition: Partition) -> bool:
-        """A log in which compaction found a bad batch is left alone until it starts elsewhere; others for a while."""
+        """A log in which compaction found a bad batch is left alone until it is repaired or starts elsewhere; others
+        for a while."""
         if self._node.clock.mono_ms() < self._put_off.get(key, 0):
             return True
         return self._damaged.get(key) == partition.log.log_start_offset
@@ -153,6 +154,10 @@ class Compactor:
                 log.warning("no room to note how far %s-%d is compacted", partition.topic, partition.index)
             self.runs += 1
             self.compacted_bytes += result.bytes_before - result.bytes_after
+
+    def repaired(self, partition: Partition) -> None:
+        """What was damaged in its log is sound again: it need not be left alone any more."""
+        self._damaged.pop((partition.topic_id, partition.index), None)
 
     def works_on(self, partition: Partition) -> bool:
         return self._working_on is partition

@@ -54,7 +54,8 @@ class LogDirectories:
         """Opened, and not yet taken over by a partition."""
         self.replaced = False
         """A directory that this broker had when it last registered is not here any more, or nobody knows."""
-        self.had_several = False
+        self._known: tuple[str, ...] = ()
+        """The ids of the directories as this broker last registered."""
         self.volume_bytes: Callable[[str], int] = _unknown
         """How much a directory's volume holds in all, where the disk can say so."""
         self._by_path: dict[str, LogDirectory] = {}
@@ -208,10 +209,9 @@ class LogDirectories:
                     if node.broker in state.replicas and key not in self.recovered:
                         self.offline[key] = None
         before = node.metadata.brokers.get(node.broker)
-        known = () if before is None else before.directories
+        self._known = () if before is None else tuple(before.directories)
         here = {directory.directory_id for directory in self.online}
-        self.replaced = not self.failed and (before is None or not here.issuperset(known))
-        self.had_several = len(known) > 1
+        self.replaced = not self.failed and (before is None or not here.issuperset(self._known))
 
     def begin_anew(self, new_id: Callable[[], str]) -> None:
         """For a new cluster, in which the broker registers before its directories are made.
@@ -256,7 +256,7 @@ class LogDirectories:
 
         Or cut by recovery below what was committed: no torn end reaches there, so a batch has rotted.
         And those that are not here at all, though they count as complete: a crash has kept them from being made, or the
-        disk is another one, the only one of a broker that alone is to have them.
+        disk is another one, the only one of a broker that alone is to have them; or what is here is from another time.
         """
         found: list[Key] = []
         for key, opened in sorted(self.recovered.items()):
@@ -265,14 +265,15 @@ class LogDirectories:
             if (opened.write_caching and not directory.clean) or opened.end_offset < committed:
                 found.append(key)
         found += (key for key, lost in self._missing() if not lost)
-        return by_topic(found)
+        return by_topic(sorted(set(found)))
 
     def _missing(self) -> Iterator[tuple[Key, bool]]:
         """Each with whether somebody, or another disk of ours, may hold what it lacks.
 
-        With `write.caching` what was acknowledged need not last: who has come back short waits for nobody there.
+        So it is with a log in a directory that was not here when they came to count: others have come since. With
+        `write.caching` what was acknowledged need not last: who has come back short waits for nobody there.
         """
-        here, alike = self._node.broker, self.replaced and self.had_several
+        here, alike = self._node.broker, self.replaced and len(self._known) > 1
         if not self.online:
             return
         for topic_id, topic in sorted(self._node.metadata.topics.items()):
@@ -280,8 +281,12 @@ class LogDirectories:
             for state in topic.partitions:
                 counts = here in state.in_sync or here in state.eligible
                 key = (bytes(topic_id), state.partition)
-                if counts and key not in self.recovered and key not in self.offline:
+                if counts and key not in self.offline and not self._is_the_one(self.recovered.get(key)):
                     yield key, alike or (lasts and len(state.replicas) > 1)
+
+    def _is_the_one(self, opened: Log | None) -> bool:
+        """Whether a log is here, and where it was when this broker last registered, as far as is known."""
+        return opened is not None and (not self._known or self.of(opened).directory_id in self._known)
 
     # --- which directory ---
 

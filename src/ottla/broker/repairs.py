@@ -244,6 +244,7 @@ class Repairs:
         damaged = held.damage.bases
         for one in built:
             one.install()
+        self._node.compactor.repaired(partition)
         self.repaired_segments += len(set(damaged) & {one.base_offset for one in built})
         held.damage.keep([base for base in damaged if base not in {one.base_offset for one in built}])
         log.warning("%s-%d is repaired: segments %s are the leader's now", partition.topic, partition.index,

@@ -214,6 +214,8 @@ class Replicas:
         state = self._node.metadata.partition(partition.topic_id, partition.index)
         if state is not None and self.by_id.get((partition.topic_id, partition.index)) is partition:
             self._see_to_damage(partition, state)
+        if self._unsettled and not self._working:
+            self._work()
 
     def _see_to_damage(self, partition: Partition, state: PartitionState) -> None:
         """Closed segments are repaired; a log that is damaged otherwise is built anew, once it is in no set.

@@ -257,10 +257,12 @@ class Scrubber:
     def _take_for_sound(self, chosen: _Chosen) -> None:
         """What could not be read once, for a cable or a controller, can be read now."""
         partition, base = chosen.partition, chosen.segment.base_offset
-        damage = partition.log.damage
-        if not chosen.there or not damage.of(base):
+        damage, by_id = partition.log.damage, self._node.replicas.by_id
+        here = by_id.get((partition.topic_id, partition.index)) is partition
+        if not here or not chosen.there or not damage.of(base):
             return
         log.warning("%s was damaged and is sound now", chosen.segment.path(LOG))
+        self._node.compactor.repaired(partition)
         try:
             damage.keep([other for other in damage.bases if other != base])
         except OSError as error:
