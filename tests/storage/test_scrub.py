@@ -277,6 +277,16 @@ def test_a_log_is_not_cut_below_what_was_asked_for_where_nobody_knew_of_the_dama
     assert [one.first_offset for one in log.damage.of(0)] == [9]
 
 
+def test_nor_where_a_full_disk_has_no_room_to_note_the_damage() -> None:
+    log = a_closed_segment()
+    log.segments[0].forget_recent()
+    flip(log, 3 * (log.segments[0].size // BATCHES) + 8, 4)
+    assert isinstance(log.disk, SimDisk)
+    log.disk.capacity_bytes = log.disk.used_bytes()
+    log.truncate_to(12)
+    assert log.refusing and log.damaged_at == 12 and log.damage.of(0)
+
+
 def test_nor_where_it_is_in_the_segment_that_is_written() -> None:
     log = a_log()
     for number in range(BATCHES):

@@ -212,7 +212,10 @@ def _is_damaged_below(log: Log, offset: int) -> bool:
     told = ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size)
     found = tuple(step for step in check(log.disk, told) if isinstance(step, Extent))
     if found and segment is not log.active:
-        log.damage.note(segment.base_offset, found)
+        try:
+            log.damage.note(segment.base_offset, found)
+        except OSError as fault:
+            log.refuse(fault)  # on a full disk it is known all the same, until the next start
     return any(one.first_offset < offset for one in found)
 
 
