@@ -46,6 +46,33 @@ def assert_only_the_leader_is_left(decisions: Decisions) -> None:
     assert decisions.partition("orders").in_sync == (1,)
 
 
+def with_nobody_left() -> Decisions:
+    """Broker 1 has gone too, the last one in sync; a third one says that fewer are required."""
+    decisions = a_cluster(1, 2, 3)
+    decisions.do(create("orders", -1, -1, min_insync_replicas="2")._replace(assignment=((1, 2),)))
+    for number in (2, 1):
+        decisions.do(FenceBroker(number, decisions.epoch(number)), by=3)
+    decisions.do(required(1), by=3)
+    partition = decisions.partition("orders")
+    assert (partition.leader, partition.in_sync, partition.eligible) == (NO_LEADER, (1,), (2,))
+    return decisions
+
+
+def test_while_nobody_leads_who_is_eligible_stays_so_as_nothing_is_committed():
+    """The disk of the last one in sync is lost."""
+    decisions = with_nobody_left()
+    decisions.do(register(1, damaged=[(decisions.partition("orders").topic_id, (0,))]))
+    decisions.do(register(2))
+    assert decisions.partition("orders").leader == 2
+
+
+def test_who_is_eligible_is_so_no_more_when_the_last_one_in_sync_leads_again():
+    decisions = with_nobody_left()
+    decisions.do(register(1))
+    partition = decisions.partition("orders")
+    assert (partition.leader, partition.in_sync, partition.eligible) == (1, (1,), ())
+
+
 @pytest.mark.parametrize("edit", [required(1), required(None)])
 def test_fewer_are_required_of_a_topic(edit: EditConfigs):
     decisions = one_of_two_left(min_insync_replicas="2")

@@ -194,7 +194,7 @@ def with_leader_elected(
     in_order = [one for one in partition.replicas if alive(one) and one not in partition.offline]
     for broker_id in in_order:
         if broker_id in partition.in_sync:
-            return partition._replace(leader=broker_id)
+            return settled(partition._replace(leader=broker_id), min_in_sync(state, topic))
     for broker_id in in_order:
         if broker_id in partition.eligible:
             alone = with_in_sync(partition, (broker_id,), min_in_sync(state, topic))
@@ -219,10 +219,11 @@ def with_in_sync(partition: PartitionState, in_sync: tuple[BrokerId, ...], requi
 def settled(partition: PartitionState, required: int) -> PartitionState:
     """Nobody stays eligible where the in-sync set is large enough to commit: what it commits they do not hold.
 
-    So it is after every change of the set; this is for changes of what is required.
+    So it is after every change of the set; this is for changes of what is required. While nobody leads nothing is
+    committed: who is eligible stays so until somebody does, as those in sync may have lost their disks.
     """
     complete = len(partition.in_sync) >= min(required, len(partition.replicas))
-    return partition._replace(eligible=()) if complete else partition
+    return partition._replace(eligible=()) if complete and partition.has_leader else partition
 
 
 def without_damaged(partition: PartitionState, broker_id: BrokerId) -> PartitionState:
