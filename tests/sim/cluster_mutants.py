@@ -292,7 +292,7 @@ CLUSTER_MUTANTS = (
     Mutant(
         "nobody stays eligible where fewer are required",
         "cluster/partitions.py",
-        "    return partition._replace(eligible=()) if complete else partition\n",
+        "    return partition._replace(eligible=()) if complete and partition.has_leader else partition\n",
         "    return partition\n",
         ("kill", "partition", "pause"),
         0,
