@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ import pytest
 from cables import Cables
 from coordination_stores import ZookeeperKind
 from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError
 from zookeeper_ensemble import ZookeeperEnsemble
 
 
@@ -33,10 +35,34 @@ def test_a_broker_outlives_another_of_its_number_that_came_and_went(store):
     assert store.wait_until(lambda: two.live() == {1, 2})
     by_mistake = store.open(1)
     assert store.wait_until(lambda: by_mistake.live() == {1, 2})
-    gone: list[frozenset[int]] = []
-    two.on_change(lambda: gone.append(two.live()))
     by_mistake.close()
-    assert store.wait_until(lambda: one.live() == two.live() == {1, 2} and bool(gone), within_s=10)
+
+    def is_ours() -> bool:
+        seen = one._client.exists(f"{one._root}/live/1")
+        return seen is not None and seen.ephemeralOwner == one._client.client_id[0]
+
+    assert store.wait_until(is_ours, within_s=10)
+    assert store.wait_until(lambda: one.live() == two.live() == {1, 2}, within_s=10)
+
+
+def test_one_whose_number_another_takes_at_the_same_moment_starts_all_the_same(store, monkeypatch):
+    """What says that it is not there is older than what another has made meanwhile."""
+    one = store.open(1)
+    create = KazooClient.create_async
+    quicker: list[bool] = []
+
+    def late(client: KazooClient, path: str, *values: object, **options: object) -> object:
+        if client is not one._client and path.endswith("/live/1") and not quicker:
+            quicker.append(True)
+            with contextlib.suppress(NodeExistsError):  # it has made it of itself
+                create(one._client, path, ephemeral=True).get(timeout=10)
+        return create(client, path, *values, **options)
+
+    monkeypatch.setattr(KazooClient, "create_async", late)
+    by_mistake = store.open(1)
+    assert quicker and store.wait_until(lambda: by_mistake.live() == {1})
+    by_mistake.close()
+    assert store.wait_until(lambda: one.live() == {1}, within_s=10)
 
 
 def test_a_connection_that_drops_while_a_broker_sees_to_its_presence_is_made_again(store, cables, monkeypatch):

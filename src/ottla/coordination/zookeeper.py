@@ -18,7 +18,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, NoAuthError, NoNodeError, SessionExpiredError
+from kazoo.exceptions import (
+    ConnectionClosedError,
+    ConnectionLoss,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    SessionExpiredError,
+)
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.security import ACL, make_digest_acl
 
@@ -176,7 +183,8 @@ class ZookeeperCoordination:
             if stat.ephemeralOwner == session[0]:
                 return
             self._log.answer(self._client.delete_async(path))
-        self._log.answer(self._client.create_async(path, ephemeral=True))
+        with contextlib.suppress(NodeExistsError):  # another of our number was quicker: ours comes when that is gone
+            self._log.answer(self._client.create_async(path, ephemeral=True))
 
     def _look_at_live(self) -> None:
         names = self._log.answer(self._client.get_children_async(f"{self._root}/live", watch=self._live_changed))
