@@ -275,9 +275,13 @@ def test_topics_and_configurations_are_administered(bootstrap: str, name: str) -
         until(lambda: len(admin.list_topics()[name].partitions) == 3)
         resource = Resource(ResourceType.TOPIC, name)
         assert admin.alter_configs({resource: [("retention.ms", ConfigOperation.DELETE, None)]}) == {resource: None}
-        found = admin.describe_configs([resource], keys=["retention.ms"])[resource]
-        assert not isinstance(found, ApiError)
-        assert [(each.name, each.value) for each in found] == [("retention.ms", "604800000")]
+
+        def described() -> list[tuple[str, str | None]]:
+            found = admin.describe_configs([resource], keys=["retention.ms"])[resource]
+            assert not isinstance(found, ApiError)
+            return [(each.name, each.value) for each in found]
+
+        until(lambda: described() == [("retention.ms", "604800000")])
         assert admin.delete_topics([name]) == {name: None}
         until(lambda: name not in admin.list_topics())
         refused = admin.delete_topics([name])[name]

@@ -208,6 +208,9 @@ class SqliteKind(RealKind):
         broker._presence.beat(time.monotonic_ns() // 1_000_000 - 6001)
 
     def restore_session(self, broker: Coordination) -> None:
+        """A heartbeat of the same millisecond as the last is not written, and the last is the one that was aged."""
+        assert isinstance(broker, SqliteCoordination)
+        assert self.wait_until(lambda: time.monotonic_ns() // 1_000_000 > broker._asked_ms)
         self.wait(broker.head())
 
 

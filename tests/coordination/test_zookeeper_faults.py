@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from cables import Cables
 from coordination_stores import SHORT_SESSION_MS, ZookeeperKind
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError
@@ -17,22 +16,6 @@ from ottla.coordination.zookeeper import ZookeeperCoordination
 from ottla.coordination.zookeeper_log import LAYOUT, ZookeeperLog
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Conflict, Coordination, StoredSnapshot, Unknown, Written
-
-
-@pytest.fixture
-def store(zookeeper: ZookeeperEnsemble, cables: Cables) -> Iterator[ZookeeperKind]:
-    zookeeper.wait_until_whole()
-    opened = ZookeeperKind(zookeeper.hosts)
-    yield opened
-    cables.mend()
-    opened.close()
-
-
-@pytest.fixture
-def cables(zookeeper: ZookeeperEnsemble) -> Iterator[Cables]:
-    some = Cables(zookeeper.ports)
-    yield some
-    some.close()
 
 
 @pytest.fixture

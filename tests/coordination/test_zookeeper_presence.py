@@ -4,29 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
 
-import pytest
-from cables import Cables
-from coordination_stores import ZookeeperKind
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
-from zookeeper_ensemble import ZookeeperEnsemble
-
-
-@pytest.fixture
-def cables(zookeeper: ZookeeperEnsemble) -> Iterator[Cables]:
-    some = Cables(zookeeper.ports)
-    yield some
-    some.close()
-
-
-@pytest.fixture
-def store(zookeeper: ZookeeperEnsemble, cables: Cables) -> Iterator[ZookeeperKind]:
-    opened = ZookeeperKind(zookeeper.hosts)
-    yield opened
-    cables.mend()
-    opened.close()
 
 
 def test_a_broker_outlives_another_of_its_number_that_came_and_went(store):

@@ -234,7 +234,7 @@ class Replicas:
         self._unsettled[(partition.topic_id, partition.index)] = None
 
     def _drop(self, partition: Partition, error: ErrorCode) -> None:
-        """The topic is deleted, or the replica is placed elsewhere."""
+        """The topic is deleted, or the replica is placed elsewhere, or begins anew; `error` is for whoever waits."""
         log.info("%s-%d is no longer here", partition.topic, partition.index)
         self._take_away(partition, error)
         self._to_put_away.append(TopicPartition(partition.topic, partition.index))

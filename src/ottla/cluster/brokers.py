@@ -47,6 +47,7 @@ LATEST_METADATA_VERSION = 2
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
 _TOPIC_BYTES = 32
+"""What a topic takes in an entry beside its partitions, at most."""
 
 
 def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiError:

@@ -71,7 +71,8 @@ class DamagedReplica:
     ) -> Todo:
         """What to do now, by what the metadata says; `active`: brokers that are alive and not draining.
 
-        `stopped`: the log takes nothing any more, as it was to be cut behind its damage.
+        `stopped`: the log takes nothing any more, as it was to be cut behind its damage, or its end was found damaged
+        when it was opened.
         """
         if leader == NO_LEADER:
             return Later()

@@ -46,7 +46,7 @@ _PREFERRED = 0
 _BACK_SHARE = 0.7
 REQUIRED_EDITED = "min.insync.replicas edited"
 ACTS = ("topic deleted", "records deleted", "preferred leader elected", "replicas reassigned", REQUIRED_EDITED)
-"""What an administrator does in the middle of faults; the last where there are more brokers than replicas."""
+"""What an administrator does in the middle of faults: reassign where there are more brokers than replicas."""
 
 
 class Administrator:

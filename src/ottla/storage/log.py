@@ -433,9 +433,9 @@ class Log:
         shrink.purge(self, wall_ms, one_by_one=one_by_one)
 
     def expire_producers(self, wall_ms: int) -> None:
-        """Forget producers idle for `producer.id.expiration.ms`, and ended transactions, if nobody reads here."""
+        """Forget producers idle for `producer.id.expiration.ms`, and ended transactions, as nobody may read here."""
         self.producers.expire(wall_ms - self.producer_expiration_ms)
-        self.producers.first_unstable(self.high_watermark)
+        self.producers.forget_ended(self.high_watermark)
 
     def truncate_to(self, offset: int) -> None:
         """Drop everything from `offset` on, back to a batch boundary; producer state and epochs follow."""

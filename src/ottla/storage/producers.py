@@ -206,14 +206,18 @@ class Producers:
 
     def first_unstable(self, high_watermark: int) -> int | None:
         """The first offset that a reader of committed records must not reach (rule B8); None where there is none."""
-        ended = self._ended
-        while ended and ended[0][0] < high_watermark:
-            ended.popleft()
+        self.forget_ended(high_watermark)
         least: int | None = next(iter(self._open.values())) if self._open else None
-        for _, first in ended:
+        for _, first in self._ended:
             if least is None or first < least:
                 least = first
         return least
+
+    def forget_ended(self, high_watermark: int) -> None:
+        """Transactions whose markers are committed hold no reader back any more."""
+        ended = self._ended
+        while ended and ended[0][0] < high_watermark:
+            ended.popleft()
 
     @property
     def no_transactions(self) -> bool:

@@ -29,7 +29,8 @@ class Flipped(NamedTuple):
         return f"/data/{self.topic}-{self.key[1]}"
 
     def end(self, disk: SimDisk, last: int) -> int:
-        """Where what may be wrong ends, at `last` at most: a follower that was cut back has written on in its file."""
+        """Where what may be wrong ends, `last` if nothing stands behind: a follower that was cut back has written on in
+        the file."""
         following = reach(disk, self.directory, self.base_offset)
         return max(self.next_offset, last if following is None else following)
 
