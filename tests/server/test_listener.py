@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 from collections.abc import Callable
@@ -123,6 +124,42 @@ def test_frames_that_wait_for_each_others_memory_do_not_do_so_for_ever(monkeypat
             client.close()
         place.listener.stop()
         assert place.pool.lent_bytes == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("quick_sweeps")
+def test_who_drips_its_frame_is_closed_before_who_waits_for_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener_module, "_STUCK_S", 0.5)
+
+    async def run() -> None:
+        place = Place(budget=300 << 10)
+        payload = bytes([AT_ONCE]) + bytes(120_000)
+        dripping = [place.connect() for _ in range(2)]
+        for client in dripping:
+            await sent(client, framed(payload)[:1000])
+        await until(lambda: place.pool.lent_bytes == 256 << 10)
+        honest = place.connect()
+        await sent(honest, framed(payload)[:60_000])
+
+        async def drip() -> None:
+            while place.served == []:
+                for client in dripping:
+                    with contextlib.suppress(OSError):
+                        client.send(b"\0")
+                await asyncio.sleep(0.02)
+
+        dripped = asyncio.ensure_future(drip())
+        await until(lambda: len(place.listener.channels) == 2)
+        await sent(honest, framed(payload)[60_000:])
+        await until(lambda: place.served == [payload])
+        await dripped
+        assert len(place.listener.channels) == 2
+        for client in [honest, *dripping]:
+            client.close()
+        place.listener.stop()
+        assert place.pool.lent_bytes == 0
+        assert place.pool.holders == {}
 
     asyncio.run(run())
 

@@ -149,3 +149,20 @@ def test_what_waited_is_given_back_at_the_close():
     assert pool.lent_bytes == len(stream)
     reader.close()
     assert pool.lent_bytes == 0
+
+
+def test_the_slowest_holds_memory_longest_and_has_not_filled_it():
+    pool = FramePool(8 << 20)
+    filled, slow, later = (FrameReader(memoryview(bytearray(200 << 10)), pool, 4 << 20) for _ in range(3))
+    for at, reader in enumerate((filled, slow, later)):
+        pool.now = 10.0 + at
+        feed(reader, framed(bytes(1 << 20))[:1000], 1000)
+    feed(filled, bytes((128 << 10) - 1000), 1 << 20)
+    assert pool.slowest(before=10.5) is None
+    assert pool.slowest(before=11.0) is slow
+    assert pool.slowest(before=99.0) is slow
+    slow.close()
+    assert pool.slowest(before=11.5) is None
+    assert pool.slowest(before=12.0) is later
+    feed(later, bytes((1 << 20) + 4 - 1000), 1 << 20)
+    assert list(pool.holders) == [filled]

@@ -21,7 +21,8 @@ _FILES_KEPT = 128
 """Of the files that the process may have open; fewer where it may have few. The logs need some: without one for its
 next segment or checkpoint, a log directory is offline."""
 _STUCK_S = 30.0
-"""An answer that a client does not read for so long closes its connection (rule E7); so does want of memory."""
+"""An answer that a client does not read for so long closes its connection (rule E7). So does want of memory, that of
+a slower client if there is one."""
 
 log = logging.getLogger("ottla.listener")
 Serve = Callable[[ServerConnection, memoryview], None]
@@ -61,6 +62,7 @@ class Channel:
             listener=listener.name,
         )
         self.connection.resume = self._resume_soon
+        reader.give_up = self._too_slow
         self.connection.on_close.append(self._closed)
         self.used = time.monotonic()
         self.starved_since: float | None = None
@@ -160,6 +162,10 @@ class Channel:
             self._reading = True
             self._loop.add_reader(self._fd, self._readable)
 
+    def _too_slow(self) -> None:
+        log.warning("%s: slow with its request, and others wait for the memory; closed", self.connection.name)
+        self.close()
+
     def _drained(self) -> None:
         self.connection.drained()
 
@@ -198,7 +204,7 @@ class Listener:
         """Channels that wait for room in the frame pool."""
         self.channels: dict[Channel, None] = {}
         self.accepted = 0
-        self.now = time.monotonic()
+        self.now = pool.now = time.monotonic()
         self._max_connections = max_connections
         self._max_per_ip = max_connections_per_ip
         self._per_ip: dict[str, int] = {}
@@ -303,7 +309,7 @@ class Listener:
     def _sweep(self) -> None:
         """Close what has been idle or has not read its answers for too long; let the starved try again."""
         self._sweeper = self.loop.call_later(_SWEEP_S, self._sweep)
-        now = self.now = time.monotonic()
+        now = self.now = self.pool.now = time.monotonic()
         for channel in list(self.channels):
             stuck = channel.transport.stuck_since
             if stuck is not None and now - stuck > _STUCK_S:
@@ -324,13 +330,19 @@ class Listener:
         self._feed_starved(time.monotonic())
 
     def _feed_starved(self, now: float) -> None:
-        """One that starves for too long is given up: what it holds may be what the others wait for."""
+        """Where one starves for too long, one is given up: the slowest to send its frame, or else who starves itself.
+
+        What it held may be all that the others wait for.
+        """
         starved, self.starved = self.starved, {}
         given_up = False
         for channel in starved:
             if not given_up and channel.starved_since is not None and now - channel.starved_since > _STUCK_S:
                 given_up = True
-                log.warning("%s: no memory for its request in %.0f s; closed", channel.connection.name, _STUCK_S)
-                channel.close()
-            else:
-                channel.resume()
+                slowest = self.pool.slowest(now - _STUCK_S)
+                if slowest is None or slowest.give_up is None:
+                    log.warning("%s: no memory for its request in %.0f s; closed", channel.connection.name, _STUCK_S)
+                    channel.close()
+                    continue
+                slowest.give_up()
+            channel.resume()

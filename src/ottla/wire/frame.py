@@ -28,6 +28,10 @@ class FramePool:
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self.lent_bytes = 0
+        self.now = 0.0
+        """Seconds of a monotonic clock, kept by the listeners, a few seconds old at most."""
+        self.holders: dict[FrameReader, float] = {}
+        """Whose frame under way has a buffer, and since when; the oldest first."""
         self.waiting: dict[Callable[[], None], None] = {}
         """Told once when a buffer comes back."""
         self._free: dict[int, list[bytearray]] = {size: [] for size in _CLASSES}
@@ -51,19 +55,30 @@ class FramePool:
             for tell in waiting:
                 tell()
 
+    def slowest(self, before: float) -> FrameReader | None:
+        """Whose frame has had a buffer since `before` or longer, with room in it that its client does not fill."""
+        for reader, since in self.holders.items():
+            if since > before:
+                return None
+            if reader.waits_for_bytes:
+                return reader
+        return None
+
 
 class FrameReader:
     """One connection's incoming bytes."""
 
     __slots__ = (
         "_buffer", "_carried", "_end", "_own", "_parked_bytes", "_pool", "_shared", "_start", "_view",
-        "max_frame_bytes",
+        "give_up", "max_frame_bytes",
     )  # fmt: skip
 
     def __init__(self, shared: memoryview, pool: FramePool, max_frame_bytes: int) -> None:
         self._shared = shared
         self._pool = pool
         self.max_frame_bytes = max_frame_bytes
+        self.give_up: Callable[[], None] | None = None
+        """Closes the connection whose client is too slow while others wait for the memory."""
         self._carried = b""
         self._own: bytearray | None = None
         self._parked_bytes = 0
@@ -143,6 +158,11 @@ class FrameReader:
             return self._end == self._wanted_end()
         return self._view is not self._shared and self._end - self._start >= 4
 
+    @property
+    def waits_for_bytes(self) -> bool:
+        """The frame under way has memory that its client has not filled yet."""
+        return self._own is not None and self._end < self._wanted_end()
+
     def close(self) -> None:
         self._set_aside(0)
         if self._own is not None:
@@ -177,6 +197,7 @@ class FrameReader:
                     return False
                 own[: len(rest)] = rest
                 self._own = own
+                self._pool.holders[self] = self._pool.now
                 self._view = self._buffer = memoryview(own)
                 self._start, self._end = 0, len(rest)
                 return True
@@ -206,6 +227,7 @@ class FrameReader:
 
     def _drop_own(self) -> None:
         assert self._own is not None
+        del self._pool.holders[self]
         self._pool.give(self._own)
         self._own = None
         self._buffer = None
