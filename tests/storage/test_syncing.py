@@ -54,6 +54,21 @@ def test_a_log_that_is_deleted_while_it_is_dirty_has_nothing_to_sync():
     assert log.begin_sync() is None
 
 
+def test_a_sync_that_reached_the_disk_counts_though_old_snapshots_cannot_be_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It raised in the middle of all that one sync had covered: the logs behind it never heard that it had ended."""
+    monkeypatch.setattr(syncing, "CHECKPOINT_BYTES", 1)
+    disk = SimDisk()
+    log = a_log(disk)
+    put(log, a_batch())
+    work = log.begin_sync()
+    assert work is not None
+    disk.fail("list", errno.EMFILE)
+    log.end_sync(work, None)
+    assert log.synced_offset == log.recovery_point == 1
+
+
 def test_indexes_that_cannot_be_written_are_a_failed_sync_and_keep_no_syncer_from_other_logs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -115,6 +115,8 @@ class SimDisk:
         """Writes, truncations, syncs and changes of names so far."""
         self.cut_after: int | None = None
         """The power goes before the operation of this number: PowerCut."""
+        self.broken: dict[str, None] = {}
+        """Directories in and below which everything fails with EIO, until the next crash."""
         self._faults: list[Fault] = []
         self._gathering = False
         self._put_off = False
@@ -129,9 +131,13 @@ class SimDisk:
     def forget_faults(self) -> None:
         """No error is to come any more, nor a power cut."""
         self._faults = []
+        self.broken = {}
         self.cut_after = None
 
     def take_fault(self, operation: str, path: str) -> OSError | None:
+        for directory in self.broken:
+            if path == directory or path.startswith(directory + posixpath.sep):
+                return OSError(errno.EIO, f"simulated failure of {directory}", path)
         for at, fault in enumerate(self._faults):
             if fault.operation == operation and fault.where in path:
                 if fault.skip:
@@ -166,6 +172,12 @@ class SimDisk:
         file.settle()
         file.body[position] ^= 1 << bit
         file.disk_body[position] ^= 1 << bit
+
+    def replace(self, path: str) -> None:
+        """What was mounted there is gone; another, empty disk is."""
+        directory, name = self._parent(path)
+        directory.change(name, None, None)
+        directory.settle()
 
     # -- crashes ---
 
@@ -247,6 +259,8 @@ class SimDisk:
         return self._find(path) is not None
 
     def list(self, directory: str) -> list[str]:
+        if (fault := self.take_fault("list", directory)) is not None:
+            raise fault
         return sorted(self._directory(directory).names)
 
     def is_directory(self, path: str) -> bool:

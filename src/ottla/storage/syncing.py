@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.kernel.seams import OpenFile, SyncWork
@@ -168,7 +169,8 @@ class Syncing:
         self.sealed_to = max(self.sealed_to, under_way.base)
         if under_way.candidate > log.recovery_point:
             log.recovery_point = under_way.candidate
-            self._drop_snapshots(log)
+            with suppress(OSError):  # what was to be put on disk is there; they go after a later sync
+                self._drop_snapshots(log)
         if under_way.end > self.held_to:
             self.held_to = under_way.end
             if not log.write_caching:
