@@ -69,6 +69,13 @@ def _edits_required(plan: Plan) -> Plan:
     return _with_options(plan, broker_session_timeout_ms=1500, replica_lag_time_max_ms=1000)
 
 
+def _several_directories(plan: Plan) -> Plan:
+    """And none that a broker cannot do without; replicas move all the time."""
+    kept = plan.topics[0]._replace(partitions=2)
+    plan = plan._replace(more_directories=("/more",), store_elsewhere=True, busy_ms=9000, groups=0, topics=(kept,))
+    return plan._replace(sync_us=(500, 8000))
+
+
 CIRCUMSTANCES = {
     "few writes": _few_writes,
     "one log": _one_log,
@@ -78,6 +85,7 @@ CIRCUMSTANCES = {
     "little lag": _little_lag,
     "decay": _decay,
     "edits required": _edits_required,
+    "several directories": _several_directories,
 }
 
 
@@ -92,6 +100,7 @@ def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
             moves_leaders=False,
             decays=False,
             edits_required=False,
+            more_directories=(),
             watches=False,
             busy_ms=3000,
             groups=4,

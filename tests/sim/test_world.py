@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ottla.sim.checkers.history import Failed
-from ottla.sim.plan import FAULTS, Plan, draw_plan
+from ottla.sim.plan import FAULTS, OF_DIRECTORIES, Plan, draw_plan
 from ottla.sim.world import World, run_seed
 
 
@@ -27,8 +27,11 @@ def drawn_before(seed: int) -> Plan:
         kind
         for kind in plan.faults
         if kind not in ("long pause", "lossy network", "stalled connections", "lost disk", "slow coordination")
+        and kind not in OF_DIRECTORIES
     )
-    return plan._replace(faults=faults, client_timeout_ms=3000, moves_leaders=False, watches=False, decays=False)
+    return plan._replace(
+        faults=faults, client_timeout_ms=3000, moves_leaders=False, watches=False, decays=False, more_directories=()
+    )
 
 
 @pytest.mark.parametrize("seed", [3, 26, 34, 99, 1021, 30078])

@@ -12,6 +12,11 @@ from ottla.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from ottla.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
@@ -45,7 +50,15 @@ _SHORT_PAUSE_US = (20_000, 400_000)
 _PREFERRED = 0
 _BACK_SHARE = 0.7
 REQUIRED_EDITED = "min.insync.replicas edited"
-ACTS = ("topic deleted", "records deleted", "preferred leader elected", "replicas reassigned", REQUIRED_EDITED)
+DIRECTORY_ALTERED = "log directory altered"
+ACTS = (
+    "topic deleted",
+    "records deleted",
+    "preferred leader elected",
+    "replicas reassigned",
+    REQUIRED_EDITED,
+    DIRECTORY_ALTERED,
+)
 """What an administrator does in the middle of faults: reassign where there are more brokers than replicas."""
 
 
@@ -79,6 +92,8 @@ class Administrator:
         plan = self.workload.plan
         if plan.brokers > plan.replication:  # there is somewhere to move replicas to
             actions += [self._reassign, self._reassign]
+        if plan.more_directories:
+            actions += [self._alter_directory] * 2 * len(actions)
         if plan.edits_required:
             actions += [self._require] * 3
         if plan.moves_leaders:
@@ -86,7 +101,8 @@ class Administrator:
         return actions
 
     def _pause_us(self) -> tuple[int, int]:
-        return _SHORT_PAUSE_US if self.workload.plan.moves_leaders else _PAUSE_US
+        plan = self.workload.plan
+        return _SHORT_PAUSE_US if plan.moves_leaders or plan.more_directories else _PAUSE_US
 
     async def settled(self, peer: Peers) -> None:
         """Wait until nothing is half done."""
@@ -167,6 +183,19 @@ class Administrator:
         response = await self.peer.ask(AlterPartitionReassignmentsRequest(topics=[asked], timeout_ms=2000))
         if response is not None and response.responses and not response.responses[0].partitions[0].error_code:
             self.done["replicas reassigned"] += 1
+
+    async def _alter_directory(self) -> None:
+        """One broker's replica of a partition goes to one of its log directories, perhaps that in which it is."""
+        topic = self.workload.some_topic(self.random)
+        if topic is None:
+            return
+        broker = self.random.choice(sorted(self.peer.by_broker))
+        path = self.random.choice(self.workload.world.machines[broker].directories)
+        moved = AlterReplicaLogDirTopic(name=topic.plan.name, partitions=[self.random.randrange(topic.plan.partitions)])
+        asked = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[moved])])
+        response = await self.peer.by_broker[broker].ask(asked)
+        if response is not None and not response.results[0].partitions[0].error_code:
+            self.done[DIRECTORY_ALTERED] += 1
 
     async def _move_leaders(self) -> None:
         """Of one partition: to another replica, and back perhaps before everybody has heard of it."""

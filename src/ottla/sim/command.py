@@ -12,7 +12,7 @@ from functools import partial
 
 import click
 
-from ottla.sim.administrator import ACTS, REQUIRED_EDITED
+from ottla.sim.administrator import ACTS, DIRECTORY_ALTERED, REQUIRED_EDITED
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, REPLICAS, draw_plan
 from ottla.sim.world import Note, Result, run_seed
 
@@ -106,7 +106,7 @@ def _say_floors(results: list[Result]) -> None:
 
 def _acts(brokers: int) -> list[str]:
     """What there is for an administrator to do."""
-    alone = ("preferred leader elected", REQUIRED_EDITED) if brokers == 1 else ()
+    alone = ("preferred leader elected", REQUIRED_EDITED, DIRECTORY_ALTERED) if brokers == 1 else ()
     return [act for act in ACTS if act not in alone and (act != "replicas reassigned" or brokers > REPLICAS)]
 
 

@@ -7,6 +7,7 @@ broker again lives here too: how long that takes is part of the harm.
 from __future__ import annotations
 
 import errno
+import posixpath
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from ottla.storage.checkpoint import RECOVERY_POINT
 from ottla.storage.segment import LOG
 
 if TYPE_CHECKING:
-    from ottla.sim.machine import Machine
+    from ottla.sim.machine import Incarnation, Machine
     from ottla.sim.world import World
 
 _RESTART_MS = (10, 800)
@@ -69,6 +70,8 @@ class Faults:
             "lossy network": self._lossy_network,
             "stalled connections": self._stalled_connections,
             "lost disk": self._lost_disk,
+            "failed directory": self._failed_directory,
+            "lost directory": self._lost_directory,
             FLIPPED: self._flip_bit,
         }
         self._decay = Random(f"decay-{world.plan.seed}")
@@ -112,6 +115,8 @@ class Faults:
         world.network.unblock_all()
         world.network.admit_all()
         for machine in world.machines.values():
+            if machine.disk.broken:
+                self.lose_power(machine)
             machine.wall_off_ms = 0
             machine.disk.capacity_bytes = 1 << 62
             machine.disk.forget_faults()
@@ -136,6 +141,20 @@ class Faults:
         if machine.current is None:
             self.world.note(f"broker {machine.broker_id} started again")
             machine.start()
+
+    def went_offline(self, current: Incarnation) -> None:
+        """A broker goes on without some of its log directories, until somebody starts it again."""
+        self.world.loop.call_later(self.random.randint(*_STALLS_MS), lambda: self._see_to(current))
+
+    def _see_to(self, current: Incarnation) -> None:
+        machine = current.machine
+        if machine.current is not current:
+            return
+        self.world.note(f"broker {machine.broker_id} is started again for its log directories")
+        if machine.disk.broken or self.reboots():
+            self.lose_power(machine)
+        else:
+            self._end(machine)
 
     def reboots(self) -> bool:
         """Whether a machine whose disk has failed is rebooted before its broker is started again."""
@@ -232,6 +251,32 @@ class Faults:
             self.world.invariants.disk_lost(machine.broker_id)
             self.broker_ended(machine)
 
+    def _failed_directory(self) -> bool:
+        """Every operation in one log directory fails, until the machine is rebooted."""
+        machine = self._pick()
+        if machine.disk.broken:
+            return False
+        failing = machine.disk
+        failing.broken[self.random.choice(machine.directories)] = None
+
+        def end() -> None:
+            if failing.broken and machine.disk is failing:
+                self.lose_power(machine)
+
+        self.world.loop.call_later(self.random.randint(*_STALLS_MS), end)
+        return True
+
+    def _lost_directory(self) -> bool:
+        """Another, empty disk takes the place of one log directory's; the broker's others are as they were."""
+        machine = self._pick()
+        if not self.world.invariants.may_lose_disk(machine.broker_id):
+            return False
+        machine.vanish()
+        machine.lose_directory(self.random.choice(machine.directories))
+        self.world.invariants.disk_lost(machine.broker_id)
+        self.broker_ended(machine)
+        return True
+
     def _flip_bit(self) -> bool:
         """In a closed segment that others have too, of what recovery does not read again; where a CRC covers it."""
         random = self._decay
@@ -254,15 +299,23 @@ class Faults:
         current = machine.serving
         if current is None:
             return []
-        recovered_from = checkpointed(machine.disk, f"/data/{RECOVERY_POINT}")
+        recovered_from = {home: checkpointed(machine.disk, f"{home}/{RECOVERY_POINT}") for home in machine.directories}
         return [
-            Flipped(machine.broker_id, key, partition.topic, segment.base_offset, segment.next_offset)
+            Flipped(
+                machine.broker_id,
+                key,
+                partition.topic,
+                partition.log.directory,
+                segment.base_offset,
+                segment.next_offset,
+            )
             for key, partition in sorted(current.node.replicas.by_id.items())
+            for known in [recovered_from[posixpath.dirname(partition.log.directory)]]
             for segment in partition.log.segments[:-1]
             if not partition.is_internal
             and not partition.log.write_caching
             and segment.size
-            and segment.next_offset <= recovered_from.get((partition.topic, partition.index), 0)
+            and segment.next_offset <= known.get((partition.topic, partition.index), 0)
         ]
 
     def _fail(self, operation: str, *, skip: int) -> bool:

@@ -72,6 +72,8 @@ class Incarnation:
         self.fatal: str | None = None
         self.disk_failed = False
         """It stopped, or could not start, because its disk failed."""
+        self.seen_to = False
+        """Somebody has seen that it does without some of its log directories."""
         self.shared = memoryview(bytearray(SHARED_BYTES))
         self.pool = PoisonedPool(_POOL_BYTES)
         self.address = (machine.host, PORT)
@@ -80,13 +82,12 @@ class Incarnation:
         loop, seed = machine.loop, machine.seed
         self.clock = _Clock(machine, self.guard)
         where = f"{seed}-{machine.broker_id}-{number}"
-        self.syncer = SimSyncer(loop, self.clock, machine.disk, Random(f"syncer-{where}"), self.guard)
-        self.syncer.delay_us = machine.sync_us
-        syncers: Syncer = self.syncer
-        if machine.more_directories:
-            each = {path: SimSyncer(loop, self.clock, machine.disk, Random(f"syncer-{where}-{path}"), self.guard)
-                    for path in machine.more_directories}  # fmt: skip
-            syncers = Syncers({DATA: self.syncer, **each})
+        names = {DATA: f"syncer-{where}", **{path: f"syncer-{where}-{path}" for path in machine.more_directories}}
+        self.syncers = {
+            path: SimSyncer(loop, self.clock, machine.disk, Random(name), self.guard) for path, name in names.items()
+        }
+        self.set_sync_us(machine.sync_us)
+        syncer: Syncer = Syncers(self.syncers) if machine.more_directories else self.syncers[DATA]
         self.coordination = SimCoordination(
             machine.store,
             machine.broker_id,
@@ -103,10 +104,10 @@ class Incarnation:
             clock=self.clock,
             entropy=SimEntropy(Random(f"entropy-{where}")),
             disk=machine.disk,
-            syncer=syncers,
+            syncer=syncer,
             coordination=self.coordination,
-            data_directories=(DATA, *machine.more_directories),
-            needed_directory=DATA,
+            data_directories=machine.directories,
+            needed_directory=None if machine.store_elsewhere else DATA,
             on_fatal=self._fatal,
             network=self.dialler,
         )
@@ -114,6 +115,10 @@ class Incarnation:
             self.node.fence_early()
         self.max_frame_bytes = self.node.config.socket_request_max_bytes
         self.started: Slot[None] = Slot()
+
+    def set_sync_us(self, bounds: tuple[int, int]) -> None:
+        for syncer in self.syncers.values():
+            syncer.delay_us = bounds
 
     def start(self) -> None:
         host, port = self.address
@@ -211,6 +216,8 @@ class Machine:
         self.disk = self._new_disk()
         self.more_directories: tuple[str, ...] = ()
         """Log directories beside DATA."""
+        self.store_elsewhere = False
+        """DATA holds no metadata store: the broker may go on without it."""
         self.sync_us = (100, 1000)
         self.coordination_faults: CoordinationFaults = CALM
         self.coordination_cut = False
@@ -233,6 +240,15 @@ class Machine:
         """The disk is replaced by an empty one; its broker's process is gone."""
         assert self.current is None
         self.disk = self._new_disk()
+
+    def lose_directory(self, path: str) -> None:
+        """One log directory's disk alone."""
+        assert self.current is None
+        self.disk.replace(path)
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        return (DATA, *self.more_directories)
 
     @property
     def power_gone(self) -> bool:
@@ -294,7 +310,7 @@ class Machine:
     def set_sync_us(self, bounds: tuple[int, int]) -> None:
         self.sync_us = bounds
         if self.current is not None:
-            self.current.syncer.delay_us = bounds
+            self.current.set_sync_us(bounds)
 
     def set_coordination(self, faults: CoordinationFaults, *, cut: bool) -> None:
         self.coordination_faults, self.coordination_cut = faults, cut

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 
 from ottla.sim.disk import SimDisk
@@ -25,6 +25,11 @@ def batches(disk: SimDisk, directory: str, from_offset: int, *, durable: bool) -
     first = max((at for at, base in enumerate(bases) if base <= from_offset), default=0)
     for base in bases[first:]:
         yield from _batches_in(files[base], from_offset)
+
+
+def homes(disk: SimDisk, roots: Sequence[str], name: str) -> list[str]:
+    """Of these log directories those in which a power cut is sure to leave a folder of this name: two in a move."""
+    return [root for root in roots if isinstance(_find(disk, f"{root}/{name}", durable=True), DirectoryNode)]
 
 
 def holds_segment(disk: SimDisk, directory: str, base_offset: int) -> bool:
@@ -49,9 +54,7 @@ def within(disk: SimDisk, directory: str, base_offset: int) -> Iterator[tuple[in
 
 def checkpointed(disk: SimDisk, path: str) -> dict[tuple[str, int], int]:
     """Offsets by (topic, partition), as a power cut is sure to leave them."""
-    node: DirectoryNode | FileNode | None = disk.root
-    for name in [part for part in path.split(posixpath.sep) if part]:
-        node = node.disk_names.get(name) if isinstance(node, DirectoryNode) else None
+    node = _find(disk, path, durable=True)
     if not isinstance(node, FileNode):
         return {}
     words = [line.split() for line in node.disk_body.decode().splitlines()[2:]]
@@ -74,9 +77,7 @@ def _batches_in(body: bytearray, from_offset: int) -> Iterator[tuple[int, int, b
 
 
 def _segments(disk: SimDisk, directory: str, *, durable: bool) -> dict[int, bytearray]:
-    node: DirectoryNode | FileNode | None = disk.root
-    for name in [part for part in directory.split(posixpath.sep) if part]:
-        node = _names(node, durable=durable).get(name) if isinstance(node, DirectoryNode) else None
+    node = _find(disk, directory, durable=durable)
     if not isinstance(node, DirectoryNode):
         return {}
     return {
@@ -84,6 +85,13 @@ def _segments(disk: SimDisk, directory: str, *, durable: bool) -> dict[int, byte
         for name, file in _names(node, durable=durable).items()
         if name.endswith(_SUFFIX) and isinstance(file, FileNode)
     }
+
+
+def _find(disk: SimDisk, path: str, *, durable: bool) -> DirectoryNode | FileNode | None:
+    node: DirectoryNode | FileNode | None = disk.root
+    for name in [part for part in path.split(posixpath.sep) if part]:
+        node = _names(node, durable=durable).get(name) if isinstance(node, DirectoryNode) else None
+    return node
 
 
 def _names(directory: DirectoryNode, *, durable: bool) -> dict[str, FileNode | DirectoryNode]:

@@ -40,7 +40,9 @@ _DRAWN_LAST = (
     "lost disk",
 )
 FLIPPED = "flipped bit"
-CLUSTER_FAULTS = (*FAULTS, *_AMONG_BROKERS, *_DRAWN_LAST, REFUSED, FLIPPED)
+OF_DIRECTORIES = ("failed directory", "lost directory")
+"""Where brokers have several log directories."""
+CLUSTER_FAULTS = (*FAULTS, *_AMONG_BROKERS, *_DRAWN_LAST, REFUSED, FLIPPED, *OF_DIRECTORIES)
 """The same for worlds of several brokers."""
 _FENCING_EARLY = ("expired session", "clean restart", REFUSED)
 """After these another broker coordinates while the lease of the one before it stands."""
@@ -52,6 +54,7 @@ _SETTLED_MS = 500
 _NO_FAULTS_SHARE = 0.1
 _DECAYS_SHARE = 0.4
 _EDITS_REQUIRED_SHARE = 0.2
+_SEVERAL_DIRECTORIES_SHARE = 0.25
 REPLICAS = 3
 """Of a partition, where there are so many brokers."""
 _AS_IT_COMES_SHARE = 0.2
@@ -119,6 +122,10 @@ class Plan(NamedTuple):
     """Bits flip in closed segments, now and then, and are looked for all the time."""
     edits_required: bool = False
     """An administrator changes min.insync.replicas, of topics and of all brokers, in the middle of faults."""
+    more_directories: tuple[str, ...] = ()
+    """Log directories of each broker beside its first; an administrator moves replicas between them."""
+    store_elsewhere: bool = False
+    """No log directory holds the metadata store, and so a broker can do without each of them."""
     watches: bool = False
     """Somebody looks up what a group committed, at the coordinator that was found once, until it refuses."""
 
@@ -180,7 +187,18 @@ def _draw_more(random: Random, plan: Plan) -> Plan:
     )
     decays = bool(plan.faults) and Random(f"decays-{plan.seed}").random() < _DECAYS_SHARE
     edits_required = Random(f"required-{plan.seed}").random() < _EDITS_REQUIRED_SHARE
+    plan = _draw_directories(Random(f"directories-{plan.seed}"), plan)
     return plan._replace(decays=decays, edits_required=edits_required, watches=sessions_end_in_time(plan))
+
+
+def _draw_directories(random: Random, plan: Plan) -> Plan:
+    if random.random() >= _SEVERAL_DIRECTORIES_SHARE:
+        return plan
+    return plan._replace(
+        faults=plan.faults and (*plan.faults, *OF_DIRECTORIES),
+        more_directories=("/more",),
+        store_elsewhere=random.random() < 0.5,
+    )
 
 
 def sessions_end_in_time(plan: Plan) -> bool:

@@ -134,6 +134,10 @@ class Workload:
         while self.world.invariants.flipped_bits():
             await peer.sleep_us(_AGAIN_US)
         del self.unfinished["a flipped bit"]
+        self.unfinished["a log directory, or a move to one"] = None
+        while self.world.invariants.on_the_way():
+            await peer.sleep_us(_AGAIN_US)
+        del self.unfinished["a log directory, or a move to one"]
         while self._running > 1:  # the others, who still settle what they had begun
             await peer.sleep_us(_AGAIN_US)
         scanner = Scanner(self)

@@ -78,6 +78,7 @@ class World:
         if plan.decays:
             own["ottla.scrub.interval.hours"] = _SCRUBBED_HOURS
         machine = Machine(broker, self.loop, self.store, plan.seed, own | dict(plan.broker_texts))
+        machine.more_directories, machine.store_elsewhere = plan.more_directories, plan.store_elsewhere
         machine.set_sync_us(plan.sync_us)
         machine.session_us = plan.session_us
         machine.join_network(self.network, self._serving_at)
@@ -183,7 +184,14 @@ class World:
             self.note(f"stopped: {current.fatal}")
             self._end_process(current)
         else:
+            if machine.more_directories:
+                self._look_at_directories(current)
             self._hold(self.invariants.after_turn(machine))
+
+    def _look_at_directories(self, current: Incarnation) -> None:
+        if current.node.replicas.directories.failed and not current.seen_to:
+            current.seen_to = True
+            self.faults.went_offline(current)
 
     def _end_process(self, current: Incarnation) -> None:
         """A process that said that it must stop does so, and its supervisor starts another.

@@ -24,6 +24,7 @@ from ottla.storage.segment import LOG
 
 TOPIC = "t"
 KEY = (topic_id(TOPIC), 0)
+FOLDER = f"/data/{TOPIC}-0"
 
 
 class Replica:
@@ -31,7 +32,7 @@ class Replica:
 
     def __init__(self, number: int) -> None:
         self.disk = SimDisk()
-        self.log = a_log(self.disk, directory=f"/data/{TOPIC}-0")
+        self.log = a_log(self.disk, directory=FOLDER)
         self.partition: Any = SimpleNamespace(
             topic=TOPIC,
             index=0,
@@ -39,7 +40,7 @@ class Replica:
             leader_epoch=0,
             leader=SimpleNamespace(registered={}) if number == 1 else None,
         )
-        self.machine: Any = SimpleNamespace(broker_id=BrokerId(number), disk=self.disk)
+        self.machine: Any = SimpleNamespace(broker_id=BrokerId(number), disk=self.disk, directories=("/data", "/more"))
         self.restart()
 
     def restart(self) -> None:
@@ -121,9 +122,9 @@ def rotten() -> Place:
 
 
 def flip(place: Place, *, told: bool) -> Flipped:
-    flipped = Flipped(BrokerId(2), KEY, TOPIC, 0, 1)
+    flipped = Flipped(BrokerId(2), KEY, TOPIC, FOLDER, 0, 1)
     assert place.invariants.may_flip(flipped)
-    place.replicas[2].disk.flip_bit(f"/data/{TOPIC}-0/{0:020d}{LOG}", 30)
+    place.replicas[2].disk.flip_bit(f"{FOLDER}/{0:020d}{LOG}", 30)
     if told:
         place.invariants.decay.note(flipped)
     return flipped
@@ -136,15 +137,17 @@ def test_a_bit_that_flipped_of_itself_is_excused_and_all_around_it_is_not():
     assert list(place.invariants.after_power_cut(machine)) == []
     assert place.invariants.flipped_bits() == 1
     assert not place.invariants.may_lose_disk(BrokerId(1))
-    assert not place.invariants.may_flip(Flipped(BrokerId(3), KEY, TOPIC, 0, 1)), "no other copy may be wrong as well"
-    place.replicas[2].disk.flip_bit(f"/data/{TOPIC}-0/{1:020d}{LOG}", 30)
+    assert not place.invariants.may_flip(Flipped(BrokerId(3), KEY, TOPIC, FOLDER, 0, 1)), (
+        "no other copy may be wrong as well"
+    )
+    place.replicas[2].disk.flip_bit(f"{FOLDER}/{1:020d}{LOG}", 30)
     assert [each.kind for each in place.invariants.after_power_cut(machine)] == ["not-on-disk"]
 
 
 def test_a_flipped_bit_is_excused_until_it_is_right_again():
     place = rotten()
     flip(place, told=True)
-    place.replicas[2].disk.flip_bit(f"/data/{TOPIC}-0/{0:020d}{LOG}", 30)
+    place.replicas[2].disk.flip_bit(f"{FOLDER}/{0:020d}{LOG}", 30)
     assert place.invariants.flipped_bits() == 0
     flip(place, told=False)
     machine = place.replicas[2].machine
@@ -162,7 +165,7 @@ def test_what_a_follower_that_was_cut_back_writes_behind_a_flipped_bit_is_excuse
     rolling.roll(damaged.log, 2, 0)
     place.written(b"c").committed(3)
     assert place.look() == []
-    damaged.disk.flip_bit(f"/data/{TOPIC}-0/{2:020d}{LOG}", 30)
+    damaged.disk.flip_bit(f"{FOLDER}/{2:020d}{LOG}", 30)
     assert [each.kind for each in place.invariants.after_power_cut(damaged.machine)] == ["not-on-disk"]
 
 
@@ -170,8 +173,8 @@ def test_no_bit_flips_where_nobody_else_in_sync_holds_the_same():
     place = rotten()
     place.in_sync(1, 2)
     place.look()
-    place.replicas[1].disk.flip_bit(f"/data/{TOPIC}-0/{0:020d}{LOG}", 30)
-    assert not place.invariants.may_flip(Flipped(BrokerId(2), KEY, TOPIC, 0, 1))
+    place.replicas[1].disk.flip_bit(f"{FOLDER}/{0:020d}{LOG}", 30)
+    assert not place.invariants.may_flip(Flipped(BrokerId(2), KEY, TOPIC, FOLDER, 0, 1))
 
 
 def test_a_watermark_that_goes_back_is_out_of_line():
@@ -255,10 +258,23 @@ def test_who_loses_power_must_have_it_still():
     place = Place().written().committed(1, 1)
     assert place.look() == []
     disk = place.replicas[2].disk
-    disk.remove(f"/data/{TOPIC}-0/00000000000000000000.log")
-    disk.sync_directory(f"/data/{TOPIC}-0")
+    disk.remove(f"{FOLDER}/00000000000000000000.log")
+    disk.sync_directory(FOLDER)
     found = list(place.invariants.after_power_cut(place.replicas[2].machine))
     assert [anomaly.kind for anomaly in found] == ["not-on-disk"]
+
+
+@pytest.mark.parametrize(("found", "kinds"), [("/more", []), ("/less", ["not-on-disk"])])
+def test_a_replica_may_lie_in_any_log_directory_of_its_broker(found: str, kinds: list[str]):
+    place = Place().written().committed(1, 1)
+    assert place.look() == []
+    disk = place.replicas[2].disk
+    disk.make_directory(found)
+    disk.rename(FOLDER, f"{found}/{TOPIC}-0")
+    for directory in ("/data", found, "/"):
+        disk.sync_directory(directory)
+    broken = list(place.invariants.after_power_cut(place.replicas[2].machine))
+    assert [anomaly.kind for anomaly in broken] == kinds
 
 
 def at_work_beside_one_another(place: Place) -> Place:

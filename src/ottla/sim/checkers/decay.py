@@ -21,12 +21,9 @@ class Flipped(NamedTuple):
     broker: BrokerId
     key: Key
     topic: str
+    directory: str
     base_offset: int
     next_offset: int
-
-    @property
-    def directory(self) -> str:
-        return f"/data/{self.topic}-{self.key[1]}"
 
     def end(self, disk: SimDisk, last: int) -> int:
         """Where what may be wrong ends, `last` if nothing stands behind: a follower that was cut back has written on in

@@ -18,7 +18,7 @@ from ottla.metadata.entries import UNREGISTERED, decode_entry
 from ottla.metadata.state import Metadata, PartitionState
 from ottla.sim.checkers.decay import Decay, Flipped
 from ottla.sim.checkers.history import Anomaly
-from ottla.sim.peek import batches, checkpointed, first_offset
+from ottla.sim.peek import batches, checkpointed, first_offset, homes
 from ottla.storage.checkpoint import LOG_START
 
 if TYPE_CHECKING:
@@ -177,8 +177,17 @@ class Invariants:
 
     def _missing(self, broker: BrokerId, key: Key, topic: str, known: int) -> str | None:
         """What a broker's disk lacks of what was committed at or above `known`; None where it has it all."""
+        whys = [self._missing_in(home, broker, key, topic, known) for home in self._homes(broker, key, topic)]
+        return None if None in whys else whys[0]
+
+    def _homes(self, broker: BrokerId, key: Key, topic: str) -> list[str]:
+        """Log directories that may hold it: one, or both in the middle of a move, until the next start chooses."""
+        machine = self._machines[broker]
+        return homes(machine.disk, machine.directories, f"{topic}-{key[1]}") or [machine.directories[0]]
+
+    def _missing_in(self, home: str, broker: BrokerId, key: Key, topic: str, known: int) -> str | None:
         committed = self._committed[key]
-        directory = f"/data/{topic}-{key[1]}"
+        directory = f"{home}/{topic}-{key[1]}"
         for first, last in self._right(broker, key, max(known, committed.start), committed.end):
             expected = first
             for base, following, body in batches(self._machines[broker].disk, directory, first, durable=True):
@@ -247,6 +256,14 @@ class Invariants:
             if machine.serving is not None and not machine.paused and worked_us > self._keeps_up_ms * 1000:
                 yield Anomaly("evicted", f"{topic}-{state.partition}: broker {broker} is to lag, and does not")
 
+    def on_the_way(self) -> list[str]:
+        """Log directories that a broker does without, and replicas that move from one to another."""
+        running = [machine.current.node for machine in self._machines.values() if machine.current is not None]
+        found = [path for node in running for path in node.replicas.directories.failed]
+        return found + [
+            f"{move.partition.topic}-{move.partition.index}" for node in running for move in node.replicas.moves
+        ]
+
     def not_in_sync(self) -> list[tuple[str, int]]:
         """Partitions that a replica of is not in sync."""
         return [
@@ -262,18 +279,20 @@ class Invariants:
         """What was committed is there still, where it was to be."""
         if self._is_lost(machine.broker_id):
             return
-        starts = checkpointed(machine.disk, f"/data/{LOG_START}")
+        starts = {home: checkpointed(machine.disk, f"{home}/{LOG_START}") for home in machine.directories}
         for topic_id in sorted(self._metadata.topics):
             topic = self._metadata.topics[topic_id]
             for state in topic.partitions:
                 key = (topic_id, state.partition)
                 if machine.broker_id in state.in_sync and key in self._committed:
-                    start = starts.get((topic.name, state.partition), 0)  # of a retention that the cut broke off
-                    if "retention.bytes" in topic.configs:  # on a full disk the files go first, one by one
-                        start = max(start, first_offset(machine.disk, f"/data/{topic.name}-{state.partition}"))
-                    missing = self._missing(machine.broker_id, key, topic.name, start)
-                    if missing is not None:
-                        yield Anomaly("not-on-disk", f"{topic.name}-{key[1]}: after the loss of power {missing}")
+                    whys = []
+                    for home in self._homes(machine.broker_id, key, topic.name):
+                        start = starts[home].get((topic.name, state.partition), 0)  # a retention that was broken off
+                        if "retention.bytes" in topic.configs:  # on a full disk the files go first, one by one
+                            start = max(start, first_offset(machine.disk, f"{home}/{topic.name}-{state.partition}"))
+                        whys.append(self._missing_in(home, machine.broker_id, key, topic.name, start))
+                    if None not in whys:
+                        yield Anomaly("not-on-disk", f"{topic.name}-{key[1]}: after the loss of power {whys[0]}")
 
     # --- flipped bits ---
 
