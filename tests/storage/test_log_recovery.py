@@ -282,6 +282,25 @@ def test_indexes_whose_segment_is_gone_are_not_those_of_the_next_one_of_its_name
     assert not again.segments[1].aborted.entries
 
 
+def test_a_batch_that_was_cut_does_not_come_back_as_one_of_the_epoch_that_went_on_in_its_place() -> None:
+    """Seed 151299 of three brokers: a follower cut its own leader's batch, took another's, and lost its power.
+
+    Its leader compares epochs alone, and would have left it with bytes that nobody else has.
+    """
+    log = a_log(SimDisk())
+    put(log, a_batch(b"both have it"))
+    put(log, a_batch(b"mine"), leader_epoch=1)
+    log.sync_now()
+    log.truncate_to(1)
+    put(log, a_batch(b"other"))
+    put(log, a_batch(b"later"), leader_epoch=2)
+    assert isinstance(log.disk, SimDisk)
+    log.disk.lose_unsynced()
+    again = reopened(log)
+    assert values_of(again) == [b"both have it"]
+    assert again.epochs.entries == [(0, 0)]
+
+
 def test_a_lost_epoch_checkpoint_is_rebuilt_from_the_batches() -> None:
     log = a_log(internal_segment_bytes=300)
     for at in range(12):

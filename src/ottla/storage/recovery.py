@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.storage.checkpoint import SYNC_FAILED, TEMPORARY, mark_failed_sync, write_partition_metadata
+from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.run import note_producer
 from ottla.storage.scan import CRC_START, Header, scan_batches, scan_headers
 from ottla.storage.segment import (
@@ -246,8 +247,8 @@ def _scan_tail(
             break  # an older batch where a later write was lost: it does not follow on
         if header.next_offset > following:
             break
-        if check and header.leader_epoch < log.epochs.epoch_at(header.base_offset):
-            break  # of a tail that was cut before this epoch began, and that a crash brought back
+        if check and _was_cut(log.epochs, header):
+            break
         if view is not None and crc32c(view[CRC_START:]) != header.crc:
             break
         segment.note_header(header)
@@ -256,6 +257,16 @@ def _scan_tail(
         if header.leader_epoch > log.epochs.latest:
             log.epochs.assign(header.leader_epoch, header.base_offset)
     return segment.size == size, epoch
+
+
+def _was_cut(epochs: LeaderEpochs, header: Header) -> bool:
+    """Whether a crash has brought this batch back: it was cut, and the epochs, which are synced first, have gone on.
+
+    They may say that a later one had begun here by then. Or that an older one went on here, in what came in its place,
+    and a later one behind that.
+    """
+    known = epochs.epoch_at(header.base_offset)
+    return header.leader_epoch < known or 0 <= known < header.leader_epoch <= epochs.latest
 
 
 def _trusted_start(segment: Segment, recovery_point: int, size: int) -> int:
