@@ -13,6 +13,7 @@ from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import LeaderEpoch
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.find_coordinator import FindCoordinatorRequest
 from ottla.messages.incremental_alter_configs import (
@@ -179,6 +180,23 @@ def test_a_full_disk_refuses_writes_and_nothing_more():
     assert error_of(broker.ask(a_produce(), most=9)) == ErrorCode.KAFKA_STORAGE_ERROR
     disk.capacity_bytes = 1 << 62
     assert error_of(broker.ask(a_produce(), most=9)) == 0
+    assert broker.here.fatal is None
+
+
+def test_a_start_that_a_full_disk_kept_from_being_noted_down_is_noted_down_once_there_is_room():
+    """Seed 151101 of three brokers: no leader took the replica for one in sync before the next round of retention."""
+    broker = SimBroker()
+    create(broker)
+    assert error_of(broker.ask(a_produce(), most=9)) == 0
+    disk = broker.machine.disk
+    disk.capacity_bytes = disk.used_bytes()
+    partitions = [DeleteRecordsPartition(partition_index=0, offset=-1)]
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=partitions)], timeout_ms=1000)
+    refused = broker.ask(request).topics[0].partitions[0]
+    assert (refused.error_code, refused.low_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    disk.capacity_bytes = 1 << 62
+    broker.loop.run_for(2000)
+    assert b"t 0 1" in disk.read("/data/log-start-offset-checkpoint")
     assert broker.here.fatal is None
 
 

@@ -126,8 +126,8 @@ MUTANTS = (
     Mutant(
         "DeleteRecords is on disk before it is answered",
         "broker/handlers/delete_records.py",
-        "call.node.log_start_moved()",
-        "pass",
+        "if done and not call.node.log_start_moved():",
+        "if False:",
         _POWER,
         8,
         ("deletion-undone", "start-went-back"),

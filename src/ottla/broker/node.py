@@ -412,9 +412,9 @@ class Node:
         outcome = await self.follow.submit(command)
         return outcome.code if isinstance(outcome, ApiError) else ErrorCode.NONE
 
-    def log_start_moved(self) -> None:
-        """DeleteRecords was answered only once the new start is on disk."""
-        self.replicas.checkpoint_log_starts()
+    def log_start_moved(self) -> bool:
+        """Whether all starts are on disk now: DeleteRecords promises none that is not."""
+        return self.replicas.note_starts()
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
         """(group, topic, partition, offset), for metrics."""

@@ -362,15 +362,15 @@ class Replicas:
     def checkpoint_log_starts(self) -> None:
         self.directories.each(LogDirectory.checkpoint_log_starts)
 
-    def note_starts(self) -> None:
-        """Followers have moved their starts: on disk at once, as a leader waits for it, or once there is room."""
-        self._note(self.checkpoint_log_starts)
+    def note_starts(self) -> bool:
+        """Starts have moved: on disk at once, as leaders wait for it, or once there is room. Whether they are."""
+        return self._note(self.checkpoint_log_starts)
 
     def note_lower_high_watermarks(self) -> None:
         """Committed records were cut off: on disk at once, or after a crash their log would be taken for short."""
         self._note(self.checkpoint_high_watermarks)
 
-    def _note(self, checkpoint: Callable[[], None]) -> None:
+    def _note(self, checkpoint: Callable[[], None]) -> bool:
         try:
             checkpoint()
         except OSError as error:
@@ -379,6 +379,8 @@ class Replicas:
             elif checkpoint not in self._to_note:
                 self._to_note.add(checkpoint)
                 self._node.deadlines.after(_WORK_AGAIN_MS, lambda: self._note_again(checkpoint))
+            return False
+        return True
 
     def _note_again(self, checkpoint: Callable[[], None]) -> None:
         self._to_note.discard(checkpoint)

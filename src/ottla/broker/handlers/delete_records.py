@@ -76,12 +76,9 @@ def _delete(call: Call, name: str, index: int, offset: int) -> tuple[int, ErrorC
 
 def _note_down(call: Call, done: list[DeleteRecordsPartitionResult]) -> None:
     """The new starts of all, in one checkpoint; where it cannot be written, none of them is promised."""
-    try:
-        if done:
-            call.node.log_start_moved()
-    except OSError as fault:
+    if done and not call.node.log_start_moved():
         for each in done:
-            each.low_watermark, each.error_code = -1, _failed(call, fault)
+            each.low_watermark, each.error_code = -1, ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def _failed(call: Call, fault: OSError) -> ErrorCode:
