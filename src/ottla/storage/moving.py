@@ -87,7 +87,8 @@ def place_of(log: Log) -> TopicPartition:
 
 
 def copy_some(current: Log, future: Log, max_bytes: int, *, wall_ms: int) -> int | ErrorCode:
-    """The next batches, at least one; how many bytes, 0 where both end alike, or why it cannot be read or written.
+    """The next batches, at least one; how many bytes, 0 where both end alike, or why it cannot be read or written
+    (CORRUPT_MESSAGE: what is served is damaged).
 
     Apart where nothing of the copy is in the served log's history any more.
     """
@@ -96,9 +97,11 @@ def copy_some(current: Log, future: Log, max_bytes: int, *, wall_ms: int) -> int
     if offset < current.end_offset:
         read = current.read(offset, max_bytes, limit_offset=current.end_offset)
         if isinstance(read, ErrorCode):
-            return read
+            return ErrorCode.CORRUPT_MESSAGE if read == ErrorCode.KAFKA_STORAGE_ERROR else read
         if read.bytes:
             appended = future.append_run(read.data(), wall_ms=wall_ms)
+            if isinstance(appended, Appended) and future.end_offset <= offset:
+                return ErrorCode.CORRUPT_MESSAGE  # not one whole batch: its length is not what it was
             return read.bytes if isinstance(appended, Appended) else appended
     if future.end_offset < current.end_offset:
         _end_alike(future, current.end_offset, wall_ms)

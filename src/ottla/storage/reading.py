@@ -36,6 +36,8 @@ def read_cold(
     located = locate(log, offset)
     if (located is None or located[1].base_offset > offset) and not _is_sound_gap(log, offset, located):
         return ErrorCode.KAFKA_STORAGE_ERROR
+    if located is not None and located[1].next_offset > located[0].next_offset:
+        return ErrorCode.KAFKA_STORAGE_ERROR  # no batch reaches beyond its segment
     if located is None or located[1].next_offset > limit_offset:
         return LogRead([], -1, 0, [] if with_aborted else None)
     segment, found = located
