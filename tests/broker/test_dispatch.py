@@ -9,11 +9,13 @@ import pytest
 from sim_broker import RawClient, SimBroker
 
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.story import Slot
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.messages.init_producer_id import InitProducerIdResponse
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 
-PRODUCE, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 3, 18, 22
+PRODUCE, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 3, 18, 19, 22
 
 
 def head(key: int, version: int, correlation_id: int) -> bytes:
@@ -29,6 +31,11 @@ def produce(correlation_id: int, acks: int) -> bytes:
     topic = pack(">h", 1) + b"t"
     partition = pack(">ii", 0, len(records)) + records
     return head(PRODUCE, 7, correlation_id) + pack(">hhii", -1, acks, 1000, 1) + topic + pack(">i", 1) + partition
+
+
+def create_topics(name: str) -> bytes:
+    topic = pack(f">h{len(name)}sihii", len(name), name.encode(), 1, 1, 0, 0)
+    return head(CREATE_TOPICS, 2, 1) + pack(">i", 1) + topic + pack(">ib", 1000, 0)
 
 
 def correlation_ids(client: RawClient) -> list[int]:
@@ -134,6 +141,71 @@ def test_an_assert_of_a_handler_costs_one_request(broker: SimBroker):
     client, stopped = served_by(broker, handler)
     assert client.answers()[0][8:10] == pack(">h", ErrorCode.UNKNOWN_SERVER_ERROR)
     assert stopped == []
+
+
+NOT_ENCODABLE = InitProducerIdResponse(producer_epoch=1 << 40)
+
+
+def test_an_answer_that_cannot_be_encoded_costs_one_request(broker: SimBroker):
+    async def handler(call: Any, request: Any) -> Any:
+        return NOT_ENCODABLE
+
+    client, _ = served_by(broker, handler)
+    client.send(metadata(2))
+    refused, served = client.answers()
+    assert refused[8:10] == pack(">h", ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert served[:4] == pack(">i", 2)
+    assert broker.here.node.dispatch.bugs == 1
+
+
+def test_whoever_fills_a_slot_never_hears_that_the_answer_cannot_be_encoded(broker: SimBroker):
+    awaited: Slot[None] = Slot()
+
+    async def handler(call: Any, request: Any) -> Any:
+        await awaited
+        return NOT_ENCODABLE
+
+    client, _ = served_by(broker, handler)
+    client.send(metadata(2))
+    assert client.answers() == []
+    awaited.fill(None)
+    broker.loop.run_for(50)
+    refused, served = client.answers()
+    assert refused[8:10] == pack(">h", ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert served[:4] == pack(">i", 2)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_where_the_refusal_cannot_be_encoded_either_the_connection_is_closed(broker: SimBroker, waits: bool):
+    awaited: Slot[None] = Slot()
+    if not waits:
+        awaited.fill(None)
+
+    async def handler(call: Any, request: Any) -> Any:
+        request.topics[0].name = "a" * 0x8000
+        await awaited
+        raise ZeroDivisionError
+
+    broker.here.node.dispatch._handlers[CREATE_TOPICS] = handler
+    client, other = RawClient(broker), RawClient(broker)
+    client.send(create_topics("ok"), metadata(2))
+    awaited.fill(None)
+    broker.loop.run_for(50)
+    assert client.lost and client.answers() == []
+    other.send(metadata(3))
+    assert correlation_ids(other) == [3]
+    assert broker.here.fatal is None
+
+
+@pytest.mark.parametrize("length", [32_700, 32_767])
+def test_a_topic_of_the_longest_name_is_refused_and_the_others_are_created(broker: SimBroker, length: int):
+    """Its name and what is wrong with it do not fit into one string; from 32 KiB on a frame is served in turns."""
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("ok", "a" * length)]
+    answer = broker.ask(CreateTopicsRequest(topics=topics))
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert answer.topics[1].name == "a" * length
+    assert answer.topics[1].error_message.startswith("Topic name is invalid: ")
+    assert broker.here.fatal is None
 
 
 def test_a_request_without_a_client_id_has_none(broker: SimBroker):

@@ -2,6 +2,8 @@ import pytest
 from group_desk import Desk, offers, subscription
 
 from ottla.kernel.errors import ErrorCode
+from ottla.messages.describe_groups import DescribeGroupsResponse
+from ottla.schema.codec import encode
 
 
 def test_a_stable_group_is_described_with_all_its_members():
@@ -30,6 +32,14 @@ def test_a_group_that_is_not_there_is_dead_and_from_version_6_on_an_error():
     assert gone.error_message == "Group g not found."
     older = Desk().describe(version=5)
     assert (older.group_state, older.error_code, older.error_message) == ("Dead", 0, None)
+
+
+def test_a_group_of_a_long_name_that_is_not_there_is_answered_in_a_sentence_that_can_be_encoded():
+    name = "x" * 0x7FFF
+    gone = Desk().describe(group=name, version=6)
+    assert (gone.group_id, gone.error_code) == (name, ErrorCode.GROUP_ID_NOT_FOUND)
+    assert gone.error_message.startswith("Group xxx") and gone.error_message.endswith("xxx not found.")
+    assert encode(DescribeGroupsResponse(groups=[gone]), 6)
 
 
 def test_groups_are_listed_by_state_in_any_case():

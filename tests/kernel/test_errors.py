@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.errors import ApiError, ErrorCode, clipped
 
 
 def test_codes_are_numbers_with_a_sentence() -> None:
@@ -22,6 +22,19 @@ def test_codes_are_numbers_with_a_sentence() -> None:
 def test_an_api_error_says_its_code_and_its_sentence() -> None:
     assert str(ApiError(ErrorCode.INVALID_CONFIG, "no such option")) == "INVALID_CONFIG: no such option"
     assert ApiError(ErrorCode.INVALID_CONFIG).message == ErrorCode.INVALID_CONFIG.message
+
+
+def test_of_a_long_sentence_an_api_error_says_the_beginning_and_the_end() -> None:
+    """The longest that a client can send, echoed with words of ours around it, is more than a string can hold."""
+    for letter in ("a", "ä", "\N{SNOWMAN}", "\N{GRINNING FACE}"):
+        said = ApiError(ErrorCode.INVALID_CONFIG, f"Unknown option {letter * 32767} of this topic").message
+        assert said.startswith(f"Unknown option {letter}") and said.endswith(f"{letter} of this topic")
+        assert len(said.encode()) <= 0x7FFF
+
+
+def test_a_text_of_ordinary_length_stays_whole() -> None:
+    text = "".join(map(str, range(1100)))
+    assert clipped(text) == text and len(text) > 3000
 
 
 PROGRAM = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from ottla.kernel.seams import SyncWork
 from ottla.server.sync_loop import SyncLoop
@@ -38,5 +39,38 @@ def test_a_sync_that_could_not_be_tried_is_told_as_a_failed_one(tmp_path: Path) 
                     await asyncio.sleep(0.005)
             assert isinstance(dirty.ended[-1], OSError)
         syncer.stop()
+
+    asyncio.run(run())
+
+
+class Fails(Dirty):
+    """A log that cannot bear what it hears."""
+
+    def __init__(self, fault: Exception) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def end_sync(self, work: SyncWork, error: OSError | None) -> None:
+        super().end_sync(work, error)
+        raise self.fault
+
+
+def test_a_log_that_fails_at_its_syncs_end_leaves_none_behind_it_waiting(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: seen.append(context["exception"]))
+        syncer = SyncLoop(loop, str(tmp_path))
+        first, second = Fails(ValueError()), Fails(AssertionError())
+        logs = [first, Dirty(), second, Dirty()]
+        for log in logs:
+            syncer.submit(log)
+        async with asyncio.timeout(5):
+            while not syncer.syncs:
+                await asyncio.sleep(0.005)
+        syncer.stop()
+        assert [len(log.ended) for log in logs] == [1, 1, 1, 1]
+        assert seen == [first.fault, second.fault]
 
     asyncio.run(run())

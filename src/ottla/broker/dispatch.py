@@ -1,8 +1,8 @@
 """Drives stories: one frame in, one request decoded, one handler started, one answer put in its place.
 
 Comes from wire/connection.py; next door is the handler of the request's API in broker/handlers. A handler's own bug
-costs one request: it is answered UNKNOWN_SERVER_ERROR, counted, and logged once. What storage, replication or the
-metadata state assert and find untrue stops the broker (rule F).
+costs one request: it is answered UNKNOWN_SERVER_ERROR, counted, and logged once; an answer that cannot be encoded is
+such a bug too. What storage, replication or the metadata state assert and find untrue stops the broker (rule F).
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ class _Suspended:
         try:
             slot = self._story.send(None)
         except StopIteration as end:
-            parts = self._dispatch.encode(self._call, end.value)
+            try:
+                parts = self._dispatch.encode(self._call, end.value)
+            except Exception as error:  # else it would rise into whoever filled the slot
+                parts = self._dispatch.failed(self._call, self._request, error)
         except Exception as error:
             parts = self._dispatch.failed(self._call, self._request, error)
         else:
@@ -202,7 +205,10 @@ class Dispatch:
         try:
             slot = story.send(None)
         except StopIteration as end:
-            parts = self.encode(call, end.value)
+            try:
+                parts = self.encode(call, end.value)
+            except Exception as error:
+                parts = self.failed(call, request, error)
         except Exception as error:
             parts = self.failed(call, request, error)
         else:
@@ -252,11 +258,15 @@ class Dispatch:
         return self._refuse(call, request, code)
 
     def _refuse(self, call: Call, request: Any, code: ErrorCode) -> list[Part]:
-        response = refusal(call, request, code)
-        if response is None:
-            call.connection.close()
-            return []
-        return self.encode(call, response)
+        try:
+            response = refusal(call, request, code)
+            if response is not None:
+                return self.encode(call, response)
+        except Exception as fault:
+            name = APIS[call.api_key].name
+            log.error("%s version %d cannot be answered %s: %r; closed", name, call.api_version, code.name, fault)
+        call.connection.close()
+        return []
 
     def _unsupported(self, call: Call, api: Api, version: int) -> None:
         """ApiVersions answers any version, in its version 0 (KIP-511); elsewhere the connection ends."""

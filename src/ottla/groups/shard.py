@@ -17,7 +17,7 @@ from ottla.groups.group import Group, GroupState
 from ottla.groups.offsets import NO_PRODUCER, Offsets, commit_error, unknown_group_error
 from ottla.groups.rebalance import Rebalances
 from ottla.groups.values import Caller, Decision, Entry, GroupSettings, Moment, Ticket, Turn, coordinator_error
-from ottla.kernel.errors import ErrorCode
+from ottla.kernel.errors import ErrorCode, clipped
 from ottla.messages.delete_groups import DeletableGroupResult
 from ottla.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ottla.messages.group_records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
@@ -173,7 +173,7 @@ class GroupShard:
         gone = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if caller.version >= _NOT_FOUND_SINCE:
             gone.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            gone.error_message = f"Group {group_id} not found."
+            gone.error_message = f"Group {clipped(group_id)} not found."
         out.answer(ticket, gone)
         return out
 

@@ -179,10 +179,23 @@ def broke_an_invariant(error: BaseException) -> bool:
     return str(where.tb_frame.f_globals.get("__name__", "")).startswith(_NEVER_UNTRUE)
 
 
+_LONGEST_TEXT = 4096
+"""Of up to 4 bytes each: a string of the protocol has at most 32,767."""
+_LONGEST_END = 2000
+
+
+def clipped(text: str) -> str:
+    """Of a long text, which a client sent and is to read again, the beginning and the end: so it can be encoded."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    left_out = len(text) - 2 * _LONGEST_END
+    return f"{text[:_LONGEST_END]}...({left_out} characters)...{text[-_LONGEST_END:]}"
+
+
 class ApiError(Exception):
-    """An answer that is an error: its code, and the sentence that the client is to read."""
+    """An answer that is an error: its code, and the sentence that the client is to read; clipped where it is long."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         self.code = code
-        self.message = message or code.message
+        self.message = clipped(message or code.message)
         super().__init__(f"{code.name}: {self.message}")

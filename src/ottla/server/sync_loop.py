@@ -64,7 +64,10 @@ class SyncLoop:
             self._busy = True
             self._begin()
         for log, work in works:
-            log.end_sync(work, error)
+            try:
+                log.end_sync(work, error)
+            except Exception as fault:  # the logs behind are to hear of it all the same
+                self._loop.call_exception_handler({"message": "a log failed at its sync's end", "exception": fault})
 
     def _work(self) -> None:
         while (works := self._queue.get()) is not None:

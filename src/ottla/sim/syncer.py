@@ -6,7 +6,7 @@ submitted; what is submitted meanwhile shares the next. Writes that come after a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 
 from ottla.kernel.seams import Clock, Disk, OpenFile, Syncable, SyncWork
@@ -73,8 +73,17 @@ class SimSyncer:
         if self._dirty:
             self._busy = True
             self._begin()
-        for log, work in works:
+        _tell(iter(works), error)
+
+
+def _tell(ends: Iterator[tuple[Syncable, SyncWork]], error: OSError | None) -> None:
+    """Every log hears that its sync has ended, though one before it raises; not once the power is cut."""
+    for log, work in ends:
+        try:
             log.end_sync(work, error)
+        except Exception:
+            _tell(ends, error)
+            raise
 
 
 class _Sync:
