@@ -23,6 +23,7 @@ from ottla.records.batch import iterate_batches
 from ottla.records.builder import BatchBuilder
 from ottla.records.reader import read_run
 from ottla.storage.reading import locate
+from ottla.storage.refetch import Refetched
 from ottla.storage.scan import scan_headers
 from ottla.storage.scrub import ClosedSegment, Finding, check_all
 from ottla.storage.segment import LOG
@@ -718,3 +719,31 @@ def test_a_replica_out_of_sync_that_must_be_cut_behind_damage_begins_anew_at_onc
     cluster.cluster.until(lambda: len(cluster.state().in_sync) == 3, 20_000)
     values = cluster.values(leader)
     assert values == cluster.values(cluster.leader) and values[:committed] == everything(committed)
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["while it is synced", "before its indexes are written"])
+def test_a_topic_that_is_deleted_while_its_segment_is_fetched_anew_leaves_the_directory_alone(monkeypatch, begun):
+    cluster = Cluster()
+    damaged = cluster.followers()[0]
+    machine, node = cluster.cluster.machines[damaged], cluster.cluster.node(damaged)
+    cluster.rot(damaged, 1)
+    fetched = []
+    submit = node.syncer.submit
+    monkeypatch.setattr(
+        node.syncer, "submit", lambda one: (fetched.append if isinstance(one, Refetched) else submit)(one)
+    )
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: bool(fetched))
+    machine.set_sync_us((2_000_000, 2_000_000))
+    if begun:
+        submit(fetched[0])
+    cluster.cluster.ask(
+        cluster.leader, DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000), most=6
+    )
+    cluster.cluster.until(lambda: "t-0" not in machine.disk.list("/data"))
+    assert not fetched[0].synced().full
+    if not begun:
+        submit(fetched[0])
+    cluster.cluster.until(lambda: not node.repairs._busy)
+    cluster.cluster.loop.run_for(1000)
+    assert machine.current is not None and machine.current.fatal is None

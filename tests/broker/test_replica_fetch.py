@@ -34,9 +34,10 @@ class Place:
         assignments = [
             CreatableReplicaAssignment(partition_index=index, broker_ids=[FIRST, OTHER]) for index in range(PARTITIONS)
         ]
-        small = CreatableTopicConfig(name="internal.segment.bytes", value="100")
+        texts = {"internal.segment.bytes": "100", "retention.ms": "-1"}
+        configs = [CreatableTopicConfig(name=name, value=value) for name, value in texts.items()]
         topic = CreatableTopic(
-            name="t", num_partitions=-1, replication_factor=-1, assignments=assignments, configs=[small]
+            name="t", num_partitions=-1, replication_factor=-1, assignments=assignments, configs=configs
         )
         self.cluster.ask(FIRST, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
         self.cluster.until(lambda: all(self.replica(OTHER, index) for index in range(PARTITIONS)))
@@ -191,3 +192,58 @@ def test_a_replica_made_anew_starts_where_its_leader_does_after_a_crash_too():
     disk.lose_unsynced()
     place.cluster.start(OTHER)
     assert [place.replica(OTHER, index).log.log_start_offset for index in range(PARTITIONS)] == [2] * PARTITIONS
+
+
+def full_and_left_behind():
+    """The follower's disk has no room left, and the leader deletes all that it has, and more that it never got."""
+    place = Place()
+    for number in range(3):
+        place.produce(FIRST, [b"old-%d" % number], -1)
+    replicas = [place.replica(OTHER, index) for index in range(PARTITIONS)]
+    place.cluster.until(lambda: all(each.log.recovery_point >= 2 for each in replicas), 60_000)
+    place.cluster.until(lambda: all(each.log.high_watermark == 3 for each in replicas))
+    node, disk = place.cluster.node(OTHER), place.cluster.machines[OTHER].disk
+    node.replicas.checkpoint_recovery_points()
+    disk.capacity_bytes = disk.used_bytes()
+    for number in range(3, 6):
+        place.produce(FIRST, [b"new-%d" % number], 1)
+    place.cluster.until(lambda: all(each.in_sync == (FIRST,) for each in node.metadata.topic("t").partitions), 60_000)
+    place.delete_before(FIRST, 5)
+    place.cluster.loop.run_for(5000)
+    assert place.cluster.machines[OTHER].current.fatal is None
+    assert [each.log.end_offset for each in replicas] == [3] * PARTITIONS
+    return place
+
+
+def starts_over(place):
+    place.in_sync_again()
+    assert place.cluster.machines[OTHER].current.fatal is None
+    for index in range(PARTITIONS):
+        log = place.replica(OTHER, index).log
+        assert (log.log_start_offset, log.end_offset) == (5, 6)
+        assert place.bytes_of(OTHER, index).count(b"new-5") == 1
+
+
+def test_a_full_follower_that_must_start_over_does_once_there_is_room():
+    place = full_and_left_behind()
+    place.cluster.machines[OTHER].disk.capacity_bytes = 1 << 62
+    starts_over(place)
+
+
+def test_a_full_follower_that_must_start_over_makes_room_itself():
+    """The next check of retention takes out what the leader has deleted."""
+    place = full_and_left_behind()
+    place.cluster.loop.run_for(6 * 60_000)
+    starts_over(place)
+
+
+def test_a_full_follower_that_must_cut_back_does_once_there_is_room():
+    place = diverged()
+    machine = place.cluster.machines[FIRST]
+    machine.disk.fail("write", errno.ENOSPC, where="recovery-point-offset-checkpoint")
+    place.cluster.start(FIRST)
+    place.in_sync_again()
+    assert machine.disk.take_fault("write", "/data/recovery-point-offset-checkpoint") is None  # it has struck
+    assert machine.current.fatal is None
+    for index in range(PARTITIONS):
+        assert place.bytes_of(FIRST, index) == place.bytes_of(OTHER, index)

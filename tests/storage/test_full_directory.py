@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 
 import pytest
-from log_desk import a_batch, a_directory, put, settings
+from log_desk import T0, a_batch, a_directory, a_log, put, read_at, settings, sync, values_of
 
 from ottla.config.topic import TopicConfig
+from ottla.kernel.errors import ErrorCode
 from ottla.sim.disk import SimDisk
 from ottla.storage.directory import LogDirectory
 from ottla.storage.log import Log
+from ottla.storage.syncing import CHECKPOINT_BYTES
+from ottla.storage.values import Appended
 
 
 def a_log_in(directory: LogDirectory) -> Log:
@@ -55,3 +58,94 @@ def test_any_other_error_of_the_disk_at_the_close_is_told():
     disk.fail("write", errno.EIO, where=".snapshot")
     with pytest.raises(OSError, match="write"):
         directory.close(clean=True)
+
+
+# --- cuts ---
+
+CUTS = {"back": lambda log: log.truncate_to(1), "all": lambda log: log.truncate_fully_to(7, wall_ms=T0)}
+
+
+def a_checkpointed_log(disk: SimDisk) -> Log:
+    """Three batches, all of them below the recovery point that is on disk."""
+    directory = a_directory(disk)
+    log = a_log_in(directory)
+    for value in (b"a", b"b", b"c"):
+        put(log, a_batch(value))
+    log.syncing._checkpoint_at = -CHECKPOINT_BYTES  # the next sync takes the indexes along
+    sync(log)
+    assert log.recovery_point == 3
+    directory.checkpoint_recovery_points()
+    return log
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS.keys())
+def test_a_cut_for_which_a_full_disk_cannot_lower_the_recovery_point_changes_nothing_and_may_come_again(cut):
+    disk = SimDisk()
+    log = a_checkpointed_log(disk)
+    disk.fail("write", errno.ENOSPC, where="recovery-point-offset-checkpoint")
+    with pytest.raises(OSError, match="write"):
+        cut(log)
+    assert not log.refusing
+    assert (log.recovery_point, log.end_offset) == (3, 3)
+    assert values_of(log) == [b"a", b"b", b"c"]
+    put(log, a_batch(b"d"))
+    cut(log)
+    assert log.end_offset in (1, 7)
+    assert b"t 0 3" not in disk.read("/data/recovery-point-offset-checkpoint")
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS.keys())
+def test_a_cut_before_which_the_disk_fails_ends_the_log(cut):
+    disk = SimDisk()
+    log = a_checkpointed_log(disk)
+    disk.fail("write", errno.EIO, where="recovery-point-offset-checkpoint")
+    with pytest.raises(OSError, match="write"):
+        cut(log)
+    assert log.refusing
+
+
+def a_run_from(base_offset: int) -> bytes:
+    """A leader's batch of five records."""
+    leader = a_log()
+    leader.truncate_fully_to(base_offset, wall_ms=T0)
+    put(leader, a_batch(*[b"v"] * 5))
+    return read_at(leader, base_offset).data()
+
+
+def a_log_that_starts_at_5(disk: SimDisk) -> Log:
+    directory = a_directory(disk)
+    log = a_log_in(directory)
+    log.truncate_fully_to(5, wall_ms=T0)
+    directory.checkpoint_recovery_points()
+    return log
+
+
+def test_a_log_that_starts_inside_a_batch_takes_it_once_there_is_room_to_lower_the_recovery_point():
+    disk = SimDisk()
+    log = a_log_that_starts_at_5(disk)
+    run = a_run_from(3)
+    disk.fail("write", errno.ENOSPC, where="recovery-point-offset-checkpoint")
+    assert log.append_run(run, wall_ms=T0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (log.log_start_offset, log.end_offset) == (5, 5)
+    assert isinstance(log.append_run(run, wall_ms=T0), Appended)
+    assert (log.log_start_offset, log.end_offset) == (5, 8)
+
+
+def test_a_disk_that_is_full_once_such_a_log_has_lost_its_files_is_told():
+    """It takes nothing any more: whoever appends must hear of more than a refused batch."""
+    disk = SimDisk()
+    log = a_log_that_starts_at_5(disk)
+    disk.fail("create", errno.ENOSPC, where="00000000000000000003.log")
+    with pytest.raises(OSError, match="create"):
+        log.append_run(a_run_from(3), wall_ms=T0)
+    assert log.refusing
+
+
+def test_where_the_start_of_such_a_log_cannot_be_put_back_that_is_told_too():
+    disk = SimDisk()
+    log = a_log_that_starts_at_5(disk)
+    disk.fail("write", errno.ENOSPC, where="00000000000000000003.log")
+    disk.fail("create", errno.ENOSPC, where="00000000000000000005.log")
+    with pytest.raises(OSError, match="create"):
+        log.append_run(a_run_from(3), wall_ms=T0)
+    assert log.refusing

@@ -143,16 +143,20 @@ class Repairs:
     async def _repair(self, replica: DamagedReplica, partition: Partition, todo: Refetch) -> None:
         """All that has to be replaced is fetched before any of it is."""
         built: list[Refetched] = []
+        held = partition.log
         try:
             await self._fetch_all(partition, todo, built)
+            self._check(partition, todo)
+            if not self._is_here(partition, held):
+                raise _PutOff("it has moved to another directory")
             self._install(partition, built)
         except (_PutOff, Contradiction) as fault:
             log.warning("%s-%d is not repaired yet: %s", partition.topic, partition.index, fault)
             replica.on_refetch_failed(self._node.clock.mono_ms())
         except OSError as error:
-            if error.errno not in FULL_DISK or partition.log.refusing:  # in the middle of a swap
-                raise
-            log.warning("no room to repair %s-%d: %s", partition.topic, partition.index, error)
+            if self._is_here(partition, held) and (error.errno not in FULL_DISK or held.refusing):
+                raise  # in the middle of a swap; of a log that is not here any more, the files have gone too
+            log.warning("%s-%d is not repaired yet: %s", partition.topic, partition.index, error)
             replica.on_refetch_failed(self._node.clock.mono_ms())
         finally:
             for one in built:
@@ -178,10 +182,15 @@ class Repairs:
         cleaned = self._node.replicas.directories.cleaned_to(partition)
         return "compact" in partition.config.cleanup_policy or cleaned is not None
 
+    def _is_here(self, partition: Partition, held: Log) -> bool:
+        """Whether that is still the log of a replica of ours: it may be deleted or moved at any time."""
+        return (
+            self._node.replicas.by_id.get((partition.topic_id, partition.index)) is partition and partition.log is held
+        )
+
     def _check(self, partition: Partition, todo: Refetch) -> None:
         """Whether we still follow that leader, in that epoch."""
-        here = self._node.replicas.by_id.get((partition.topic_id, partition.index)) is partition
-        if not here or partition.log.refusing or self._stopped:
+        if not self._is_here(partition, partition.log) or partition.log.refusing or self._stopped:
             raise _PutOff("it is not here any more")
         if partition.follower is None or partition.leader_epoch != todo.leader_epoch:
             raise _PutOff("it has another leader now")

@@ -35,6 +35,7 @@ from ottla.replication.follower import (
     StartOver,
     Truncate,
 )
+from ottla.storage.log import FULL_DISK
 from ottla.storage.values import Appended
 
 if TYPE_CHECKING:
@@ -382,7 +383,7 @@ class LeaderFetch:
             if isinstance(todo, Append):
                 self._append(key, partition, part)
             elif isinstance(todo, Truncate | StartOver):
-                self._cuts.append(partial(self._cut, partition, follower, todo))
+                self._cuts.append(partial(self._cut, key, partition, follower, todo))
             elif isinstance(todo, Failed):
                 log.error("%s-%d stops following: %s", partition.topic, partition.index, todo.why)
             elif isinstance(todo, BackOff):
@@ -390,7 +391,7 @@ class LeaderFetch:
         except OSError as error:
             self._node.disk_failed(error)
 
-    def _cut(self, partition: Partition, follower: FollowerReplica, todo: Truncate | StartOver) -> None:
+    def _cut(self, key: Key, partition: Partition, follower: FollowerReplica, todo: Truncate | StartOver) -> None:
         held = partition.log
         committed = held.high_watermark
         try:
@@ -408,7 +409,13 @@ class LeaderFetch:
                 follower.on_started_over(todo.offset)
                 held.set_high_watermark(follower.high_watermark)
         except OSError as error:
-            self._node.disk_failed(error)
+            if error.errno in FULL_DISK and not held.refusing:  # nothing is cut: once there is room it is
+                self._say_refused(key, held, str(error))
+                self._rest(key)
+                if isinstance(todo, StartOver) and partition.leader_starts(todo.offset):
+                    self._started.append(key)  # retention takes out what the leader has deleted, which makes room
+            else:
+                self._node.disk_failed(error)
         self._lowered |= held.high_watermark < committed
 
     def _append(self, key: Key, partition: Partition, part: PartitionData) -> None:
@@ -420,10 +427,7 @@ class LeaderFetch:
             if not isinstance(appended, Appended):
                 if appended == ErrorCode.OFFSET_OUT_OF_RANGE and self._starts_over(key, partition, part):
                     return
-                if self._refused.get(key) != held.end_offset:  # it is asked for again and again: said once
-                    self._refused[key] = held.end_offset
-                    log.error("%s-%d: refused what its leader sent from offset %d on: %s", partition.topic,
-                              partition.index, held.end_offset, _what(appended))  # fmt: skip
+                self._say_refused(key, held, _what(appended))
                 self._rest(key)
                 return
             begins_inside = appended.base_offset < held.log_start_offset  # its first segment does not tell its start
@@ -436,13 +440,20 @@ class LeaderFetch:
         if partition.leader_starts(part.log_start_offset) or begins_inside:
             self._started.append(key)
 
+    def _say_refused(self, key: Key, held: Log, why: str) -> None:
+        """It is asked for again and again: said once."""
+        if self._refused.get(key) != held.end_offset:
+            self._refused[key] = held.end_offset
+            log.error("%s-%d: refused what its leader sent from offset %d on: %s", held.topic, held.partition,
+                      held.end_offset, why)  # fmt: skip
+
     def _starts_over(self, key: Key, partition: Partition, part: PartitionData) -> bool:
         follower, held = partition.follower, partition.log
         assert follower is not None
         todo = follower.on_unfitting(part.log_start_offset, end_offset=EndOffset(held.end_offset))
         if todo is not None:
             self._hear_again(key)
-            self._cuts.append(partial(self._cut, partition, follower, todo))
+            self._cuts.append(partial(self._cut, key, partition, follower, todo))
         return todo is not None
 
     def _hear_again(self, key: Key) -> None:

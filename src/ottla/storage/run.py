@@ -42,20 +42,23 @@ def append_run(log: Log, run: Buffer, *, wall_ms: int) -> Appended | ErrorCode:
         if first < start:
             shrink.raise_start(log, start)
     except OSError as fault:
-        return log.refuse(_put_back_start(log, start, wall_ms) or fault)
+        if log.refusing:  # it failed in the middle of beginning anew, be it that the disk was full
+            raise
+        _put_back_start(log, start, wall_ms)
+        return log.refuse(fault)
     return Appended(first, log.end_offset, log.log_start_offset)
 
 
-def _put_back_start(log: Log, start: int, wall_ms: int) -> OSError | None:
+def _put_back_start(log: Log, start: int, wall_ms: int) -> None:
     """Where nothing, or not all, of a run came in: a log whose start was inside its first batch starts there still."""
     try:
         if log.end_offset < start:
             shrink.truncate_fully_to(log, start, wall_ms)
         elif log.log_start_offset < start:
             shrink.raise_start(log, start)
-    except OSError as fault:
-        return fault
-    return None
+    except OSError:
+        log.refusing = True
+        raise
 
 
 def check_run(log: Log, whole: memoryview) -> list[Header] | ErrorCode:

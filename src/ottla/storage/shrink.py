@@ -186,7 +186,11 @@ def truncate_to(log: Log, offset: int) -> None:
             log.damaged_at, log.refusing = offset, True
             return
         found = reading.locate(log, offset)
-        _lower_recovery_point(log, offset if found is None else min(offset, found[1].base_offset))
+    except OSError:
+        log.refusing = True
+        raise
+    _lower_recovery_point(log, offset if found is None else min(offset, found[1].base_offset))
+    try:
         keep = max(1, bisect_left(log.bases, offset))
         gone, kept = log.segments[keep:], log.segments[:keep]
         for segment in reversed(gone):
@@ -220,8 +224,15 @@ def _is_damaged_below(log: Log, offset: int) -> bool:
 
 
 def _lower_recovery_point(log: Log, offset: int) -> None:
-    log.recovery_point = min(log.recovery_point, offset)
-    log.before_cut()
+    """Before anything is cut: where a full disk raises here, the log is as it was, and may be cut later."""
+    before = log.recovery_point
+    log.recovery_point = min(before, offset)
+    try:
+        log.before_cut()
+    except OSError as fault:
+        log.recovery_point = before
+        log.refuse(fault)
+        raise
 
 
 def _after_cut(log: Log, end_offset: int) -> None:
@@ -236,8 +247,9 @@ def _after_cut(log: Log, end_offset: int) -> None:
 
 
 def truncate_fully_to(log: Log, offset: int, wall_ms: int) -> None:
+    """On a full disk it raises with nothing changed, or in the middle: then the log is `refusing`."""
+    _lower_recovery_point(log, 0)
     try:
-        _lower_recovery_point(log, 0)
         remove_files(log, [doomed.segment for doomed in log.doomed])  # a new segment may get the name of one
         log.doomed = []
         for segment in reversed(log.segments):
