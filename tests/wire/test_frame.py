@@ -174,7 +174,7 @@ def test_who_has_held_memory_longest_and_keeps_others_waiting_is_closed():
 
 
 def test_who_stops_where_its_buffer_is_full_still_keeps_others_waiting():
-    pool, (stopped, later) = readers_that_began(2)
+    pool, (stopped, _) = readers_that_began(2)
     feed(stopped, bytes((128 << 10) - 1000), 1 << 20)
     assert stopped.waits_for_bytes
     assert pool.holder_to_close(before=99.0) is stopped
