@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 import socket
 import struct
+import time
 from collections.abc import Callable
 
 import pytest
 
 from ottla.server import listener as listener_module
 from ottla.server.cold_reads import ColdReads
-from ottla.server.listener import Listener
+from ottla.server.listener import Channel, Listener
 from ottla.wire.frame import FramePool
 
 BLOCKS, AT_ONCE, LARGE_ANSWER = 0xFF, 0x01, 0x02
+FRAME = bytes([AT_ONCE]) + bytes(120_000)
 
 
 class Place:
@@ -52,6 +54,39 @@ class Place:
     def answer(self, place: int, data: bytes) -> None:
         connection, exchange = self.waiting.pop(place)
         connection.answer(exchange, [data])
+
+    def half_a_minute_later(self) -> None:
+        """What the sweep does for those who starve, once they have done so for over 30 s."""
+        self.listener._feed_starved(time.monotonic() + 31)
+
+    async def connected(self) -> tuple[socket.socket, Channel]:
+        """A client, and the broker's end of its connection."""
+        before = set(self.listener.channels)
+        client = self.connect()
+        await until(lambda: len(self.listener.channels) > len(before))
+        (channel,) = set(self.listener.channels) - before
+        return client, channel
+
+    async def starving(self) -> tuple[socket.socket, Channel]:
+        """One whose frame has begun, and finds the memory spent."""
+        client, channel = await self.connected()
+        await sent(client, framed(FRAME)[:1000])
+        await until(lambda: channel.starved_since)
+        return client, channel
+
+    async def slow(self) -> tuple[socket.socket, Channel]:
+        """One whose frame has begun, has got 128 KiB, and does not go on."""
+        client, channel = await self.connected()
+        await sent(client, framed(FRAME)[:1000])
+        await until(lambda: channel.connection.reader in self.pool.holders)
+        return client, channel
+
+    def end(self, *clients: socket.socket) -> None:
+        for client in clients:
+            client.close()
+        self.listener.stop()
+        assert self.pool.lent_bytes == 0
+        assert self.pool.holders == {}
 
     def connect(self) -> socket.socket:
         sock = socket.create_connection(self.address)
@@ -162,6 +197,139 @@ def test_who_drips_its_frame_is_closed_before_who_waits_for_the_memory(monkeypat
         assert place.pool.holders == {}
 
     asyncio.run(run())
+
+
+def test_who_stops_where_its_buffer_is_full_is_closed_before_who_waits_for_the_memory() -> None:
+    async def run() -> None:
+        place = Place(budget=200 << 10)
+        client, stopped = await place.connected()
+        stream = framed(bytes([AT_ONCE]) + bytes(1 << 20))
+        await sent(client, stream[:1000])
+        await until(lambda: place.pool.lent_bytes == 128 << 10)
+        await sent(client, stream[1000 : 128 << 10])
+        await until(lambda: stopped.connection.reader._end == 128 << 10)
+        honest, _ = await place.starving()
+        place.half_a_minute_later()
+        assert stopped.connection.closed
+        await sent(honest, framed(FRAME)[1000:])
+        await until(lambda: place.served == [FRAME])
+        place.end(client, honest)
+
+    asyncio.run(run())
+
+
+def test_who_parks_much_behind_a_request_that_waits_is_closed_before_who_waits_for_the_memory() -> None:
+    async def run() -> None:
+        place = Place(budget=200 << 10)
+        client, parks = await place.connected()
+        client.send(framed(bytes([BLOCKS])) + framed(bytes([AT_ONCE]) + bytes(30_000)) * 4)
+        await until(lambda: place.pool.lent_bytes > 100_000)
+        honest, _ = await place.starving()
+        place.half_a_minute_later()
+        assert parks.connection.closed
+        await sent(honest, framed(FRAME)[1000:])
+        await until(lambda: place.served[1:] == [FRAME])
+        place.end(client, honest)
+
+    asyncio.run(run())
+
+
+def test_who_has_sent_all_and_is_held_is_not_closed_where_another_is_slow() -> None:
+    async def run() -> None:
+        place = Place(budget=300 << 10)
+        client, held = await place.connected()
+        await sent(client, framed(bytes([BLOCKS])) + framed(FRAME)[:1000])
+        await until(lambda: place.pool.lent_bytes == 128 << 10)
+        await sent(client, framed(FRAME)[1000:])
+        dripping, slow = await place.slow()
+        honest, _ = await place.starving()
+        place.half_a_minute_later()
+        assert slow.connection.closed
+        assert not held.connection.closed
+        await sent(honest, framed(FRAME)[1000:])
+        await until(lambda: place.served[1:] == [FRAME])
+        place.answer(0, b"answer")
+        await until(lambda: place.served[1:] == [FRAME] * 2)
+        place.end(client, dripping, honest)
+
+    asyncio.run(run())
+
+
+def test_nobody_is_closed_for_one_that_starved_and_has_gone() -> None:
+    async def run() -> None:
+        place = Place(budget=200 << 10)
+        dripping, slow = await place.slow()
+        client, starving = await place.starving()
+        starved = dict(place.listener.starved)
+        starving.close()
+        assert place.listener.starved == {}
+        place.listener.starved = starved  # as where it goes while others are fed
+        place.half_a_minute_later()
+        assert not slow.connection.closed
+        place.end(client, dripping)
+
+    asyncio.run(run())
+
+
+def test_nobody_is_closed_for_one_that_starved_and_is_held_by_now() -> None:
+    async def run() -> None:
+        place = Place(budget=200 << 10)
+        dripping, slow = await place.slow()
+        client, held = await place.connected()
+        await sent(client, framed(bytes([LARGE_ANSWER])) + framed(FRAME)[:1000])
+        await until(lambda: held.starved_since)
+        place.answer(0, bytes(64 << 20))
+        assert held.connection.held
+        place.half_a_minute_later()
+        assert not slow.connection.closed
+        assert not held.connection.closed
+        assert held.starved_since is None
+        place.end(client, dripping)
+
+    asyncio.run(run())
+
+
+def test_nobody_is_closed_for_one_that_starved_and_has_got_its_memory() -> None:
+    async def run() -> None:
+        place = Place(budget=200 << 10)
+        dripping, slow = await place.slow()
+        client, starved = await place.connected()
+        await sent(client, framed(bytes([LARGE_ANSWER])) + framed(FRAME)[:1000])
+        await until(lambda: starved.starved_since)
+        place.pool.budget_bytes = 300 << 10
+        place.answer(0, b"answer")
+        await until(lambda: place.pool.lent_bytes == 256 << 10)
+        place.half_a_minute_later()
+        assert not slow.connection.closed
+        assert not starved.connection.closed
+        place.end(client, dripping)
+
+    asyncio.run(run())
+
+
+def test_who_waits_is_closed_where_no_other_has_held_memory_for_long(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        place = Place(budget=200 << 10)
+        client, wants_more = await place.connected()
+        stream = framed(bytes([AT_ONCE]) + bytes(1 << 20))
+        await sent(client, stream[:1000])
+        await until(lambda: place.pool.lent_bytes == 128 << 10)
+        await sent(client, stream[1000:200_000])
+        await until(lambda: wants_more.starved_since)
+        place.half_a_minute_later()
+        assert wants_more.connection.closed
+        lent = place.pool.take(128 << 10)
+        assert lent is not None
+        other, starving = await place.starving()
+        place.half_a_minute_later()
+        assert starving.connection.closed
+        place.pool.give(lent)
+        place.end(client, other)
+
+    asyncio.run(run())
+    assert [record.message.partition(": ")[2] for record in caplog.records] == [
+        "no memory for its request in 30 s; closed"
+    ] * 2
 
 
 def test_a_large_frame_that_ends_while_its_connection_is_held_is_served() -> None:

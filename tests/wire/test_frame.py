@@ -151,18 +151,66 @@ def test_what_waited_is_given_back_at_the_close():
     assert pool.lent_bytes == 0
 
 
-def test_the_slowest_holds_memory_longest_and_has_not_filled_it():
-    pool = FramePool(8 << 20)
-    filled, slow, later = (FrameReader(memoryview(bytearray(200 << 10)), pool, 4 << 20) for _ in range(3))
-    for at, reader in enumerate((filled, slow, later)):
+def readers_that_began(count: int, *, budget: int = 8 << 20):
+    """Readers of one pool, each with a buffer for the first 1000 bytes of a frame of 1 MiB, taken at 10.0, 11.0 ..."""
+    pool = FramePool(budget)
+    readers = [FrameReader(memoryview(bytearray(1 << 20)), pool, 4 << 20) for _ in range(count)]
+    for at, reader in enumerate(readers):
         pool.now = 10.0 + at
         feed(reader, framed(bytes(1 << 20))[:1000], 1000)
-    feed(filled, bytes((128 << 10) - 1000), 1 << 20)
-    assert pool.slowest(before=10.5) is None
-    assert pool.slowest(before=11.0) is slow
-    assert pool.slowest(before=99.0) is slow
+    return pool, readers
+
+
+def test_who_has_held_memory_longest_and_keeps_others_waiting_is_closed():
+    pool, (slow, later) = readers_that_began(2)
+    assert pool.holder_to_close(before=9.9) is None
+    assert pool.holder_to_close(before=10.0) is slow
+    assert pool.holder_to_close(before=99.0) is slow
     slow.close()
-    assert pool.slowest(before=11.5) is None
-    assert pool.slowest(before=12.0) is later
+    assert pool.holder_to_close(before=10.9) is None
+    assert pool.holder_to_close(before=11.0) is later
     feed(later, bytes((1 << 20) + 4 - 1000), 1 << 20)
-    assert list(pool.holders) == [filled]
+    assert pool.holders == {}
+
+
+def test_who_stops_where_its_buffer_is_full_still_keeps_others_waiting():
+    pool, (stopped, _) = readers_that_began(2)
+    feed(stopped, bytes((128 << 10) - 1000), 1 << 20)
+    assert stopped.waits_for_bytes
+    assert pool.holder_to_close(before=99.0) is stopped
+
+
+def test_who_wants_more_memory_itself_is_closed_only_where_all_do():
+    pool, (wants, slow) = readers_that_began(2, budget=256 << 10)
+    feed(wants, bytes((128 << 10) - 1000), 1 << 20)
+    assert wants.target() is None
+    assert pool.holder_to_close(before=99.0) is slow
+    slow.close()
+    assert pool.holder_to_close(before=99.0) is wants
+    pool.budget_bytes = 8 << 20
+    assert wants.target() is not None
+    assert wants.waits_for_bytes
+
+
+def test_who_is_held_by_the_broker_is_closed_only_where_no_client_is_slow():
+    pool, (held, slow) = readers_that_began(2)
+    held.held = lambda: True
+    assert pool.holder_to_close(before=99.0) is slow
+    slow.close()
+    assert pool.holder_to_close(before=99.0) is held
+
+
+def test_who_has_much_parked_holds_memory_until_it_is_served():
+    reader, pool = a_reader(shared=1 << 20)
+    pool.now = 10.0
+    stream = framed(bytes(40_000)) * 3
+    reader.target()[: len(stream)] = stream
+    reader.received(len(stream))
+    assert reader.park()
+    reader.held = lambda: True
+    assert pool.holder_to_close(before=9.9) is None
+    assert pool.holder_to_close(before=10.0) is reader
+    while reader.next() is not None:
+        pass
+    assert reader.park()
+    assert pool.holders == {}

@@ -21,8 +21,8 @@ _FILES_KEPT = 128
 """Of the files that the process may have open; fewer where it may have few. The logs need some: without one for its
 next segment or checkpoint, a log directory is offline."""
 _STUCK_S = 30.0
-"""An answer that a client does not read for so long closes its connection (rule E7). So does want of memory, that of
-a slower client if there is one."""
+"""An answer that a client does not read for so long closes its connection (rule E7). So does memory held
+that a frame has waited for so long; where no other has held any for so long, the waiting frame's is closed."""
 
 log = logging.getLogger("ottla.listener")
 Serve = Callable[[ServerConnection, memoryview], None]
@@ -62,7 +62,8 @@ class Channel:
             listener=listener.name,
         )
         self.connection.resume = self._resume_soon
-        reader.give_up = self._too_slow
+        reader.give_up = self._give_up
+        reader.held = lambda: self.connection.held
         self.connection.on_close.append(self._closed)
         self.used = time.monotonic()
         self.starved_since: float | None = None
@@ -129,6 +130,13 @@ class Channel:
         self._listener.starved[self] = None
         self._listener.pool.waiting[self._listener.feed_soon] = None
 
+    def starved_s(self, now: float) -> float:
+        """For how long its frame has waited for room in the pool; 0 if that is not what it waits for."""
+        connection = self.connection
+        if connection.closed or connection.held or not connection.reader.refused:
+            self.starved_since = None
+        return 0.0 if self.starved_since is None else now - self.starved_since
+
     def _peer_is_gone(self) -> bool:
         """Whether the client has left while it had to wait, with nothing unread behind it."""
         try:
@@ -162,8 +170,8 @@ class Channel:
             self._reading = True
             self._loop.add_reader(self._fd, self._readable)
 
-    def _too_slow(self) -> None:
-        log.warning("%s: slow with its request, and others wait for the memory; closed", self.connection.name)
+    def _give_up(self) -> None:
+        log.warning("%s: holds memory that others wait for; closed", self.connection.name)
         self.close()
 
     def _drained(self) -> None:
@@ -247,6 +255,7 @@ class Listener:
             channel.close()
 
     def gone(self, channel: Channel) -> None:
+        self.starved.pop(channel, None)
         if channel in self.channels:
             del self.channels[channel]
             self._count(channel.connection.peer_host, -1)
@@ -330,19 +339,16 @@ class Listener:
         self._feed_starved(time.monotonic())
 
     def _feed_starved(self, now: float) -> None:
-        """Where one starves for too long, one is given up: the slowest to send its frame, or else who starves itself.
-
-        What it held may be all that the others wait for.
-        """
+        """Where one starves for too long, one is given up: who holds memory that long, or else who starves itself."""
         starved, self.starved = self.starved, {}
         given_up = False
         for channel in starved:
-            if not given_up and channel.starved_since is not None and now - channel.starved_since > _STUCK_S:
+            if not given_up and channel.starved_s(now) > _STUCK_S:
                 given_up = True
-                slowest = self.pool.slowest(now - _STUCK_S)
-                if slowest is None or slowest.give_up is None:
+                holder = self.pool.holder_to_close(now - _STUCK_S)
+                if holder is None or holder is channel.connection.reader:
                     log.warning("%s: no memory for its request in %.0f s; closed", channel.connection.name, _STUCK_S)
                     channel.close()
                     continue
-                slowest.give_up()
+                holder.give_up()
             channel.resume()

@@ -31,7 +31,7 @@ class FramePool:
         self.now = 0.0
         """Seconds of a monotonic clock, kept by the listeners, a few seconds old at most."""
         self.holders: dict[FrameReader, float] = {}
-        """Whose frame under way has a buffer, and since when; the oldest first."""
+        """Who has a buffer for its frame under way, or has much parked, and since when; the oldest first."""
         self.waiting: dict[Callable[[], None], None] = {}
         """Told once when a buffer comes back."""
         self._free: dict[int, list[bytearray]] = {size: [] for size in _CLASSES}
@@ -55,14 +55,19 @@ class FramePool:
             for tell in waiting:
                 tell()
 
-    def slowest(self, before: float) -> FrameReader | None:
-        """Whose frame has had a buffer since `before` or longer, with room in it that its client does not fill."""
+    def holder_to_close(self, before: float) -> FrameReader | None:
+        """Who has had memory since `before` or longer: the first that its client keeps waiting, or else the first.
+
+        The others are held by the broker, or want more memory themselves: it may not be their clients' fault.
+        """
+        first = None
         for reader, since in self.holders.items():
             if since > before:
-                return None
-            if reader.waits_for_bytes:
+                break
+            if reader.waits_for_bytes and not reader.held():
                 return reader
-        return None
+            first = first or reader
+        return first
 
 
 class FrameReader:
@@ -70,15 +75,19 @@ class FrameReader:
 
     __slots__ = (
         "_buffer", "_carried", "_end", "_own", "_parked_bytes", "_pool", "_shared", "_start", "_view",
-        "give_up", "max_frame_bytes",
+        "give_up", "held", "max_frame_bytes", "refused",
     )  # fmt: skip
 
     def __init__(self, shared: memoryview, pool: FramePool, max_frame_bytes: int) -> None:
         self._shared = shared
         self._pool = pool
         self.max_frame_bytes = max_frame_bytes
-        self.give_up: Callable[[], None] | None = None
-        """Closes the connection whose client is too slow while others wait for the memory."""
+        self.give_up: Callable[[], None] = _nothing
+        """Set by the listener: closes the connection, as others wait for its memory."""
+        self.held: Callable[[], bool] = _never
+        """Set by the listener: whether it is the broker that does not read on."""
+        self.refused = False
+        """The frame under way waits for memory that the pool did not have."""
         self._carried = b""
         self._own: bytearray | None = None
         self._parked_bytes = 0
@@ -160,8 +169,9 @@ class FrameReader:
 
     @property
     def waits_for_bytes(self) -> bool:
-        """The frame under way has memory that its client has not filled yet."""
-        return self._own is not None and self._end < self._wanted_end()
+        """The frame under way has memory and wants no more yet: its client has to go on."""
+        own = self._own
+        return own is not None and not self.refused and self._end < _LENGTH.unpack_from(own)[0] + 4
 
     def close(self) -> None:
         self._set_aside(0)
@@ -174,13 +184,19 @@ class FrameReader:
         return self._parked_bytes > _SMALL and self._pool.lent_bytes > self._pool.budget_bytes
 
     def _set_aside(self, size: int) -> None:
-        self._pool.lent_bytes += size - self._parked_bytes
+        pool, before = self._pool, self._parked_bytes
+        if before > _SMALL:
+            del pool.holders[self]
+        if size > _SMALL:
+            pool.holders[self] = pool.now
+        pool.lent_bytes += size - before
         self._parked_bytes = size
 
     def _keep(self, rest: bytes | memoryview) -> bool:
         """Put bytes where `target` goes on; copied once, since a copy of a megabyte is fresh memory each time."""
         self._carried = b""
-        self._set_aside(0)
+        if self._parked_bytes:
+            self._set_aside(0)
         if len(rest) >= 4:
             (size,) = _LENGTH.unpack_from(rest)
             whole = size + 4 <= len(rest)
@@ -190,7 +206,7 @@ class FrameReader:
                 self._start, self._end = 0, len(rest)
                 return True
             if size + 4 > _SMALL:
-                own = self._pool.take(min(size + 4, max(_CLASSES[0], 4 * len(rest))))
+                own = self._take(min(size + 4, max(_CLASSES[0], 4 * len(rest))))
                 if own is None:
                     self._view = memoryview(bytes(rest))
                     self._start, self._end = 0, len(rest)
@@ -214,9 +230,14 @@ class FrameReader:
         (size,) = _LENGTH.unpack_from(self._view, 0)
         return min(int(size) + 4, len(self._view))
 
+    def _take(self, size: int) -> bytearray | None:
+        buffer = self._pool.take(size)
+        self.refused = buffer is None
+        return buffer
+
     def _grow(self, own: bytearray) -> bytearray | None:
         (size,) = _LENGTH.unpack_from(own)
-        larger = self._pool.take(min(size + 4, 4 * len(own)))
+        larger = self._take(min(size + 4, 4 * len(own)))
         if larger is None:
             return None
         larger[: len(own)] = own
@@ -233,3 +254,11 @@ class FrameReader:
         self._buffer = None
         self._view = self._shared
         self._start = self._end = 0
+
+
+def _nothing() -> None:
+    pass
+
+
+def _never() -> bool:
+    return False
