@@ -11,7 +11,7 @@ from sim_cluster import SimCluster
 from ottla.broker.measures import gather
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.describe_log_dirs import (
     DescribableLogDirTopic,
@@ -29,8 +29,11 @@ MORE = ("/b", "/c")
 BOTH = ("/data", "/b")
 
 
-def create(place: SimBroker | SimCluster, name: str = "t", partitions: int = 2, replicas: int = 1) -> None:
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
+def create(
+    place: SimBroker | SimCluster, name: str = "t", partitions: int = 2, replicas: int = 1, **configs: str
+) -> None:
+    options = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=options)
     request = CreateTopicsRequest(topics=[topic], timeout_ms=3000)
     answer = place.ask(request) if isinstance(place, SimBroker) else place.ask(1, request)
     assert answer.topics[0].error_code == 0, answer
@@ -343,6 +346,17 @@ def test_an_emptied_directory_does_not_lead(broker: SimBroker):
     topics = [TopicPartitions(topic="t", partitions=[1])]
     broker.ask(ElectLeadersRequest(election_type=1, topic_partitions=topics, timeout_ms=1000))
     assert produce(broker, 1) == 0  # somebody has said that what is left is enough
+
+
+def test_what_need_not_last_is_not_waited_for_where_its_directory_was_emptied():
+    broker = SimBroker(more_directories=("/b",))
+    create(broker, write_caching="true")
+    assert (place_of(broker, 1), produce(broker, 1)) == ("/b", 0)
+    broker.here.stop(clean=True).result()
+    broker.machine.vanish()
+    broker.machine.disk.remove_tree("/b")
+    broker.start()
+    assert produce(broker, 1) == 0
 
 
 def test_a_broker_whose_only_directories_cannot_be_opened_does_not_start(broker: SimBroker):

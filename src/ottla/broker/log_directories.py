@@ -273,7 +273,7 @@ class LogDirectories:
         So it is with a log in a directory that was not here when they came to count: others have come since. With
         `write.caching` what was acknowledged need not last: who has come back short waits for nobody there.
         """
-        here, alike = self._node.broker, self.replaced and len(self._known) > 1
+        here, several = self._node.broker, len(self._known) > 1
         if not self.online:
             return
         for topic_id, topic in sorted(self._node.metadata.topics.items()):
@@ -282,7 +282,7 @@ class LogDirectories:
                 counts = here in state.in_sync or here in state.eligible
                 key = (bytes(topic_id), state.partition)
                 if counts and key not in self.offline and not self._is_the_one(self.recovered.get(key)):
-                    yield key, alike or (lasts and len(state.replicas) > 1)
+                    yield key, lasts and (several or len(state.replicas) > 1)
 
     def _is_the_one(self, opened: Log | None) -> bool:
         """Whether a log is here, and where it was when this broker last registered, as far as is known."""
