@@ -220,6 +220,22 @@ def test_one_append_tells_the_cluster_of_all_replicas_in_a_failed_directory():
     assert sum(state.leader == NO_LEADER and state.offline == (1,) for state in topic.partitions) == 20
 
 
+def test_the_cluster_is_told_of_a_directory_that_fails_while_it_is_told_of_another():
+    broker = SimBroker(more_directories=MORE)
+    create(broker, partitions=9)
+    node = broker.here.node
+    before = node.metadata.version
+    for path in MORE:
+        node.disk_failed(OSError(errno.EIO, "a controller of two disks", f"{path}/t-1"))
+    broker.loop.run_for(5000)
+    topic = node.metadata.topic("t")
+    assert topic is not None
+    lost = [state.partition for state in topic.partitions if state.leader == NO_LEADER and state.offline == (1,)]
+    assert lost == [index for index in range(9) if ("t", index) not in node.replicas.by_name]
+    assert len(lost) == 6
+    assert node.metadata.version == before + 2
+
+
 def test_metadata_says_which_replicas_are_offline(broker: SimBroker):
     break_second(broker)
     response = broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
