@@ -267,6 +267,61 @@ def test_a_replica_that_was_being_made_in_the_failing_directory_is_made_in_anoth
     assert {place_of(broker, index) for index in (0, 1)} == {"/data"}
 
 
+def test_a_replica_that_was_half_made_when_the_disk_failed_is_not_found_beside_the_one_made_instead():
+    broker = SimBroker(more_directories=("/b",))
+    broker.machine.disk.fail("sync names", errno.EIO, where="/b/t-1")
+    create(broker)
+    broker.loop.run_for(200)
+    assert {place_of(broker, index) for index in (0, 1)} == {"/data"}
+    assert "t-1" not in broker.machine.disk.list("/b")
+    broker.restart(clean=True)
+    assert [produce(broker, index) for index in (0, 1)] == [0, 0]
+
+
+@pytest.mark.parametrize("records", [0, 1])
+def test_a_half_made_replica_that_the_failed_disk_kept_goes_at_the_next_start(records: int):
+    broker = SimBroker(more_directories=("/b",))
+    broker.machine.disk.fail("sync names", errno.EIO, where="/b/t-1")
+    broker.machine.disk.fail("remove", errno.EIO, where="/b/t-1/0")
+    create(broker)
+    broker.loop.run_for(200)
+    assert "t-1" in broker.machine.disk.list("/b")
+    assert [produce(broker, 1) for _ in range(records)] == [0] * records
+    broker.restart(clean=True)
+    assert place_of(broker, 1) == "/data"
+    assert broker.here.node.replicas.by_name["t", 1].log.end_offset == records
+    assert produce(broker, 1) == 0
+    broker.loop.run_for(2000)
+    assert "t-1" not in broker.machine.disk.list("/b")
+
+
+def test_of_a_replica_in_two_directories_the_one_with_records_stays_wherever_it_lies(broker: SimBroker):
+    broker.here.stop(clean=True).result()
+    broker.machine.vanish()
+    disk = broker.machine.disk
+    disk.make_directory("/data/t-1")
+    disk.open("/data/t-1/00000000000000000000.log", create=True)
+    body = disk.read("/b/t-1/partition.metadata")
+    disk.open("/data/t-1/partition.metadata", create=True).write_at(0, [body])
+    broker.start()
+    assert place_of(broker, 1) == "/b"
+    assert broker.here.node.replicas.by_name["t", 1].log.end_offset == 1
+    assert produce(broker, 1) == 0
+
+
+def test_an_emptied_replica_that_once_held_records_is_no_half_made_one(broker: SimBroker):
+    """Its checkpoints say so."""
+    broker.here.stop(clean=True).result()
+    broker.machine.vanish()
+    disk = broker.machine.disk
+    disk.make_directory("/b/t-0")
+    for name in disk.list("/data/t-0"):
+        disk.open(f"/b/t-0/{name}", create=True).write_at(0, [disk.read(f"/data/t-0/{name}")])
+    disk.open("/data/t-0/00000000000000000000.log").truncate(0)
+    with pytest.raises(DirectoryRefused, match="t-0 lies in two log directories"):
+        start_in_vain(broker)
+
+
 def test_a_topic_in_a_failed_directory_can_be_deleted(broker: SimBroker):
     break_second(broker)
     broker.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), most=6)
