@@ -209,11 +209,11 @@ def test_a_replica_goes_where_it_was_wanted_before_it_was_there(broker: SimBroke
 
 
 def test_a_replica_goes_where_it_was_wanted_though_there_was_no_room_at_first(broker: SimBroker):
-    broker.here.node.replicas.directories.wanted["u", 0] = "/c"
-    broker.machine.disk.fail("write", errno.ENOSPC, where="/c/u-0/partition.metadata")
+    broker.here.node.replicas.directories.wanted["u", 0] = "/b"
+    broker.machine.disk.fail("write", errno.ENOSPC, where="/b/u-0/partition.metadata")
     create(broker, "u", 1)
     broker.loop.run_for(3000)
-    assert place_of(broker, 0, "u") == "/c"
+    assert place_of(broker, 0, "u") == "/b"
     assert broker.here.node.replicas.directories.wanted == {}
 
 
