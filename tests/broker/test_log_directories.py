@@ -11,7 +11,7 @@ from sim_cluster import SimCluster
 from ottla.broker.measures import gather
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.describe_log_dirs import (
     DescribableLogDirTopic,
@@ -29,8 +29,11 @@ MORE = ("/b", "/c")
 BOTH = ("/data", "/b")
 
 
-def create(place: SimBroker | SimCluster, name: str = "t", partitions: int = 2, replicas: int = 1) -> None:
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
+def create(
+    place: SimBroker | SimCluster, name: str = "t", partitions: int = 2, replicas: int = 1, **configs: str
+) -> None:
+    options = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=options)
     request = CreateTopicsRequest(topics=[topic], timeout_ms=3000)
     answer = place.ask(request) if isinstance(place, SimBroker) else place.ask(1, request)
     assert answer.topics[0].error_code == 0, answer
@@ -217,6 +220,22 @@ def test_one_append_tells_the_cluster_of_all_replicas_in_a_failed_directory():
     assert sum(state.leader == NO_LEADER and state.offline == (1,) for state in topic.partitions) == 20
 
 
+def test_the_cluster_is_told_of_a_directory_that_fails_while_it_is_told_of_another():
+    broker = SimBroker(more_directories=MORE)
+    create(broker, partitions=9)
+    node = broker.here.node
+    before = node.metadata.version
+    for path in MORE:
+        node.disk_failed(OSError(errno.EIO, "a controller of two disks", f"{path}/t-1"))
+    broker.loop.run_for(5000)
+    topic = node.metadata.topic("t")
+    assert topic is not None
+    lost = [state.partition for state in topic.partitions if state.leader == NO_LEADER and state.offline == (1,)]
+    assert lost == [index for index in range(9) if ("t", index) not in node.replicas.by_name]
+    assert len(lost) == 6
+    assert node.metadata.version == before + 2
+
+
 def test_metadata_says_which_replicas_are_offline(broker: SimBroker):
     break_second(broker)
     response = broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
@@ -246,6 +265,61 @@ def test_a_replica_that_was_being_made_in_the_failing_directory_is_made_in_anoth
     create(broker)
     broker.loop.run_for(200)
     assert {place_of(broker, index) for index in (0, 1)} == {"/data"}
+
+
+def test_a_replica_that_was_half_made_when_the_disk_failed_is_not_found_beside_the_one_made_instead():
+    broker = SimBroker(more_directories=("/b",))
+    broker.machine.disk.fail("sync names", errno.EIO, where="/b/t-1")
+    create(broker)
+    broker.loop.run_for(200)
+    assert {place_of(broker, index) for index in (0, 1)} == {"/data"}
+    assert "t-1" not in broker.machine.disk.list("/b")
+    broker.restart(clean=True)
+    assert [produce(broker, index) for index in (0, 1)] == [0, 0]
+
+
+@pytest.mark.parametrize("records", [0, 1])
+def test_a_half_made_replica_that_the_failed_disk_kept_goes_at_the_next_start(records: int):
+    broker = SimBroker(more_directories=("/b",))
+    broker.machine.disk.fail("sync names", errno.EIO, where="/b/t-1")
+    broker.machine.disk.fail("remove", errno.EIO, where="/b/t-1/0")
+    create(broker)
+    broker.loop.run_for(200)
+    assert "t-1" in broker.machine.disk.list("/b")
+    assert [produce(broker, 1) for _ in range(records)] == [0] * records
+    broker.restart(clean=True)
+    assert place_of(broker, 1) == "/data"
+    assert broker.here.node.replicas.by_name["t", 1].log.end_offset == records
+    assert produce(broker, 1) == 0
+    broker.loop.run_for(2000)
+    assert "t-1" not in broker.machine.disk.list("/b")
+
+
+def test_of_a_replica_in_two_directories_the_one_with_records_stays_wherever_it_lies(broker: SimBroker):
+    broker.here.stop(clean=True).result()
+    broker.machine.vanish()
+    disk = broker.machine.disk
+    disk.make_directory("/data/t-1")
+    disk.open("/data/t-1/00000000000000000000.log", create=True)
+    body = disk.read("/b/t-1/partition.metadata")
+    disk.open("/data/t-1/partition.metadata", create=True).write_at(0, [body])
+    broker.start()
+    assert place_of(broker, 1) == "/b"
+    assert broker.here.node.replicas.by_name["t", 1].log.end_offset == 1
+    assert produce(broker, 1) == 0
+
+
+def test_an_emptied_replica_that_once_held_records_is_no_half_made_one(broker: SimBroker):
+    """Its checkpoints say so."""
+    broker.here.stop(clean=True).result()
+    broker.machine.vanish()
+    disk = broker.machine.disk
+    disk.make_directory("/b/t-0")
+    for name in disk.list("/data/t-0"):
+        disk.open(f"/b/t-0/{name}", create=True).write_at(0, [disk.read(f"/data/t-0/{name}")])
+    disk.open("/data/t-0/00000000000000000000.log").truncate(0)
+    with pytest.raises(DirectoryRefused, match="t-0 lies in two log directories"):
+        start_in_vain(broker)
 
 
 def test_a_topic_in_a_failed_directory_can_be_deleted(broker: SimBroker):
@@ -343,6 +417,17 @@ def test_an_emptied_directory_does_not_lead(broker: SimBroker):
     topics = [TopicPartitions(topic="t", partitions=[1])]
     broker.ask(ElectLeadersRequest(election_type=1, topic_partitions=topics, timeout_ms=1000))
     assert produce(broker, 1) == 0  # somebody has said that what is left is enough
+
+
+def test_what_need_not_last_is_not_waited_for_where_its_directory_was_emptied():
+    broker = SimBroker(more_directories=("/b",))
+    create(broker, write_caching="true")
+    assert (place_of(broker, 1), produce(broker, 1)) == ("/b", 0)
+    broker.here.stop(clean=True).result()
+    broker.machine.vanish()
+    broker.machine.disk.remove_tree("/b")
+    broker.start()
+    assert produce(broker, 1) == 0
 
 
 def test_a_broker_whose_only_directories_cannot_be_opened_does_not_start(broker: SimBroker):

@@ -208,6 +208,15 @@ def test_a_replica_goes_where_it_was_wanted_before_it_was_there(broker: SimBroke
     assert place_of(broker, 0, "u") == "/c"
 
 
+def test_a_replica_goes_where_it_was_wanted_though_there_was_no_room_at_first(broker: SimBroker):
+    broker.here.node.replicas.directories.wanted["u", 0] = "/b"
+    broker.machine.disk.fail("write", errno.ENOSPC, where="/b/u-0/partition.metadata")
+    create(broker, "u", 1)
+    broker.loop.run_for(3000)
+    assert place_of(broker, 0, "u") == "/b"
+    assert broker.here.node.replicas.directories.wanted == {}
+
+
 def test_a_move_that_is_asked_for_again_goes_on_and_another_aim_turns_it(broker: SimBroker):
     slow_down(broker, 500)
     assert alter(broker, "/c", 1) == [0]

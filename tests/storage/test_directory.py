@@ -414,6 +414,39 @@ def test_retention_makes_room_on_a_full_disk_that_has_none_for_a_checkpoint_and_
 # -- failure ---
 
 
+@pytest.mark.parametrize("operation", ["create", "write", "sync", "rename", "sync names"])
+def test_a_log_that_cannot_be_made_whole_leaves_nothing_under_its_name(operation: str) -> None:
+    skip, made = 0, False
+    while not made:
+        disk = SimDisk()
+        directory = a_directory(disk)
+        disk.fail(operation, errno.ENOSPC, where="/data/t-0", skip=skip)
+        try:
+            create(directory)
+            made = True
+        except OSError:
+            assert not [name for name in disk.list("/data") if name.startswith("t-")]
+            assert directory.logs == {}
+            create(directory)  # as soon as there is room
+            skip += 1
+    assert skip > 0
+
+
+def test_what_holds_records_is_not_removed_where_a_log_could_not_be_made_in_its_place() -> None:
+    disk = SimDisk()
+    directory = a_directory(disk)
+    log = create(directory)
+    put(log, a_batch(b"value"))
+    sync(log)
+    log.close(clean=False)
+    disk.fail("write", errno.ENOSPC, where="/data/t-0")
+    with pytest.raises(OSError):
+        create(directory)
+    disk.lose_unsynced()
+    directory = a_directory(disk)
+    assert open_only(directory).end_offset == 1
+
+
 def test_a_failed_directory_writes_nothing_any_more_and_is_not_marked_clean() -> None:
     disk = SimDisk()
     directory = a_directory(disk)

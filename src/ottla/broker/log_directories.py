@@ -11,13 +11,14 @@ import errno
 import logging
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.cluster.commands import ReplicasByTopic
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import Topic
-from ottla.storage import moving
+from ottla.storage import moving, recovery
 from ottla.storage.checkpoint import META_PROPERTIES
 from ottla.storage.directory import DirectoryRefused, FoundPartition, HeldLock, LogDirectory, refuse_foreign
 
@@ -31,6 +32,7 @@ METADATA_DIRECTORY = "metadata"
 OURS_TOO = (METADATA_DIRECTORY, "port")
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
 Key = tuple[bytes, int]
+Place = tuple[FoundPartition, LogDirectory]
 
 
 class LogDirectories:
@@ -74,6 +76,8 @@ class LogDirectories:
             raise
 
     def _open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
+        before = self._node.metadata.brokers.get(self._node.broker)
+        self._known = () if before is None else tuple(before.directories)
         for path in self.paths:
             try:
                 directory = LogDirectory.open(
@@ -90,10 +94,10 @@ class LogDirectories:
             else:
                 self.online.append(directory)
                 self._by_path[path] = directory
-        self._refuse_twice()
+        half_made = self._half_made()
         for directory in list(self.online):
             try:
-                self._recover_all(directory)
+                self._recover_all(directory, half_made)
             except OSError as error:
                 self._go_without(directory.path, error)
                 self._let_go(directory)
@@ -116,9 +120,13 @@ class LogDirectories:
                 del self.recovered[key]
         directory.abandon()
 
-    def _refuse_twice(self) -> None:
-        """A replica that lies in two directories, unless it was being moved: nobody can say which is the right one."""
-        places: dict[tuple[bytes | None, TopicPartition], tuple[FoundPartition, LogDirectory]] = {}
+    def _half_made(self) -> set[str]:
+        """Paths of replicas that were begun, and then made in another directory, as a disk failed or was full.
+
+        Else a replica that lies in two directories and was not being moved is refused: nobody can say which is right.
+        """
+        half_made: set[str] = set()
+        places: dict[tuple[bytes | None, TopicPartition], Place] = {}
         for directory in self.online:
             for found in directory.found:
                 if self._topic_of(found) is None:
@@ -126,24 +134,47 @@ class LogDirectories:
                 name = TopicPartition(found.topic, found.partition)
                 first, beside = places.setdefault((found.topic_id, name), (found, directory))
                 moved = found.beside == beside.directory_id or first.beside == directory.directory_id
-                if first is not found and not moved:
+                if first is found or moved:
+                    continue
+                left = self._never_held((found, directory), (first, beside))
+                if left is None:
                     raise DirectoryRefused(
                         f"{name} lies in two log directories, {first.path} and {found.path}, and only one of them can "
                         "be the replica. Move the older one out of its directory (compare the newest files in both; if "
                         "other brokers hold the partition, either will do), and start again."
                     )
+                half_made.add(left.path)
+                if left is first:
+                    places[found.topic_id, name] = found, directory
+        return half_made
 
-    def _recover_all(self, directory: LogDirectory) -> None:
+    def _never_held(self, *twins: Place) -> FoundPartition | None:
+        """The one of two that never held a record; of two such, rather the one in a directory that was not here when
+        this broker last registered: what lies there does not count. None where both held some, or cannot be read."""
+        empty: list[Place] = []
+        for found, directory in twins:
+            name = TopicPartition(found.topic, found.partition)
+            if any(offsets.get(name) for _, offsets in directory.checkpoints()):
+                continue
+            with suppress(OSError):  # what cannot be read may hold some
+                if recovery.never_held(self._disk, found.path):
+                    empty.append((found, directory))
+        empty.sort(key=lambda place: place[1].directory_id in self._known)
+        return empty[0][0] if empty else None
+
+    def _recover_all(self, directory: LogDirectory, half_made: set[str]) -> None:
         strays = []
         with self._disk.gathered(directory.path):
             for found in directory.found:
                 topic = self._topic_of(found)
-                if topic is None:
+                if topic is None or found.path in half_made:
                     strays.append(found)
                 else:
                     self._recover(directory, topic, found)
         for found in strays:
-            log.warning("%s belongs to no topic of this cluster: set aside for deletion", found.path)
+            half = found.path in half_made
+            why = "is half made, and in another directory too" if half else "belongs to no topic of this cluster"
+            log.warning("%s %s: set aside for deletion", found.path, why)
         if strays:
             directory.discard(strays)
 
@@ -208,10 +239,9 @@ class LogDirectories:
                     key = (bytes(topic_id), state.partition)
                     if node.broker in state.replicas and key not in self.recovered:
                         self.offline[key] = None
-        before = node.metadata.brokers.get(node.broker)
-        self._known = () if before is None else tuple(before.directories)
         here = {directory.directory_id for directory in self.online}
-        self.replaced = not self.failed and (before is None or not here.issuperset(self._known))
+        unknown = node.broker not in node.metadata.brokers
+        self.replaced = not self.failed and (unknown or not here.issuperset(self._known))
 
     def begin_anew(self, new_id: Callable[[], str]) -> None:
         """For a new cluster, in which the broker registers before its directories are made.
@@ -273,7 +303,7 @@ class LogDirectories:
         So it is with a log in a directory that was not here when they came to count: others have come since. With
         `write.caching` what was acknowledged need not last: who has come back short waits for nobody there.
         """
-        here, alike = self._node.broker, self.replaced and len(self._known) > 1
+        here, several = self._node.broker, len(self._known) > 1
         if not self.online:
             return
         for topic_id, topic in sorted(self._node.metadata.topics.items()):
@@ -282,7 +312,7 @@ class LogDirectories:
                 counts = here in state.in_sync or here in state.eligible
                 key = (bytes(topic_id), state.partition)
                 if counts and key not in self.offline and not self._is_the_one(self.recovered.get(key)):
-                    yield key, alike or (lasts and len(state.replicas) > 1)
+                    yield key, lasts and (several or len(state.replicas) > 1)
 
     def _is_the_one(self, opened: Log | None) -> bool:
         """Whether a log is here, and where it was when this broker last registered, as far as is known."""
@@ -312,10 +342,22 @@ class LogDirectories:
     def online_at(self, path: str) -> LogDirectory | None:
         return next((directory for directory in self.online if directory.path == path), None)
 
-    def for_new(self, topic: str, index: int) -> LogDirectory:
-        """Where a new replica goes: where somebody wanted it, else to the fewest others, as Apache Kafka chooses."""
-        wanted = self.online_at(self.wanted.pop((topic, index), ""))
-        return wanted or min(self.online, key=lambda directory: len(directory.logs) + len(directory.futures))
+    def create(self, topic: Topic, index: int) -> Log:
+        """A new replica where somebody wanted it, else where the fewest others are, as Apache Kafka chooses."""
+        node = self._node
+        wanted = self.online_at(self.wanted.get((topic.name, index), ""))
+        directory = wanted or min(self.online, key=lambda each: len(each.logs) + len(each.futures))
+        created = directory.create_log(
+            topic.name,
+            index,
+            topic.topic_id,
+            config=node.topic_config(topic),
+            wall_ms=node.clock.wall_ms(),
+            producer_expiration_ms=node.config.producer_id_expiration_ms,
+            on_synced=nobody,
+        )
+        self.wanted.pop((topic.name, index), None)
+        return created
 
     def room(self, path: str) -> tuple[int, int]:
         """(total, usable) bytes of the volume; -1 where that cannot be known."""

@@ -60,3 +60,5 @@ class OfflineReplicas:
         if isinstance(outcome, ApiError):
             log.warning("the cluster could not be told of offline replicas, trying again: %s", outcome)
             self._node.deadlines.after(_AGAIN_MS, self.look)
+        else:  # what was told is applied here by now; another directory may have failed meanwhile
+            self.look()

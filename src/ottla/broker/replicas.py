@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ottla.broker.in_sync_sets import InSyncSets
-from ottla.broker.log_directories import LogDirectories, nobody
+from ottla.broker.log_directories import LogDirectories
 from ottla.broker.offline_replicas import OfflineReplicas
 from ottla.broker.partition import Partition
 from ottla.broker.replica_fetch import ReplicaFetches
@@ -306,16 +306,7 @@ class Replicas:
         directories = self.directories
         known = key in self.by_id or key in directories.recovered or key in directories.offline
         if not known and directories.placed_here(topic, index):
-            created = directories.for_new(topic.name, index).create_log(
-                topic.name,
-                index,
-                topic.topic_id,
-                config=node.topic_config(topic),
-                wall_ms=node.clock.wall_ms(),
-                producer_expiration_ms=node.config.producer_id_expiration_ms,
-                on_synced=nobody,
-            )
-            self._add(topic, index, created)
+            self._add(topic, index, directories.create(topic, index))
             log.info("%s-%d is new here", topic.name, index)
         self._reconcile_partition(topic, topic.partitions[index])
 

@@ -184,21 +184,22 @@ class Log:
         start_offset: int = 0,
     ) -> Log:
         """A new, empty log with its `partition.metadata`; the directory and its parent are synced."""
-        recovery.create_files(disk, directory, topic_id, start_offset)
-        return cls.open(
-            disk,
-            directory,
-            topic=topic,
-            partition=partition,
-            topic_id=topic_id,
-            config=config,
-            clean=True,
-            recovery_point=start_offset,
-            log_start_offset=start_offset,
-            wall_ms=wall_ms,
-            producer_expiration_ms=producer_expiration_ms,
-            on_synced=on_synced,
-        )
+        with recovery.whole_or_gone(disk, directory):
+            recovery.create_files(disk, directory, topic_id, start_offset)
+            return cls.open(
+                disk,
+                directory,
+                topic=topic,
+                partition=partition,
+                topic_id=topic_id,
+                config=config,
+                clean=True,
+                recovery_point=start_offset,
+                log_start_offset=start_offset,
+                wall_ms=wall_ms,
+                producer_expiration_ms=producer_expiration_ms,
+                on_synced=on_synced,
+            )
 
     # -- writing ---
 

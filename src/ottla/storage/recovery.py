@@ -9,12 +9,20 @@ from __future__ import annotations
 import posixpath
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
-from ottla.storage.checkpoint import SYNC_FAILED, TEMPORARY, mark_failed_sync, write_partition_metadata
+from ottla.storage.checkpoint import (
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    SYNC_FAILED,
+    TEMPORARY,
+    mark_failed_sync,
+    write_partition_metadata,
+)
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.run import note_producer
 from ottla.storage.scan import CRC_START, Header, scan_batches, scan_headers
@@ -50,6 +58,29 @@ def create_files(disk: Disk, directory: str, topic_id: bytes, start_offset: int)
     disk.open(segment_path(directory, start_offset, LOG), create=True).release()
     write_partition_metadata(disk, directory, topic_id)  # syncs the directory too
     disk.sync_directory(posixpath.dirname(directory))
+
+
+@contextmanager
+def whole_or_gone(disk: Disk, directory: str) -> Iterator[None]:
+    """What could not be made whole is removed, as far as the disk lets us: it would be found as the replica."""
+    try:
+        yield
+    except OSError:
+        with suppress(OSError):
+            if never_held(disk, directory):
+                disk.remove_tree(directory)
+        raise
+
+
+def never_held(disk: Disk, directory: str) -> bool:
+    """Whether what lies there is no more than is made with a new log: an empty segment from offset 0 on."""
+    for name in disk.list(directory):
+        if name.removesuffix(TEMPORARY) in (PARTITION_METADATA, LEADER_EPOCHS):
+            continue
+        base, suffix = name[:20], name[20:]
+        if base != "0" * 20 or (suffix.startswith(LOG) and disk.file_size(posixpath.join(directory, name))):
+            return False
+    return True
 
 
 def recover(log: Log, *, clean: bool, recovery_point: int, log_start_offset: int, wall_ms: int) -> None:
