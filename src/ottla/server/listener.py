@@ -21,8 +21,8 @@ _FILES_KEPT = 128
 """Of the files that the process may have open; fewer where it may have few. The logs need some: without one for its
 next segment or checkpoint, a log directory is offline."""
 _STUCK_S = 30.0
-"""An answer that a client does not read for so long closes its connection (rule E7). So does memory held
-that a frame has waited for so long; where no other has held any for so long, the waiting frame's is closed."""
+"""An answer that a client does not read for so long closes its connection (rule E7). So does a
+frame that waits for memory so long: the connection of who has held some so long, or else its own."""
 
 log = logging.getLogger("ottla.listener")
 Serve = Callable[[ServerConnection, memoryview], None]

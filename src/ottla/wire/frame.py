@@ -56,7 +56,7 @@ class FramePool:
                 tell()
 
     def holder_to_close(self, before: float) -> FrameReader | None:
-        """Who has had memory since `before` or longer: the first that its client keeps waiting, or else the first.
+        """Who has had memory since `before` or longer: the first whose client keeps it waiting, or else the first.
 
         The others are held by the broker, or want more memory themselves: it may not be their clients' fault.
         """
