@@ -312,7 +312,7 @@ def rounds(broker: SimBroker, count: int) -> int:
 
 
 FAULTS = [(operation, errno.EIO) for operation in ("write", "sync", "create", "rename", "remove", "sync names")]
-FAULTS += [(operation, errno.ENOSPC) for operation in ("write", "create", "rename")]
+FAULTS += [(operation, errno.ENOSPC) for operation in ("write", "sync", "create", "rename")]
 
 
 @pytest.mark.parametrize("where", ["/b", "/c"])

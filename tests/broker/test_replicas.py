@@ -170,6 +170,66 @@ def test_any_other_fault_of_the_disk_takes_the_directory_offline(desk: Desk) -> 
     assert len(desk.replicas) == 0
 
 
+_AS_OF_A_FULL_DISK = [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE]
+
+
+def let_the_next_gathered_sync_fail(desk: Desk, error: int, monkeypatch: Any) -> None:
+    operate, errors = desk.disk.operate, [error]
+
+    def fail(operation: str, path: str) -> None:
+        if (operation, path) == ("sync", "/data") and errors:
+            raise OSError(errors.pop(), "simulated failure", path)
+        operate(operation, path)
+
+    monkeypatch.setattr(desk.disk, "operate", fail)
+
+
+@pytest.mark.parametrize("error", _AS_OF_A_FULL_DISK)
+def test_new_replicas_whose_sync_fails_are_not_taken_for_those_that_found_no_room(
+    desk: Desk, error: int, monkeypatch: Any
+) -> None:
+    """They are in memory already and would not be synced again: records acknowledged in them went with the power."""
+    let_the_next_gathered_sync_fail(desk, error, monkeypatch)
+    desk.add(TOPIC, 8)
+    assert [(fault.errno, fault.filename) for fault in desk.failed] == [(errno.EIO, "/data")]
+
+
+@pytest.mark.parametrize("error", _AS_OF_A_FULL_DISK)
+def test_new_leaders_whose_sync_fails_are_not_taken_for_those_that_found_no_room(
+    desk: Desk, error: int, monkeypatch: Any
+) -> None:
+    desk.add(TOPIC, 8)
+    desk.loop.run_for(1000)
+    for state in desk.topics[TOPIC].partitions:
+        state.leader_epoch = 5
+    let_the_next_gathered_sync_fail(desk, error, monkeypatch)
+    desk.replicas.reconcile([desk.topics[TOPIC]], ())
+    assert [(fault.errno, fault.filename) for fault in desk.failed] == [(errno.EIO, "/data")]
+
+
+def test_dropped_files_that_could_not_be_deleted_once_are_deleted_later(desk: Desk) -> None:
+    """The descriptors were used up for a moment, and forty folders stayed until the next start."""
+    desk.add(TOPIC, 40)
+    desk.loop.run_for(1000)
+    desk.disk.fail("remove", errno.EMFILE, where="-delete")
+    desk.delete(TOPIC)
+    desk.loop.run_for(60_000)
+    assert desk.on_disk("") == []
+    assert not desk.failed
+
+
+def test_dropped_files_that_cannot_be_deleted_keep_no_others_and_are_tried_again(desk: Desk) -> None:
+    desk.add(TOPIC, 3)
+    desk.loop.run_for(1000)
+    for _ in range(3):
+        desk.disk.fail("remove", errno.EIO, where="/t-0.")
+    desk.delete(TOPIC)
+    desk.loop.run_for(20_000)
+    assert [name.partition(".")[0] for name in desk.on_disk("")] == ["t-0"]
+    desk.loop.run_for(60_000)
+    assert desk.on_disk("") == []
+
+
 def test_a_round_that_fails_by_a_fault_of_its_own_comes_again() -> None:
     loop = SimLoop(1)
     node: Any = SimpleNamespace(deadlines=Deadlines(loop))

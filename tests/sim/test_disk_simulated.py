@@ -108,6 +108,20 @@ def test_gathered_syncs_that_fail_drop_their_pages() -> None:
     assert contents(disk) == {"f": b""}
 
 
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE])
+def test_a_failed_sync_is_never_one_of_a_full_disk(error: int) -> None:
+    disk = a_disk()
+    file = disk.open("/d/f", create=True)
+    disk.fail("sync", error, where="/d/f")
+    with pytest.raises(OSError, match="sync") as alone:
+        file.sync()
+    with pytest.raises(OSError, match="sync") as gathered, disk.gathered("/d"):
+        file.sync()
+        disk.fail("sync", error)
+    assert [fault.value.errno for fault in (alone, gathered)] == [errno.EIO] * 2
+    assert [fault.value.filename for fault in (alone, gathered)] == ["/d/f", "/d"]
+
+
 def test_truncation_and_removal_may_be_undone() -> None:
     disk = a_disk()
     put(disk, "/d/f", b"abcdef", sync=True)

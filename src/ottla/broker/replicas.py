@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.replicas")
 _REMOVE_EVERY_MS = 50
+_REMOVE_AGAIN_MS = 10_000
 _WORK_AGAIN_MS = 1000
 _FEW = 2
 _FILES_OF_A_LOG = 3
@@ -314,24 +315,25 @@ class Replicas:
         """A new log asks for ten syncs, a new leader for two, its followers too; those of many go together."""
         return self._disk.gathered(*self.directories.usable_paths) if count > _FEW else nullcontext()
 
-    def remove_later(self) -> None:
+    def remove_later(self, after_ms: int = _REMOVE_EVERY_MS) -> None:
         """Delete `*-delete` directories one by one, with turns of the loop between them."""
         if not self._removing:
             self._removing = True
-            self._node.deadlines.after(_REMOVE_EVERY_MS, self._remove_one)
+            self._node.deadlines.after(after_ms, self._remove_one)
 
     def _remove_one(self) -> None:
         self._removing = False
         if not self._open:
             return  # closed meanwhile; the next start goes on
-        more = False
+        more = stuck = False
         for directory in self.directories.online:
             try:
                 more |= directory.remove_one()
             except OSError as error:
-                log.warning("could not delete a dropped partition's files: %s", error)
-        if more:
-            self.remove_later()
+                stuck = True
+                log.warning("could not delete a dropped partition's files, trying again: %s", error)
+        if more or stuck:
+            self.remove_later(_REMOVE_EVERY_MS if more else _REMOVE_AGAIN_MS)
 
     # --- housekeeping ---
 

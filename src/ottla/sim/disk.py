@@ -82,9 +82,9 @@ class SimFile:
         self._alive()
         try:
             self._disk.operate("sync", self.path)
-        except OSError:
+        except OSError as fault:
             self._file.pending = []
-            raise
+            raise _failed_sync(fault, self.path) from fault
         if at_once or not self._disk.put_off():
             self._file.settle()
 
@@ -338,7 +338,7 @@ class SimDisk:
             try:
                 self.operate("sync", path)
             except OSError as error:
-                fault = error
+                fault = _failed_sync(error, path)
                 for _, file in self._walk(directory, path):
                     file.pending = []
             else:
@@ -399,6 +399,11 @@ class SimDisk:
                 yield from self._walk(node, f"{path}/{name}")
             else:
                 yield f"{path}/{name}", node
+
+
+def _failed_sync(fault: OSError, path: str) -> OSError:
+    """As the real disk raises it, whatever the error."""
+    return OSError(errno.EIO, f"a sync failed: {fault.strerror}", path)
 
 
 def _names(path: str) -> list[str]:

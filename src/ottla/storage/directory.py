@@ -309,12 +309,10 @@ class LogDirectory:
         self._forget(places)
 
     def _doom(self, path: str, place: TopicPartition, topic_id: bytes) -> None:
-        number = int.from_bytes(topic_id, "big")
-        while True:
+        number, renamed = int.from_bytes(topic_id, "big"), path
+        while self.disk.exists(renamed):
             suffix = f".{number:032x}{DELETE_SUFFIX}"
             renamed = posixpath.join(self.path, str(place)[: _NAME_MAX - len(suffix)] + suffix)
-            if not self.disk.exists(renamed):
-                break
             number = (number + 1) % (1 << 128)
         self.disk.rename(path, renamed)
         self._doomed.append(renamed)
@@ -345,7 +343,9 @@ class LogDirectory:
     def remove_one(self) -> bool:
         """Delete one `*-delete` or stray directory; whether there are more. A step for the background."""
         if self._doomed:
-            self.disk.remove_tree(self._doomed.pop(0))
+            self._doomed.append(self._doomed.pop(0))  # one that cannot be deleted keeps no other waiting
+            self.disk.remove_tree(self._doomed[-1])
+            self._doomed.pop()
         return bool(self._doomed)
 
     # -- checkpoints ---

@@ -54,12 +54,29 @@ def _sync_each(paths: tuple[str, ...]) -> None:
         try:
             sync_file_system(path)
         except OSError as fault:
-            fault.filename = path
-            faults.append(fault)
+            faults.append(_failed_sync(fault, path))
     if len(faults) == 1:
         raise faults[0]
     if faults:
-        raise OSError(faults[0].errno, f"several disks: {'; '.join(map(str, faults))}")
+        raise OSError(errno.EIO, f"several disks: {'; '.join(map(str, faults))}")
+
+
+def _failed_sync(fault: OSError, path: str) -> OSError:
+    """Whatever the error, it fails the directory (rule B3): for "no room" nothing would be written again.
+
+    What was to be synced counts as written, and the next sync passes over the pages that this one has dropped.
+    """
+    return OSError(errno.EIO, f"a sync failed: {fault.strerror}", path)
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Errors of calls on descriptors name no path, nor do those of files below one that is being removed."""
+    try:
+        yield
+    except OSError as fault:
+        fault.filename = path
+        raise
 
 
 class LocalFile:
@@ -118,7 +135,10 @@ class LocalFile:
         return b"".join(pieces)
 
     def size(self) -> int:
-        return os.fstat(self._fd).st_size
+        try:
+            return os.fstat(self._fd).st_size
+        except OSError as fault:
+            raise self._named(fault) from None
 
     def truncate(self, size: int) -> None:
         try:
@@ -133,7 +153,7 @@ class LocalFile:
         try:
             os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
         except OSError as fault:
-            raise self._named(fault) from None
+            raise _failed_sync(fault, self.path) from fault
 
     def _named(self, fault: OSError) -> OSError:
         """With the file's path: by it a broker with several log directories knows which of them has failed."""
@@ -149,7 +169,8 @@ class LocalFile:
         self._holders -= 1
         if self._holders == 0:
             fd, self._fd = self._fd, -1
-            os.close(fd)
+            with _naming(self.path):
+                os.close(fd)
 
 
 class LocalDisk:
@@ -160,7 +181,7 @@ class LocalDisk:
         return LocalFile(path, os.open(path, flags, 0o644))
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
+        with _naming(path), open(path, "rb") as file:
             return file.read()
 
     def exists(self, path: str) -> bool:
@@ -187,7 +208,8 @@ class LocalDisk:
 
     def remove_tree(self, path: str) -> None:
         if os.path.lexists(path):
-            shutil.rmtree(path)
+            with _naming(path):
+                shutil.rmtree(path)
 
     def sync_directory(self, path: str) -> None:
         if _gathering.thread == get_ident():
@@ -196,8 +218,11 @@ class LocalDisk:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
+        except OSError as fault:
+            raise _failed_sync(fault, path) from fault
         finally:
-            os.close(fd)
+            with _naming(path):
+                os.close(fd)
 
     @contextlib.contextmanager
     def gathered(self, *paths: str) -> Iterator[None]:
@@ -261,12 +286,13 @@ class DirectoryLock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = os.fstat(fd)
         except OSError as fault:
             os.close(fd)
             if fault.errno in (errno.EACCES, errno.EAGAIN):
                 return None
+            fault.filename = path
             raise
-        found = os.fstat(fd)
         identity = (found.st_dev, found.st_ino)
         cls._held.add(identity)
         return cls(path, fd, identity)
@@ -275,4 +301,5 @@ class DirectoryLock:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             self._held.discard(self._identity)
-            os.close(fd)
+            with _naming(self.path):
+                os.close(fd)
