@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from ottla.messages.incremental_alter_configs import (
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
+from ottla.storage.checkpoint import SYNC_FAILED
 from ottla.storage.directory import DirectoryRefused
 
 
@@ -170,6 +172,25 @@ def test_a_failed_sync_stops_the_broker():
     broker.loop.run_for(50)
     assert broker.here.fatal is not None
     assert "t-0" in broker.here.fatal
+
+
+def test_a_start_and_a_stop_that_a_failed_sync_ends_leave_the_mark_for_the_next_recovery():
+    """What the sync has dropped is in the page cache still, and another sync does not put it on the disk."""
+    for skip in range(30):
+        broker = SimBroker()
+        create(broker, partitions=1)
+        broker.machine.vanish()
+        disk = broker.machine.disk
+        disk.fail("sync", errno.EIO, where="/data", skip=skip)
+        broker.machine.start()
+        broker.loop.run_for(100)
+        if broker.here.fatal is None:
+            with suppress(OSError):
+                broker.here.stop(clean=True).result()
+        if disk.to_fail:
+            break  # there are no more syncs than that
+        assert disk.exists(f"/data/{SYNC_FAILED}"), skip
+    assert 5 < skip < 29
 
 
 def test_a_full_disk_refuses_writes_and_nothing_more():

@@ -99,6 +99,7 @@ class LogDirectories:
             try:
                 self._recover_all(directory, half_made)
             except OSError as error:
+                directory.fail(error)  # the mark: what one failed sync drops, another does not put on disk
                 self._go_without(directory.path, error)
                 self._let_go(directory)
         self._end_moves()
@@ -439,6 +440,7 @@ class LogDirectories:
             try:
                 directory.close(clean=clean and directory in online, broker_epoch=broker_epoch)
             except OSError as error:
+                directory.fail(error)
                 if len(self.paths) == 1:
                     raise
                 log.error("the log directory %s was not closed, its next start recovers: %s", directory.path, error)

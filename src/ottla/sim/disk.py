@@ -134,6 +134,11 @@ class SimDisk:
         self.broken = {}
         self.cut_after = None
 
+    @property
+    def to_fail(self) -> int:
+        """How many operations have yet to fail."""
+        return len(self._faults)
+
     def take_fault(self, operation: str, path: str) -> OSError | None:
         for directory in self.broken:
             if path == directory or path.startswith(directory + posixpath.sep):
