@@ -278,6 +278,42 @@ def test_a_replica_that_was_half_made_when_the_disk_failed_is_not_found_beside_t
     assert [produce(broker, index) for index in (0, 1)] == [0, 0]
 
 
+def fill(broker: SimBroker, *paths: str) -> None:
+    """Writes there find no room from now on."""
+    disk = broker.machine.disk
+    before = disk.operate
+
+    def operate(operation: str, path: str) -> None:
+        if operation == "write" and path.startswith(tuple(f"{full}/" for full in paths)):
+            raise OSError(errno.ENOSPC, "no room", path)
+        before(operation, path)
+
+    disk.operate = operate  # type: ignore[method-assign]
+
+
+def test_new_replicas_are_made_where_there_is_room_though_a_full_directory_has_fewer(broker: SimBroker):
+    fill(broker, "/b")
+    for name in ("x", "y"):
+        create(broker, name, 4)
+        broker.loop.run_for(2000)
+        assert {place_of(broker, index, name) for index in range(4)} == {"/data"}
+        answers = [broker.ask(a_produce(index, name), most=9).responses[0] for index in range(4)]
+        assert [answer.partition_responses[0].error_code for answer in answers] == [0] * 4
+    assert [name for name in broker.machine.disk.list("/b") if name[0] in "xy"] == []
+
+
+def test_a_replica_that_waits_for_room_where_it_was_wanted_keeps_no_other_waiting(broker: SimBroker):
+    broker.here.node.replicas.directories.wanted["x", 0] = "/b"
+    fill(broker, "/b")
+    create(broker, "x", 4)
+    broker.loop.run_for(100)
+    replicas = broker.here.node.replicas.by_name
+    assert [("x", index) in replicas for index in range(4)] == [False, True, True, True]
+    del broker.machine.disk.operate  # type: ignore[method-assign]
+    broker.loop.run_for(2000)
+    assert place_of(broker, 0, "x") == "/b"
+
+
 @pytest.mark.parametrize("records", [0, 1])
 def test_a_half_made_replica_that_the_failed_disk_kept_goes_at_the_next_start(records: int):
     broker = SimBroker(more_directories=("/b",))

@@ -117,12 +117,12 @@ def test_what_was_dropped_on_a_full_disk_is_deleted_all_the_same(desk: Desk) -> 
     assert not desk.failed
 
 
-def test_a_full_disk_puts_off_new_replicas_until_there_is_room(desk: Desk) -> None:
+def test_a_full_disk_puts_off_a_new_replica_until_there_is_room_and_no_other(desk: Desk) -> None:
     desk.disk.fail("write", errno.ENOSPC, where="partition.metadata")
     desk.add(TOPIC, 2)
-    assert len(desk.replicas) == 0
+    assert list(desk.replicas.by_name) == [("t", 1)]
     desk.loop.run_for(900)
-    assert len(desk.replicas) == 0
+    assert list(desk.replicas.by_name) == [("t", 1)]
     desk.loop.run_for(200)
     assert len(desk.replicas) == 2
     assert not desk.failed

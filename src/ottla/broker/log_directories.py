@@ -21,6 +21,7 @@ from ottla.metadata.state import Topic
 from ottla.storage import moving, recovery
 from ottla.storage.checkpoint import META_PROPERTIES
 from ottla.storage.directory import DirectoryRefused, FoundPartition, HeldLock, LogDirectory, refuse_foreign
+from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -344,11 +345,27 @@ class LogDirectories:
         return next((directory for directory in self.online if directory.path == path), None)
 
     def create(self, topic: Topic, index: int) -> Log:
-        """A new replica where somebody wanted it, else where the fewest others are, as Apache Kafka chooses."""
-        node = self._node
+        """A new replica where somebody wanted it, else where the fewest others are, as Apache Kafka chooses; in one
+        that has room for it."""
         wanted = self.online_at(self.wanted.get((topic.name, index), ""))
-        directory = wanted or min(self.online, key=lambda each: len(each.logs) + len(each.futures))
-        created = directory.create_log(
+        by_count = sorted(self.online, key=lambda directory: len(directory.logs) + len(directory.futures))
+        full: OSError | None = None
+        for directory in by_count if wanted is None else [wanted]:
+            try:
+                created = self._create_in(directory, topic, index)
+            except OSError as error:
+                if error.errno not in FULL_DISK:
+                    raise
+                full = full or error
+            else:
+                self.wanted.pop((topic.name, index), None)
+                return created
+        assert full is not None
+        raise full
+
+    def _create_in(self, directory: LogDirectory, topic: Topic, index: int) -> Log:
+        node = self._node
+        return directory.create_log(
             topic.name,
             index,
             topic.topic_id,
@@ -357,8 +374,6 @@ class LogDirectories:
             producer_expiration_ms=node.config.producer_id_expiration_ms,
             on_synced=nobody,
         )
-        self.wanted.pop((topic.name, index), None)
-        return created
 
     def room(self, path: str) -> tuple[int, int]:
         """(total, usable) bytes of the volume; -1 where that cannot be known."""

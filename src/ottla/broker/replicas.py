@@ -60,6 +60,9 @@ class Replicas:
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self._to_put_away: list[TopicPartition] = []
         self._unsettled: dict[tuple[bytes, int], None] = {}
+        self._put_off: dict[tuple[bytes, int], None] = {}
+        """For which there was no room: unsettled again in a while."""
+        self._trying_again = False
         self._working = False
         self._removing = False
         self.fetches = ReplicaFetches(node)
@@ -119,8 +122,7 @@ class Replicas:
         try:
             self._reconcile_partition(topic, state)
         except OSError as error:
-            self._unsettled[(topic.topic_id, state.partition)] = None
-            self._trouble(error)
+            self._later((topic.topic_id, state.partition), error)
 
     def _reconcile_partition(self, topic: Topic, state: PartitionState) -> None:
         key = (topic.topic_id, state.partition)
@@ -293,9 +295,39 @@ class Replicas:
             raise OSError(errno.EMFILE, "too few file descriptors are left: raise the limit (ulimit -n, LimitNOFILE=)")
         with self.together(len(some)):
             for key in some:
-                self._settle(key)
+                self._settle_or_put_off(key)
         for key in some:
             del self._unsettled[key]
+
+    def _settle_or_put_off(self, key: tuple[bytes, int]) -> None:
+        """One that finds no room in its directory must not keep others from being made elsewhere."""
+        try:
+            self._settle(key)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self._later(key, error)
+
+    def _later(self, key: tuple[bytes, int], error: OSError) -> None:
+        self._put_off[key] = None
+        if error.errno not in _NO_ROOM:
+            self._node.disk_failed(error)
+        elif not self._trying_again:
+            log.warning("no room for a new partition, or for what one notes down, trying again: %s", error)
+        if not self._trying_again:
+            self._trying_again = True
+            self._node.deadlines.after(_WORK_AGAIN_MS, self._try_again)
+
+    def _try_again(self) -> None:
+        self._trying_again = False
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """With what was put off too."""
+        self._unsettled |= self._put_off
+        self._put_off.clear()
+        if (self._unsettled or self._to_put_away) and not self._working:
+            self._work()
 
     def _settle(self, key: tuple[bytes, int]) -> None:
         """By what the metadata says now; may be repeated."""
@@ -407,8 +439,7 @@ class Replicas:
             self.directories.offline[(partition.topic_id, partition.index)] = None
         directory.abandon()
         self.offline.look()
-        if (self._unsettled or self._to_put_away) and not self._working:
-            self._work()
+        self._go_on()
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
         """Every wait ends, every log is synced and closed."""
