@@ -323,4 +323,15 @@ CLUSTER_MUTANTS = (
         brokers=3,
         circumstances=("several directories",),
     ),
+    Mutant(
+        "of two that were being moved the newer one stays",
+        "broker/log_directories.py",
+        "(source, moved) if moving.is_newer(source, moved) else (moved, source)",
+        "(moved, source)",
+        ("failed directory", "power cut"),
+        5,
+        ("lines", *_MISSING),
+        brokers=3,
+        circumstances=("several directories",),
+    ),
 )

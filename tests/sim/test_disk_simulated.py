@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from ottla.kernel.ids import TopicPartition
-from ottla.kernel.seams import Disk
+from ottla.kernel.seams import Disk, OpenFile
 from ottla.sim.disk import PowerCut, SimDisk
 from ottla.storage.checkpoint import read_offsets, write_offsets
 from ottla.storage.disk import LocalDisk
@@ -206,6 +207,67 @@ def test_faults_come_once_at_their_turn() -> None:
         disk.read("/d/f")
     disk.flip_bit("/d/f", 0, bit=1)
     assert disk.read("/d/f") == b"mnetwo"
+
+
+def two_directories() -> tuple[SimDisk, OpenFile]:
+    disk = SimDisk()
+    for path in ("/data/t-0", "/more"):
+        disk.make_directory(path)
+    file = disk.open("/data/t-0/a", create=True)
+    file.write_at(0, [b"x"])
+    return disk, file
+
+
+def test_in_a_directory_that_has_failed_all_is_refused_until_it_is_another() -> None:
+    disk, file = two_directories()
+    disk.broken["/data"] = None
+    refused: list[Callable[[], object]] = [
+        lambda: disk.open("/data/t-0/a"),
+        lambda: disk.open("/data/b", create=True),
+        lambda: disk.read("/data/t-0/a"),
+        lambda: disk.list("/data"),
+        lambda: disk.file_size("/data/t-0/a"),
+        lambda: disk.modified_ms("/data/t-0/a"),
+        lambda: disk.set_modified_ms("/data/t-0/a", 1),
+        lambda: disk.make_directory("/data/t-1"),
+        lambda: disk.rename("/data/t-0", "/more/t-0"),
+        lambda: disk.remove("/data/t-0/a"),
+        lambda: disk.sync_directory("/data"),
+        lambda: file.write_at(1, [b"y"]),
+        lambda: file.read_at(0, 1),
+        lambda: file.truncate(0),
+        file.size,
+        file.sync,
+    ]
+    for operation in refused:
+        with pytest.raises(OSError, match="simulated failure of /data"):
+            operation()
+    disk.make_directory("/more/t-1")
+    disk.replace("/data")
+    assert not disk.exists("/data/t-0")
+    disk.make_directory("/data/t-0")
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_what_lies_in_wait_strikes_so_many_operations_after_a_rename(after: int) -> None:
+    disk, _ = two_directories()
+    disk.make_directory("/more/t-0.7-future")
+    steps = (
+        lambda: disk.rename("/more/t-0.7-future", "/more/t-0"),
+        lambda: disk.sync_directory("/more"),
+        lambda: disk.rename("/data/t-0", "/data/t-0.7-delete"),
+    )
+    disk.lie_in_wait("-future", after, lambda: disk.broken.update({"/data": None, "/more": None}))
+    disk.rename("/data/t-0/a", "/data/t-0/b")
+    disk.sync_directory("/data/t-0")
+    for step in steps[:after]:
+        step()
+    with pytest.raises(OSError, match="simulated failure"):
+        steps[after]()
+    disk.forget_faults()
+    disk.rename("/more/t-0" if after else "/more/t-0.7-future", "/more/again-future")
+    disk.rename("/more/again-future", "/more/t-0")
+    assert disk.broken == {}, "once"
 
 
 def test_the_power_goes_before_the_operation_it_was_told() -> None:

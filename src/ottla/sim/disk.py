@@ -31,6 +31,14 @@ class Fault(NamedTuple):
     skip: int
 
 
+class Ambush(NamedTuple):
+    """What happens at the `after`-th operation from the next rename of a folder whose name ends so."""
+
+    suffix: str
+    after: int
+    strike: Callable[[], None]
+
+
 class SimFile:
     """An open file of the simulated disk; dead after a crash."""
 
@@ -69,6 +77,7 @@ class SimFile:
 
     def size(self) -> int:
         self._alive()
+        self._disk.refuse_broken(self.path)
         return len(self._file.body)
 
     def truncate(self, size: int) -> None:
@@ -116,8 +125,10 @@ class SimDisk:
         self.cut_after: int | None = None
         """The power goes before the operation of this number: PowerCut."""
         self.broken: dict[str, None] = {}
-        """Directories in and below which everything fails with EIO, until the next crash."""
+        """Directories in and below which everything fails with EIO, until the next crash: all but `exists`,
+        `is_directory` and what is asked of the volume."""
         self._faults: list[Fault] = []
+        self._ambush: Ambush | None = None
         self._gathering = False
         self._put_off = False
         """Whether something was to be synced since `gathered` began."""
@@ -125,12 +136,18 @@ class SimDisk:
     # -- faults ---
 
     def fail(self, operation: str, error: int, *, where: str = "", skip: int = 0) -> None:
-        """Let a coming operation fail: write, short write, read, truncate, sync, create, rename, remove, sync names."""
+        """Let a coming operation fail: write, short write, read, list, truncate, sync, create, rename, remove, sync
+        names."""
         self._faults.append(Fault(operation, error, where, skip))
+
+    def lie_in_wait(self, suffix: str, after: int, strike: Callable[[], None]) -> None:
+        """`strike` before the `after`-th operation, counted from 0, after the next rename of what ends so begins."""
+        self._ambush = Ambush(suffix, after, strike)
 
     def forget_faults(self) -> None:
         """No error is to come any more, nor a power cut."""
         self._faults = []
+        self._ambush = None
         self.broken = {}
         self.cut_after = None
 
@@ -139,10 +156,17 @@ class SimDisk:
         """How many operations have yet to fail."""
         return len(self._faults)
 
-    def take_fault(self, operation: str, path: str) -> OSError | None:
+    def refuse_broken(self, path: str) -> None:
+        """Raise where a directory that holds it has failed."""
         for directory in self.broken:
             if path == directory or path.startswith(directory + posixpath.sep):
-                return OSError(errno.EIO, f"simulated failure of {directory}", path)
+                raise OSError(errno.EIO, f"simulated failure of {directory}", path)
+
+    def take_fault(self, operation: str, path: str) -> OSError | None:
+        try:
+            self.refuse_broken(path)
+        except OSError as error:
+            return error
         for at, fault in enumerate(self._faults):
             if fault.operation == operation and fault.where in path:
                 if fault.skip:
@@ -154,11 +178,25 @@ class SimDisk:
 
     def operate(self, operation: str, path: str) -> None:
         """Count an operation that changes something; the power may go, or the operation fail."""
+        self._spring()
         if self.cut_after is not None and self.operations >= self.cut_after:
             raise PowerCut
         self.operations += 1
         if (fault := self.take_fault(operation, path)) is not None:
             raise fault
+
+    def _spring(self, renamed: str | None = None) -> None:
+        """What lies in wait strikes, or comes closer."""
+        ambush = self._ambush
+        if ambush is None:
+            return
+        if renamed is not None:
+            if renamed.endswith(ambush.suffix):
+                self._ambush = ambush._replace(suffix="")
+        elif not ambush.suffix:
+            self._ambush = ambush._replace(after=ambush.after - 1) if ambush.after else None
+            if not ambush.after:
+                ambush.strike()
 
     def room(self, file: FileNode, position: int, length: int) -> int:
         """How many of `length` bytes to be written still fit."""
@@ -179,7 +217,8 @@ class SimDisk:
         file.disk_body[position] ^= 1 << bit
 
     def replace(self, path: str) -> None:
-        """What was mounted there is gone; another, empty disk is."""
+        """What was mounted there is gone; another, empty disk is, and that one works."""
+        self.broken.pop(path, None)
         directory, name = self._parent(path)
         directory.change(name, None, None)
         directory.settle()
@@ -251,6 +290,7 @@ class SimDisk:
             self.operate("create", path)
             node = FileNode(self.wall_ms())
             directory.change(None, name, node)
+        self.refuse_broken(path)
         if isinstance(node, DirectoryNode):
             raise IsADirectoryError(errno.EISDIR, "is a directory", path)
         return SimFile(self, path, node)
@@ -289,7 +329,9 @@ class SimDisk:
         node = from_directory.names.get(old_name)
         if node is None:
             raise FileNotFoundError(errno.ENOENT, "no such file", old)
+        self._spring(old)
         self.operate("rename", new)
+        self.refuse_broken(old)
         if from_directory is to_directory:
             from_directory.change(old_name, new_name, node)
         else:
@@ -361,12 +403,15 @@ class SimDisk:
             at = node
 
     def file_size(self, path: str) -> int:
+        self.refuse_broken(path)
         return len(self._file(path).body)
 
     def modified_ms(self, path: str) -> int:
+        self.refuse_broken(path)
         return self._file(path).modified_ms
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self.refuse_broken(path)
         self._file(path).modified_ms = modified_ms
 
     def free_files(self) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.sim.checkers.decay import Flipped
 from ottla.sim.coordination import CALM, ROUGH, SLOW, CoordinationFaults
+from ottla.sim.directory_faults import DirectoryFaults
 from ottla.sim.network import CLIENTS
 from ottla.sim.peek import checkpointed, within
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, FLIPPED
@@ -36,7 +37,7 @@ _CLOCK_MS = 20 * 60 * 1000
 
 
 class Faults:
-    """`begin` sets the faults of the plan going, `heal` ends them all for good."""
+    """`begin` sets the faults of the plan going, `heal` ends them all."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -45,6 +46,7 @@ class Faults:
         self.recoveries_cut = 0
         """Power cuts while a broker was not serving yet."""
         self.healed = False
+        self.of_directories = DirectoryFaults(self)
         self._makers: dict[str, Callable[[], bool]] = {
             "power cut": self._power_cut,
             "power cut in the middle": self._power_cut_in_the_middle,
@@ -70,8 +72,8 @@ class Faults:
             "lossy network": self._lossy_network,
             "stalled connections": self._stalled_connections,
             "lost disk": self._lost_disk,
-            "failed directory": self._failed_directory,
-            "lost directory": self._lost_directory,
+            "failed directory": self.of_directories.fail_one,
+            "lost directory": self.of_directories.lose_one,
             FLIPPED: self._flip_bit,
         }
         self._decay = Random(f"decay-{world.plan.seed}")
@@ -103,11 +105,15 @@ class Faults:
 
     def _strike_by(self, kind: str) -> None:
         if self._makers[kind]():
-            self.counts[kind] += 1
-            self.world.disturbed(kind)
+            self.count(kind)
+
+    def count(self, kind: str) -> None:
+        self.counts[kind] += 1
+        self.world.disturbed(kind)
 
     def heal(self) -> None:
-        """All is well from here on; the broker is started if it is not there."""
+        """All is well from here on; the broker is started if it is not there, and in a while where it does without one
+        of its directories."""
         self.healed = True
         world = self.world
         world.network.delay_us = world.plan.network_us
@@ -126,7 +132,7 @@ class Faults:
             if machine.current is None:
                 machine.start()
 
-    def _pick(self) -> Machine:
+    def pick(self) -> Machine:
         """Whom it strikes."""
         machines = list(self.world.machines.values())
         return machines[0] if len(machines) == 1 else self.random.choice(machines)
@@ -157,8 +163,9 @@ class Faults:
             self._end(machine)
 
     def reboots(self) -> bool:
-        """Whether a machine whose disk has failed is rebooted before its broker is started again."""
-        return self.random.random() < 0.5
+        """Whether a machine whose disk has failed is rebooted before its broker is started again: never once all is
+        well, as the power goes no more."""
+        return self.random.random() < 0.5 and not self.healed
 
     def lose_power(self, machine: Machine) -> None:
         """The machine stands still and loses what its disk may lose."""
@@ -172,7 +179,7 @@ class Faults:
         self.broker_ended(machine)
 
     def _power_cut(self) -> bool:
-        machine = self._pick()
+        machine = self.pick()
         if machine.current is None:
             return False
         self.lose_power(machine)
@@ -186,9 +193,11 @@ class Faults:
 
     def _power_cut_in_the_middle(self) -> bool:
         """Between two operations of the disk to come, be it of an append, a checkpoint or a recovery."""
-        machine = self._pick()
+        machine = self.pick()
         if machine.disk.cut_after is not None:
             return False
+        if machine.more_directories and self.random.random() < 0.5:
+            return self.of_directories.cut_power_in_a_swap(machine)
         machine.disk.cut_after = machine.disk.operations + self.random.randint(1, 60)
         if machine.current is not None and self.random.random() < 0.5:
             self._end(machine)  # so that it strikes the start
@@ -196,7 +205,7 @@ class Faults:
 
     def _kill(self) -> bool:
         """kill -9: what was written stays, synced or not."""
-        machine = self._pick()
+        machine = self.pick()
         if machine.current is None:
             return False
         self._end(machine)
@@ -207,7 +216,7 @@ class Faults:
         self.broker_ended(machine)
 
     def _clean_restart(self) -> bool:
-        machine = self._pick()
+        machine = self.pick()
         current = machine.serving
         if current is None or machine.paused or current.leaving:
             return False
@@ -220,8 +229,9 @@ class Faults:
             try:
                 left.result()
             except OSError:  # the process ends with what its disk said, and the machine is rebooted
-                self.lose_power(machine)
-                return
+                if not self.healed:
+                    self.lose_power(machine)
+                    return
             self._end(machine)
 
         left.when_full(ended)
@@ -234,7 +244,7 @@ class Faults:
 
         Its line may fail first: then what its broker has sent before arrives in the days of the next.
         """
-        machine = self._pick()
+        machine = self.pick()
         if not self.world.invariants.may_lose_disk(machine.broker_id):
             return False
         after_ms = self.random.choice((0, self.random.randint(*_SOON_MS)))
@@ -250,32 +260,6 @@ class Faults:
             machine.lose_disk()
             self.world.invariants.disk_lost(machine.broker_id)
             self.broker_ended(machine)
-
-    def _failed_directory(self) -> bool:
-        """Every operation in one log directory fails, until the machine is rebooted."""
-        machine = self._pick()
-        if machine.disk.broken:
-            return False
-        failing = machine.disk
-        failing.broken[self.random.choice(machine.directories)] = None
-
-        def end() -> None:
-            if failing.broken and machine.disk is failing:
-                self.lose_power(machine)
-
-        self.world.loop.call_later(self.random.randint(*_STALLS_MS), end)
-        return True
-
-    def _lost_directory(self) -> bool:
-        """Another, empty disk takes the place of one log directory's; the broker's others are as they were."""
-        machine = self._pick()
-        if not self.world.invariants.may_lose_disk(machine.broker_id):
-            return False
-        machine.vanish()
-        machine.lose_directory(self.random.choice(machine.directories))
-        self.world.invariants.disk_lost(machine.broker_id)
-        self.broker_ended(machine)
-        return True
 
     def _flip_bit(self) -> bool:
         """In a closed segment that others have too, of what recovery does not read again; where a CRC covers it."""
@@ -320,19 +304,23 @@ class Faults:
 
     def _fail(self, operation: str, *, skip: int) -> bool:
         """One operation of the disk to come fails with EIO."""
-        self._pick().disk.fail(operation, errno.EIO, skip=self.random.randint(0, skip))
+        machine, skip = self.pick(), self.random.randint(0, skip)
+        if self.of_directories.has_loss_to_tell(machine):
+            return False
+        machine.disk.fail(operation, errno.EIO, skip=skip)
         return True
 
     def _disk_full(self) -> bool:
-        disk = self._pick().disk
-        if disk.capacity_bytes < 1 << 62:
+        machine = self.pick()
+        disk = machine.disk
+        if disk.capacity_bytes < 1 << 62 or self.of_directories.has_loss_to_tell(machine):
             return False
         disk.capacity_bytes = disk.used_bytes() + self.random.choice((0, 100, 5000))
         self._for_a_while(lambda: setattr(disk, "capacity_bytes", 1 << 62))
         return True
 
     def _slow_disk(self) -> bool:
-        machine = self._pick()
+        machine = self.pick()
         slowest_us = self.random.choice((100_000, 500_000, 1_500_000))
         machine.set_sync_us((slowest_us // 4, slowest_us))
         self._for_a_while(lambda: machine.set_sync_us(self.world.plan.sync_us))
@@ -341,14 +329,14 @@ class Faults:
     # its surroundings
 
     def _poor_coordination(self, how: CoordinationFaults) -> bool:
-        machine = self._pick()
+        machine = self.pick()
         machine.set_coordination(how, cut=False)
         self._for_a_while(lambda: machine.set_coordination(CALM, cut=False))
         return True
 
     def _cut_coordination(self) -> bool:
         """Its session ends when it has said nothing for as long as sessions last."""
-        machine = self._pick()
+        machine = self.pick()
         cut_off = machine.current
         if cut_off is None or machine.coordination_cut:
             return False
@@ -370,7 +358,7 @@ class Faults:
         return True
 
     def _clock_jump(self) -> bool:
-        self._pick().wall_off_ms = self.random.randint(-_CLOCK_MS, _CLOCK_MS)
+        self.pick().wall_off_ms = self.random.randint(-_CLOCK_MS, _CLOCK_MS)
         return True
 
     def _cut_connections(self) -> bool:
@@ -411,7 +399,7 @@ class Faults:
         return self._pause_one(self._session_ms)
 
     def _pause_one(self, longer_ms: int) -> bool:
-        machine = self._pick()
+        machine = self.pick()
         if machine.current is None or machine.paused:
             return False
         machine.pause()
@@ -424,7 +412,7 @@ class Faults:
 
     def _expired_session(self) -> bool:
         """The others take a broker for dead that is not; it comes back when its session does."""
-        stopped = self._pick().current
+        stopped = self.pick().current
         if stopped is None:
             return False
         stopped.coordination.expire()
@@ -433,7 +421,7 @@ class Faults:
 
     def _partition(self) -> bool:
         """One broker is apart from the other brokers, from the clients, or from both; its store it still reaches."""
-        machine = self._pick()
+        machine = self.pick()
         others = [other.host for other in self.world.machines.values() if other is not machine]
         apart = self.random.choice((others, [CLIENTS], [*others, CLIENTS]))
         self._block([way for host in apart for way in ((machine.host, host), (host, machine.host))])
@@ -447,7 +435,7 @@ class Faults:
 
     def _refused_connections(self) -> bool:
         """One broker lives, and the others may think that it does not: their connections end, new ones are refused."""
-        network, machine = self.world.network, self._pick()
+        network, machine = self.world.network, self.pick()
         others = [other.host for other in self.world.machines.values() if other is not machine]
         for host in others:
             network.refuse(host, machine.host)

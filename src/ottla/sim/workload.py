@@ -5,7 +5,7 @@ world.py starts it; its clients are stories over peer.py that write all they do 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -129,15 +129,9 @@ class Workload:
                 await peer.sleep_us(_AGAIN_US)
             del self.unfinished[what]
             self.saw(Alive(self.loop.now_us, LogKey(topic.topic_id.hex(), partition)))
+        await self._while("a broker, a log directory, or a move to one", self.world.invariants.on_the_way)
         await self._in_sync(peer)
-        self.unfinished["a flipped bit"] = None
-        while self.world.invariants.flipped_bits():
-            await peer.sleep_us(_AGAIN_US)
-        del self.unfinished["a flipped bit"]
-        self.unfinished["a log directory, or a move to one"] = None
-        while self.world.invariants.on_the_way():
-            await peer.sleep_us(_AGAIN_US)
-        del self.unfinished["a log directory, or a move to one"]
+        await self._while("a flipped bit", self.world.invariants.flipped_bits)
         while self._running > 1:  # the others, who still settle what they had begun
             await peer.sleep_us(_AGAIN_US)
         scanner = Scanner(self)
@@ -145,6 +139,13 @@ class Workload:
             while not await scanner.scan(topic, partition):
                 await peer.sleep_us(_AGAIN_US)
         self.done = True
+
+    async def _while(self, what: str, holds: Callable[[], object]) -> None:
+        """Wait for the end of something that is to end."""
+        self.unfinished[what] = None
+        while holds():
+            await self.peer("waiting").sleep_us(_AGAIN_US)
+        del self.unfinished[what]
 
     async def _in_sync(self, peer: Peers) -> None:
         """Every replica comes to be in sync again."""

@@ -273,8 +273,61 @@ def test_a_replica_may_lie_in_any_log_directory_of_its_broker(found: str, kinds:
     disk.rename(FOLDER, f"{found}/{TOPIC}-0")
     for directory in ("/data", found, "/"):
         disk.sync_directory(directory)
+    place.replicas[2].machine.current = None
     broken = list(place.invariants.after_power_cut(place.replicas[2].machine))
     assert [anomaly.kind for anomaly in broken] == kinds
+
+
+def made_anew_in_more(place: Place) -> Replica:
+    """Broker 2 serves an empty log from its other directory; what it once held lies where it did."""
+    replica = place.replicas[2]
+    replica.disk.make_directory("/more")
+    replica.disk.sync_directory("/")
+    replica.partition.log = a_log(replica.disk, directory=f"/more/{TOPIC}-0")
+    replica.disk.sync_directory("/more")
+    return replica
+
+
+def test_a_replica_that_is_served_is_not_whole_for_what_lies_in_another_directory():
+    place = Place().written().written(b"b")
+    replica = made_anew_in_more(place)
+    place.committed(2, 1)
+    assert place.look() == ["not-on-disk"]
+    assert [each.kind for each in place.invariants.after_power_cut(replica.machine)] == ["not-on-disk"]
+    replica.machine.current = None  # either may be chosen at the next start
+    assert list(place.invariants.after_power_cut(replica.machine)) == []
+
+
+def test_a_flipped_bit_excuses_nothing_in_another_directory():
+    place = rotten()
+    flip(place, told=True)
+    replica = made_anew_in_more(place)
+    for value in (b"other", b"b"):
+        put(replica.partition.log, a_batch(value))
+    replica.partition.log.sync_now()
+    assert [each.kind for each in place.invariants.after_power_cut(replica.machine)] == ["not-on-disk"]
+
+
+def on_the_way_to(place: Place, *, failed: dict[str, str], moves: tuple[object, ...]) -> list[str]:
+    """As all three brokers serve, the second with these log directories and moves."""
+    for number, replica in place.replicas.items():
+        replica.machine.host = f"broker-{number}"
+        replica.machine.serving = replica.machine.current
+        replicas = replica.machine.current.node.replicas
+        replicas.directories = SimpleNamespace(failed=failed if number == 2 else {})
+        replicas.moves = moves if number == 2 else ()
+    return place.invariants.on_the_way()
+
+
+def test_a_broker_without_a_directory_or_with_a_move_or_not_there_is_on_the_way():
+    place = Place()
+    assert on_the_way_to(place, failed={}, moves=()) == []
+    assert on_the_way_to(place, failed={"/more": "gone"}, moves=()) == ["/more"]
+    moves = (SimpleNamespace(partition=place.replicas[2].partition),)
+    assert on_the_way_to(place, failed={}, moves=moves) == [f"{TOPIC}-0"]
+    assert on_the_way_to(place, failed={}, moves=()) == []
+    place.replicas[2].machine.serving = None
+    assert place.invariants.on_the_way() == ["broker-2"]
 
 
 def at_work_beside_one_another(place: Place) -> Place:

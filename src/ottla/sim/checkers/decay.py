@@ -59,8 +59,8 @@ class Decay:
         self.now.append(flipped)
         self._ever.setdefault(flipped.key, []).append(flipped)
 
-    def on(self, broker: BrokerId, key: Key) -> list[Flipped]:
-        return [each for each in self.now if each.broker == broker and each.key == key]
+    def on(self, broker: BrokerId, key: Key, directory: str) -> list[Flipped]:
+        return [each for each in self.now if (each.broker, each.key, each.directory) == (broker, key, directory)]
 
     def may_have_been_read(self, key: Key, offset: int) -> bool:
         """Whether somebody who reads on from an offset may have been sent what was wrong then."""

@@ -154,7 +154,8 @@ class Disturbed(NamedTuple):
 
 
 class Healed(NamedTuple):
-    """No faults from here on; every partition must accept a write within `within_us`."""
+    """No faults from here on, but that a broker which does without a log directory is killed, to start again; every
+    partition must accept a write within `within_us`."""
 
     at_us: int
     within_us: int

@@ -8,6 +8,7 @@ the metadata counts as in sync, and of as many as `min.insync.replicas` says.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -142,9 +143,10 @@ class Invariants:
         self, machine: Machine, key: Key, partition: Partition, known: int, watermark: int, where: str
     ) -> Iterator[Anomaly]:
         committed = self._committed[key]
-        for first, last in self._right(machine.broker_id, key, known, watermark):
+        directory = partition.log.directory
+        for first, last in self._right(machine.broker_id, key, directory, known, watermark):
             end = first
-            for base, following, body in batches(machine.disk, partition.log.directory, first, durable=False):
+            for base, following, body in batches(machine.disk, directory, first, durable=False):
                 if base >= last:
                     break
                 if following > watermark:
@@ -167,7 +169,7 @@ class Invariants:
             return  # deleted meanwhile
         holds = 0
         for broker in state.replicas:
-            excused = self._is_lost(broker) or self._is_thought_whole(broker, partition)
+            excused = self.is_lost(broker) or self._is_thought_whole(broker, partition)
             missing = None if excused else self._missing(broker, key, topic, known)
             holds += missing is None
             if missing is not None and broker in state.in_sync:
@@ -181,14 +183,18 @@ class Invariants:
         return None if None in whys else whys[0]
 
     def _homes(self, broker: BrokerId, key: Key, topic: str) -> list[str]:
-        """Log directories that may hold it: one, or both in the middle of a move, until the next start chooses."""
+        """Log directories that may hold it: the one from which it is served; where nobody serves it, both in the middle
+        of a move, until the next start chooses."""
         machine = self._machines[broker]
+        served = None if machine.current is None else machine.current.node.replicas.by_id.get(key)
+        if served is not None:
+            return [posixpath.dirname(served.log.directory)]
         return homes(machine.disk, machine.directories, f"{topic}-{key[1]}") or [machine.directories[0]]
 
     def _missing_in(self, home: str, broker: BrokerId, key: Key, topic: str, known: int) -> str | None:
         committed = self._committed[key]
         directory = f"{home}/{topic}-{key[1]}"
-        for first, last in self._right(broker, key, max(known, committed.start), committed.end):
+        for first, last in self._right(broker, key, directory, max(known, committed.start), committed.end):
             expected = first
             for base, following, body in batches(self._machines[broker].disk, directory, first, durable=True):
                 if base > expected or expected >= last:
@@ -200,9 +206,10 @@ class Invariants:
                 return f"{expected} to {last} is not on the disk of broker {broker}"
         return None
 
-    def _right(self, broker: BrokerId, key: Key, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """The parts of these offsets in which no bit has flipped on this broker's disk."""
-        for flipped in sorted(self.decay.on(broker, key), key=lambda each: each.base_offset) if self._flips() else ():
+    def _right(self, broker: BrokerId, key: Key, directory: str, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """The parts of these offsets in which no bit has flipped in this folder on this broker's disk."""
+        flips = self.decay.on(broker, key, directory) if self._flips() else []
+        for flipped in sorted(flips, key=lambda each: each.base_offset):
             if first < flipped.base_offset:
                 yield first, min(last, flipped.base_offset)
             first = max(first, flipped.end(self._machines[broker].disk, last))
@@ -235,7 +242,7 @@ class Invariants:
         self.elections += state.has_leader and state.leader_epoch > before.leader_epoch
         if key in self._committed:
             for broker in state.in_sync:
-                if broker in before.in_sync or self._is_lost(broker):
+                if broker in before.in_sync or self.is_lost(broker):
                     continue
                 if (missing := self._missing(broker, key, topic, 0)) is not None:
                     yield Anomaly(
@@ -257,9 +264,10 @@ class Invariants:
                 yield Anomaly("evicted", f"{topic}-{state.partition}: broker {broker} is to lag, and does not")
 
     def on_the_way(self) -> list[str]:
-        """Log directories that a broker does without, and replicas that move from one to another."""
-        running = [machine.current.node for machine in self._machines.values() if machine.current is not None]
-        found = [path for node in running for path in node.replicas.directories.failed]
+        """Brokers that do not serve, log directories that one does without, and replicas that move to another."""
+        found = [machine.host for machine in self._machines.values() if machine.serving is None]
+        running = [machine.serving.node for machine in self._machines.values() if machine.serving is not None]
+        found += [path for node in running for path in node.replicas.directories.failed]
         return found + [
             f"{move.partition.topic}-{move.partition.index}" for node in running for move in node.replicas.moves
         ]
@@ -277,7 +285,7 @@ class Invariants:
 
     def after_power_cut(self, machine: Machine) -> Iterator[Anomaly]:
         """What was committed is there still, where it was to be."""
-        if self._is_lost(machine.broker_id):
+        if self.is_lost(machine.broker_id):
             return
         starts = {home: checkpointed(machine.disk, f"{home}/{LOG_START}") for home in machine.directories}
         for topic_id in sorted(self._metadata.topics):
@@ -320,7 +328,7 @@ class Invariants:
         if (
             flipped.base_offset < committed.start
             or flipped.next_offset > committed.end
-            or any(map(self._is_lost, self._lost))
+            or any(map(self.is_lost, self._lost))
         ):
             return False
         return any(
@@ -336,7 +344,7 @@ class Invariants:
 
     def may_lose_disk(self, broker: BrokerId) -> bool:
         """Whether each of its partitions has another replica that the metadata takes for complete, and rightly."""
-        if any(self._is_lost(other) for other in self._lost) or any(each.broker != broker for each in self._flips()):
+        if any(self.is_lost(other) for other in self._lost) or any(each.broker != broker for each in self._flips()):
             return False
         for topic in self._metadata.topics.values():
             for state in topic.partitions:
@@ -347,7 +355,8 @@ class Invariants:
     def disk_lost(self, broker: BrokerId) -> None:
         self._lost[broker] = self._epoch(broker)
 
-    def _is_lost(self, broker: BrokerId) -> bool:
+    def is_lost(self, broker: BrokerId) -> bool:
+        """Whether its disk, or one of its directories, is gone, and it has not registered since."""
         return broker in self._lost and self._lost[broker] == self._epoch(broker)
 
     def _is_thought_whole(self, broker: BrokerId, partition: Partition) -> bool:
