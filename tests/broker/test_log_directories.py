@@ -354,6 +354,7 @@ def test_an_emptied_replica_that_once_held_records_is_no_half_made_one(broker: S
     for name in disk.list("/data/t-0"):
         disk.open(f"/b/t-0/{name}", create=True).write_at(0, [disk.read(f"/data/t-0/{name}")])
     disk.open("/data/t-0/00000000000000000000.log").truncate(0)
+    disk.remove("/data/t-0/00000000000000000001.snapshot")
     with pytest.raises(DirectoryRefused, match="t-0 lies in two log directories"):
         start_in_vain(broker)
 

@@ -442,9 +442,7 @@ def test_what_holds_records_is_not_removed_where_a_log_could_not_be_made_in_its_
     disk.fail("write", errno.ENOSPC, where="/data/t-0")
     with pytest.raises(OSError):
         create(directory)
-    disk.lose_unsynced()
-    directory = a_directory(disk)
-    assert open_only(directory).end_offset == 1
+    assert disk.file_size("/data/t-0/00000000000000000000.log") > 0
 
 
 def test_a_failed_directory_writes_nothing_any_more_and_is_not_marked_clean() -> None:
