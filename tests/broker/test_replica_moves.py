@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from functools import partial
 
 import pytest
 from sim_broker import SimBroker
@@ -353,3 +354,32 @@ def test_whatever_fails_in_a_move_nothing_acknowledged_is_lost(operation: str, w
         assert names == ["t-1"], (operation, where, skip, names)
         skip += 1
     assert skip > 1
+
+
+@pytest.mark.parametrize("after", range(4))
+@pytest.mark.parametrize("where", ["/b", "/c"])
+def test_a_directory_that_fails_at_the_start_after_a_broken_off_swap_leaves_the_other_replica(where: str, after: int):
+    """At each of its syncs, the last of which comes when all in it was opened. It serves no replica that may be the
+    older one, and all of it once both directories are there again."""
+    for skip in range(10):
+        broker = SimBroker(more_directories=MORE)
+        create(broker, partitions=2)
+        assert rounds(broker, 3) == 3
+        disk = broker.machine.disk
+        disk.lie_in_wait("-future", after, partial(disk.broken.update, {"/b": None}))
+        alter(broker, "/c", 1)
+        acknowledged = 3 + rounds(broker, 4)
+        broker.machine.vanish()
+        disk.forget_faults()
+        disk.fail("sync", errno.EIO, where=where, skip=skip)
+        broker.start()
+        served = broker.here.node.replicas.by_name.get(("t", 1))
+        assert served is None or values(broker) >= acknowledged
+        broker.here.stop(clean=True).result()
+        broker.machine.vanish()
+        came = not disk.to_fail
+        disk.forget_faults()
+        broker.start()
+        assert values(broker) >= acknowledged
+        if not came:
+            break

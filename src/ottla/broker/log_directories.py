@@ -115,11 +115,14 @@ class LogDirectories:
         log.error("the log directory %s cannot be used and is offline: %s", path, error)
 
     def _let_go(self, directory: LogDirectory) -> None:
-        """Its logs are not served."""
+        """Its logs are not served: of those that were being moved, the other one is the replica, if anything is."""
         self.online.remove(directory)
         for key, opened in list(self.recovered.items()):
             if self.of(opened) is directory:
                 del self.recovered[key]
+                place = moving.place_of(opened)
+                beside = [other.logs[place] for other in self.online if place in other.logs]
+                self.recovered.update((key, one) for one in beside if one.topic_id == opened.topic_id)
         directory.abandon()
 
     def _half_made(self) -> set[str]:
