@@ -117,3 +117,22 @@ def test_a_lock_that_cannot_be_taken_names_its_path_and_leaves_nothing_open(tmp_
     held = LocalDisk().lock(path)
     assert held is not None
     held.release()
+
+
+def test_what_a_disk_cannot_look_up_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    disk, path = LocalDisk(), str(tmp_path / "file" / "below")
+    assert not disk.exists(path)
+    (tmp_path / "file").write_text("")
+    assert not disk.exists(path)
+    assert not disk.is_directory(path)
+    assert disk.is_directory(str(tmp_path))
+    assert not disk.is_directory(str(tmp_path / "file"))
+
+    def fail(path: str) -> Never:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    monkeypatch.setattr(os, "stat", fail)
+    for ask in (disk.exists, disk.is_directory):
+        with pytest.raises(OSError, match="Input/output") as caught:
+            ask(path)
+        assert caught.value.filename == path

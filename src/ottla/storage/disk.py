@@ -9,6 +9,7 @@ import fcntl
 import os
 import resource
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from threading import get_ident
 from typing import ClassVar
@@ -185,13 +186,14 @@ class LocalDisk:
             return file.read()
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        return _mode(path) is not None
 
     def list(self, directory: str) -> list[str]:
         return sorted(os.listdir(directory))
 
     def is_directory(self, path: str) -> bool:
-        return os.path.isdir(path)
+        mode = _mode(path)
+        return mode is not None and stat.S_ISDIR(mode)
 
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
@@ -303,3 +305,11 @@ class DirectoryLock:
             self._held.discard(self._identity)
             with _naming(self.path):
                 os.close(fd)
+
+
+def _mode(path: str) -> int | None:
+    """None where nothing is there. A disk that cannot say so raises: what it holds is not to be taken for missing."""
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
