@@ -516,3 +516,27 @@ def test_others_lead_what_a_failed_directory_led_and_it_catches_up_when_it_is_ba
     cluster.until(all_in_sync, 60_000)
     end = cluster.node(leader_of(cluster, index)).replicas.by_name["t", index].log.end_offset
     assert cluster.node(leader).replicas.by_name["t", index].log.end_offset == end
+
+
+def test_an_empty_replica_is_not_taken_for_one_that_may_lie_in_a_failed_directory():
+    """It was begun in /b as that failed, and could not be removed; then /c, where it was made, fails at a start."""
+    cluster = SimCluster(3, more_directories=("/b", "/c"), min_insync_replicas="2")
+    disk = cluster.machines[1].disk
+    disk.fail("sync names", errno.EIO, where="/b/t-")
+    disk.fail("remove", errno.EIO, where="/b/t-")
+    create(cluster, partitions=6, replicas=3)
+    begun = [int(name[2:]) for name in disk.list("/b") if name.startswith("t-") and "-delete" not in name]
+    cluster.loop.run_for(5000)
+    index = next(index for index in begun if replica(cluster, 1, index).startswith("/c/"))
+    answer = cluster.ask(leader_of(cluster, index), a_produce(index), most=9).responses[0].partition_responses[0]
+    assert answer.error_code == 0
+    cluster.loop.run_for(1000)
+    for number in (1, 2, 3):
+        cluster.machines[number].vanish()
+    disk.forget_faults()
+    disk.fail("read", errno.EIO, where="/c/meta.properties")
+    for number in (1, 2, 3):
+        cluster.start(number)
+        cluster.loop.run_for(3000)
+    assert leader_of(cluster, index) in (2, 3)
+    assert [cluster.node(each).replicas.by_name["t", index].log.end_offset for each in (2, 3)] == [1, 1]

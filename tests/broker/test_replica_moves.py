@@ -383,3 +383,25 @@ def test_a_directory_that_fails_at_the_start_after_a_broken_off_swap_leaves_the_
         assert values(broker) >= acknowledged
         if not came:
             break
+
+
+def test_of_a_broken_off_swap_the_replica_that_outlives_the_other_does_not_lead():
+    """Seed 161004 of three brokers: what had been served since went with its disk; others followed the older one."""
+    broker = SimBroker(more_directories=MORE)
+    create(broker, partitions=2)
+    assert rounds(broker, 3) == 3
+    disk = broker.machine.disk
+    disk.lie_in_wait("-future", 2, partial(disk.broken.update, {"/b": None}))
+    alter(broker, "/c", 1)
+    assert rounds(broker, 4) == 4
+    assert list(broker.here.node.replicas.directories.failed) == ["/b"]
+    broker.machine.vanish()
+    disk.forget_faults()
+    disk.replace("/c")
+    for _ in range(2):  # the mark goes once the cluster knows
+        broker.start()
+        broker.loop.run_for(1000)
+        state = broker.here.node.metadata.topic("t").partitions[1]  # type: ignore[union-attr]
+        assert (state.leader, state.in_sync) != (1, (1,))
+        assert not state.has_leader
+        broker.machine.vanish()

@@ -128,6 +128,28 @@ def test_a_full_disk_puts_off_a_new_replica_until_there_is_room_and_no_other(des
     assert not desk.failed
 
 
+def test_of_many_that_find_no_room_a_few_are_tried_again_until_there_is_some(desk: Desk) -> None:
+    """Each try is operations of the disk in the loop, which serves what is here."""
+    before, tried = desk.disk.operate, []
+
+    def operate(operation: str, path: str) -> None:
+        if operation == "write" and "partition.metadata" in path:
+            tried.append(path)
+            raise OSError(errno.ENOSPC, "no room", path)
+        before(operation, path)
+
+    desk.disk.operate = operate  # type: ignore[method-assign]
+    desk.add(TOPIC, PARTITIONS)
+    desk.loop.run_for(900)
+    assert len(tried) == PARTITIONS
+    desk.loop.run_for(10_000)
+    assert len(set(tried[PARTITIONS:])) == len(tried[PARTITIONS:]) == 20, "in turn, and two a second"
+    del desk.disk.operate  # type: ignore[method-assign]
+    desk.loop.run_for(3000)
+    assert len(desk.replicas) == PARTITIONS
+    assert not desk.failed
+
+
 def test_the_last_file_descriptors_are_kept_for_the_logs_that_are_here(desk: Desk, monkeypatch: Any) -> None:
     """A broker whose next segment finds no descriptor takes its directory offline: new replicas wait instead."""
     monkeypatch.setattr(desk.disk, "free_files", lambda: 260)

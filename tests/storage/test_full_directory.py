@@ -37,6 +37,17 @@ def test_a_checkpoint_that_a_full_disk_refused_is_written_in_the_next_round():
     assert b"t 0 2" in disk.read("/data/log-start-offset-checkpoint")
 
 
+def test_how_far_compaction_has_been_is_not_lowered_before_that_is_written_down():
+    """A cut that a full disk has put off lowers it again, and must then write it."""
+    disk = SimDisk()
+    directory = a_directory(disk)
+    directory.set_cleaned_to("t", 0, 4)
+    disk.fail("write", errno.ENOSPC, where="cleaner-offset-checkpoint")
+    with pytest.raises(OSError, match="write"):
+        directory.set_cleaned_to("t", 0, 2)
+    assert directory.cleaned_to("t", 0) == 4
+
+
 @pytest.mark.parametrize("where", [".snapshot", ".timeindex"])
 def test_a_full_disk_lets_every_log_be_closed_but_marks_nothing_clean(where):
     """Seed 0 of the first campaign: the stop ended in a traceback, and the other logs stayed open.

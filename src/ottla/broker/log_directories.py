@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ottla.cluster.commands import ReplicasByTopic
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.kernel.seams import Disk
-from ottla.metadata.state import Topic
+from ottla.metadata.state import PartitionState, Topic
 from ottla.storage import moving, recovery
 from ottla.storage.checkpoint import META_PROPERTIES
 from ottla.storage.directory import DirectoryRefused, FoundPartition, HeldLock, LogDirectory, refuse_foreign
@@ -55,6 +55,8 @@ class LogDirectories:
         """Replicas that are placed here and lie, as far as is known, in a directory that has failed."""
         self.recovered: dict[Key, Log] = {}
         """Opened, and not yet taken over by a partition."""
+        self.outlived: dict[Key, Log] = {}
+        """Replicas that a broken-off move has left beside another, in a directory that is not here any more."""
         self.replaced = False
         """A directory that this broker had when it last registered is not here any more, or nobody knows."""
         self._known: tuple[str, ...] = ()
@@ -220,7 +222,10 @@ class LogDirectories:
                     del self.recovered[key], directory.logs[place]
                     opened.close(clean=False)
                     continue
-                beside = None if other is None else other.logs.get(place)
+                if other is None:
+                    self.outlived[key] = opened
+                    continue
+                beside = other.logs.get(place)
                 if beside is not None:
                     opened = self._settled(opened, beside) if found.came else self._settled(beside, opened)
                     self.recovered[key] = opened
@@ -242,11 +247,24 @@ class LogDirectories:
             for topic_id, topic in sorted(node.metadata.topics.items()):
                 for state in topic.partitions:
                     key = (bytes(topic_id), state.partition)
-                    if node.broker in state.replicas and key not in self.recovered:
+                    if node.broker in state.replicas and not self._has(key, state):
                         self.offline[key] = None
         here = {directory.directory_id for directory in self.online}
-        unknown = node.broker not in node.metadata.brokers
-        self.replaced = not self.failed and (unknown or not here.issuperset(self._known))
+        self.replaced = not (self.failed or (node.broker in node.metadata.brokers and here.issuperset(self._known)))
+
+    def _has(self, key: Key, state: PartitionState) -> bool:
+        """Whether it is here, as far as can be said while a directory has failed: an empty log may have been begun
+        here, and then made there. Of one without others it is not asked, as nobody else could serve it."""
+        opened, here = self.recovered.get(key), self._node.broker
+        if opened is None or opened.end_offset or len(state.replicas) == 1:
+            return opened is not None
+        directory, place = self.of(opened), moving.place_of(opened)
+        noted = any(offsets.get(place) for _, offsets in directory.checkpoints())
+        if noted or here not in (*state.in_sync, *state.eligible):
+            return True
+        del self.recovered[key], directory.logs[place]
+        opened.close(clean=False)
+        return False
 
     def begin_anew(self, new_id: Callable[[], str]) -> None:
         """For a new cluster, in which the broker registers before its directories are made.
@@ -316,11 +334,12 @@ class LogDirectories:
             for state in topic.partitions:
                 counts = here in state.in_sync or here in state.eligible
                 key = (bytes(topic_id), state.partition)
-                if counts and key not in self.offline and not self._is_the_one(self.recovered.get(key)):
+                if counts and key not in self.offline and not self._is_the_one(key):
                     yield key, lasts and (several or len(state.replicas) > 1)
 
-    def _is_the_one(self, opened: Log | None) -> bool:
+    def _is_the_one(self, key: Key) -> bool:
         """Whether a log is here, and where it was when this broker last registered, as far as is known."""
+        opened = None if key in self.outlived else self.recovered.get(key)
         return opened is not None and (not self._known or self.of(opened).directory_id in self._known)
 
     # --- which directory ---

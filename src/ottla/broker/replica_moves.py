@@ -139,7 +139,10 @@ class ReplicaMoves:
                 log.error("%s-%d does not move to %s", partition.topic, partition.index, move.target.path)
 
     def go_on(self) -> None:
-        """After a start: moves that were broken off begin anew."""
+        """After a start: moves that were broken off begin anew, and the cluster knows which replicas may be old."""
+        outlived, self._directories.outlived = self._directories.outlived, {}
+        for left in outlived.values():
+            self._unmark(left)
         broken_off, self._directories.broken_off = self._directories.broken_off, []
         try:
             with self._node.replicas.together(len(broken_off)):

@@ -63,6 +63,7 @@ class Replicas:
         self._put_off: dict[tuple[bytes, int], None] = {}
         """For which there was no room: unsettled again in a while."""
         self._trying_again = False
+        self._lacks_room = False
         self._working = False
         self._removing = False
         self.fetches = ReplicaFetches(node)
@@ -310,6 +311,7 @@ class Replicas:
 
     def _later(self, key: tuple[bytes, int], error: OSError) -> None:
         self._put_off[key] = None
+        self._lacks_room = True
         if error.errno not in _NO_ROOM:
             self._node.disk_failed(error)
         elif not self._trying_again:
@@ -319,13 +321,18 @@ class Replicas:
             self._node.deadlines.after(_WORK_AGAIN_MS, self._try_again)
 
     def _try_again(self) -> None:
-        self._trying_again = False
-        self._go_on()
+        """A few where the last try found no room: each costs the loop some operations of the disk."""
+        self._trying_again, lacked_room, self._lacks_room = False, self._lacks_room, False
+        self._go_on(_FEW if lacked_room else len(self._put_off))
+        if self._put_off and not self._trying_again:
+            self._trying_again = True
+            self._node.deadlines.after(_WORK_AGAIN_MS, self._try_again)
 
-    def _go_on(self) -> None:
-        """With what was put off too."""
-        self._unsettled |= self._put_off
-        self._put_off.clear()
+    def _go_on(self, most: int) -> None:
+        """With so many of those that were put off."""
+        for key in list(islice(self._put_off, most)):
+            del self._put_off[key]
+            self._unsettled[key] = None
         if (self._unsettled or self._to_put_away) and not self._working:
             self._work()
 
@@ -439,7 +446,7 @@ class Replicas:
             self.directories.offline[(partition.topic_id, partition.index)] = None
         directory.abandon()
         self.offline.look()
-        self._go_on()
+        self._go_on(len(self._put_off))
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
         """Every wait ends, every log is synced and closed."""

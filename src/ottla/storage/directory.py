@@ -160,8 +160,7 @@ class LogDirectory:
         self.directory_id = values.get("directory.id", "")
 
     def _remember(self) -> None:
-        marker = posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN)
-        self.clean = self.disk.exists(marker)
+        self.clean = self.disk.exists(marker := posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN))
         for name in self.disk.list(self.path):
             inside = posixpath.join(self.path, name)
             if name.endswith(checkpoint.TEMPORARY) and not self.disk.is_directory(inside):
@@ -380,8 +379,9 @@ class LogDirectory:
         return self._cleaned.get(TopicPartition(topic, partition))
 
     def set_cleaned_to(self, topic: str, partition: int, offset: int) -> None:
-        self._cleaned[TopicPartition(topic, partition)] = offset
-        checkpoint.write_offsets(self.disk, posixpath.join(self.path, checkpoint.CLEANER), self._cleaned)
+        now = {TopicPartition(topic, partition): offset}
+        checkpoint.write_offsets(self.disk, posixpath.join(self.path, checkpoint.CLEANER), self._cleaned | now)
+        self._cleaned.update(now)  # not before: on a full disk a cut tries again
 
     def note_scrubbed(self, offsets: dict[TopicPartition, int]) -> None:
         """The scrub has come so far in these partitions; a restart goes on from there."""

@@ -19,6 +19,8 @@ A step begins when the one before it is on disk. So a crash leaves one of these,
 - the replica in one of the two, marked, and not in the other: it is the one. The mark goes.
 - the replica in one of the two, marked, while the other directory cannot be opened: the other may be the newer one, so
   this one is not served. It is offline, until the other directory can be opened or is taken out of `log.dirs`.
+- the replica in one of the two, marked, while the other directory is not here any more, nor another disk in its place:
+  what is newer may have gone with it, and the cluster is told so as of all that is missing. Then the mark goes.
 
 Where 2 or 3 raises, the directory that it is about fails, and the replica is served from the other: there it is
 `unmark`ed, since the one in the failed directory is not served any more, and its own mark says so.
