@@ -222,6 +222,24 @@ def test_the_coordinator_is_looked_up_again_where_it_moved() -> None:
     assert [name for name, _ in script.asked] == ["FindCoordinator", "OffsetCommit"] * 2
 
 
+def test_a_coordinator_is_looked_for_until_the_brokers_are_back() -> None:
+    """A consumer that joined just as its only broker was started again fell over, and read nothing any more."""
+    away = iter([True] * 3)
+
+    def answer(message: Any, where: Destination) -> Any:
+        if kind(message) == "Metadata":
+            return metadata()
+        if next(away, False):
+            raise BrokerUnreachable(f"cannot connect to {where}")
+        if kind(message) == "FindCoordinator":
+            return FindCoordinatorResponse(coordinators=[Coordinator(key="g", node_id=1, host="b1", port=9)])
+        return committed(0)
+
+    script = Script(answer)
+    script.run(script.plan.refresh())
+    assert script.run(offsets.commit_offsets(script.plan, "g", {P0: CommittedOffset(3)})) == {P0: None}
+
+
 def test_a_coordinator_that_loads_is_asked_again_without_looking_for_another() -> None:
     tries = iter([int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)] * 2 + [0])
 

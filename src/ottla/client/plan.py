@@ -100,6 +100,11 @@ class ClusterPlan:
     def attempts(self, timeout_ms: float | None = None) -> Attempts:
         return Attempts(self, self.settings.api_timeout_ms if timeout_ms is None else timeout_ms)
 
+    @property
+    def _patience_ms(self) -> int:
+        """Where no broker answers: shorter for a cluster that never has."""
+        return self.settings.api_timeout_ms if self.metadata.brokers else self.settings.bootstrap_timeout_ms
+
     def candidates(self) -> list[Destination]:
         """Whom to ask what any broker knows: the known brokers in turn, then the bootstrap addresses (KIP-899)."""
         known = [broker.destination() for broker in self.metadata.brokers.values()]
@@ -132,8 +137,7 @@ class ClusterPlan:
             named = None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics]
             return MetadataRequest(topics=named, allow_auto_topic_creation=create)
 
-        patience_ms = self.settings.api_timeout_ms if self.metadata.brokers else self.settings.bootstrap_timeout_ms
-        attempts = self.attempts(patience_ms)
+        attempts = self.attempts(self._patience_ms)
         while True:
             try:
                 response = await self.ask_any(MetadataRequest, MetadataResponse, build, min_version=4)
@@ -217,11 +221,15 @@ class ClusterPlan:
         known = self._coordinators.get((kind, key))
         if known is not None:
             return known
-        attempts = self.attempts()
+        attempts, patience = self.attempts(), self.attempts(self._patience_ms)
         while True:
-            response = await self.ask_any(
-                FindCoordinatorRequest, FindCoordinatorResponse, lambda version: _find(version, key, kind)
-            )
+            try:
+                response = await self.ask_any(
+                    FindCoordinatorRequest, FindCoordinatorResponse, lambda version: _find(version, key, kind)
+                )
+            except BrokerUnreachable as away:
+                await patience.after(away)
+                continue
             found = response.coordinators[0] if response.coordinators else response
             if found.error_code == ErrorCode.NONE:
                 broker = Broker(found.node_id, found.host, found.port)
