@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla.spark import lake, session
+from ottla import lake, session
 
 ROWS = "key, value, topic, partition, offset, timestamp"
 

@@ -24,14 +24,14 @@ MAY_PRINT = (
     "console",
     "server",
     "demo",
-    "spark/lake",
+    "lake",
     "sim/main.py",
     "storage/compact_child.py",
     "storage/scrub_child.py",
 )
 MAY_CALL_FILES = (
     "storage/disk.py", "storage/cleaner.py", "storage/compact_child.py", "storage/scrub_child.py", "server",
-    "coordination", "config", "spark/lake", "spark/daemon.py",
+    "coordination", "config", "lake", "spark/daemon.py",
     "spark/workers.py", "cli", "console", "demo", "testing", "connect",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "spark/workers.py")

@@ -10,7 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from ottla.spark import lake, session
+from ottla import lake
+from ottla.spark import session
 
 ROWS = 4000
 

@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "log": ("ottla.cli.log:command", "print the files of a log directory"),
     "doctor": ("ottla.cli.doctor:command", "explain what a client sees"),
     "cluster": ("ottla.cli.cluster:command", "run several brokers on this machine; look at and move what they hold"),
-    "lake": ("ottla.spark.lake.command:command", "load topics into a Parquet lake by Spark"),
+    "lake": ("ottla.lake.command:command", "load topics into a Parquet lake by Spark"),
     "sim": ("ottla.sim.command:command", "run the broker in simulated time from a seed"),
     "shims": ("ottla.cli.shims:command", "write executables with the names of Kafka's tools"),
 }

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pyarrow.dataset as ds
 
+from ottla import lake as loader
 from ottla.demo.flights import Events
-from ottla.spark import lake as loader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Spark reads and writes Kafka topics here without a jar: `format("ottla")`, `session()`, and `ottla.spark.lake`."""
+"""Spark reads and writes Kafka topics here without a jar: `format("ottla")`, and `session()`."""
 
 from ottla.spark.session import session
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
+from ottla.lake.plans import LakeRefused
+from ottla.lake.settings import LoadSettings, size_bytes
 from ottla.spark.connections import cluster
 from ottla.spark.kafka_settings import KafkaSettings
-from ottla.spark.lake.plans import LakeRefused
-from ottla.spark.lake.settings import LoadSettings, size_bytes
 from ottla.spark.options import Selection, duration_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ottla.spark.lake.loader import Loaded, Loader
+    from ottla.lake.loader import Loaded, Loader
 
 __all__ = ["LakeRefused", "load"]
 
@@ -87,8 +87,8 @@ def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
 @contextlib.contextmanager
 def _loader(settings: LoadSettings, spark: SparkSession | None, tell: Callable[[str], None]) -> Iterator[Loader]:
     """A loader that holds the lake's lock; refused before Spark is started, which takes a while."""
-    from ottla.spark.lake.loader import Loader
-    from ottla.spark.lake.state import LakeState
+    from ottla.lake.loader import Loader
+    from ottla.lake.state import LakeState
     from ottla.spark.session import session
 
     with LakeState(settings.directory) as state:

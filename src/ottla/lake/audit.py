@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ottla.spark.lake.plans import Commit, LakeFile, RangeCount, totals
+from ottla.lake.plans import Commit, LakeFile, RangeCount, totals
 
 _HEAD = ("topic", "partition", "offsets", "records", "in files", "dead", "aborted", "markers", "absent", "in lake")
 

@@ -1,4 +1,4 @@
-"""One Spark session and one broker for all tests here: a session takes ten seconds to start.
+"""One Spark session and one broker for all tests of the pipeline: a session takes ten seconds to start.
 
 OTTLA_TEST_BOOTSTRAP names another cluster to run the same tests against, for example Apache Kafka.
 """

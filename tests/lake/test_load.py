@@ -7,10 +7,10 @@ import threading
 import pyarrow.dataset as ds
 import pytest
 
+from ottla import lake
+from ottla.lake.plans import totals
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
-from ottla.spark import lake
-from ottla.spark.lake.plans import totals
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ottla.lake import json_columns
+from ottla.lake.plans import HOUR_MS, LakeFile, RangeCount, file_name, hour_path
 from ottla.spark.arrow import indices, numbers
 from ottla.spark.kafka_settings import KafkaSettings
-from ottla.spark.lake import json_columns
-from ottla.spark.lake.plans import HOUR_MS, LakeFile, RangeCount, file_name, hour_path
 from ottla.spark.plan import OffsetRange
 from ottla.spark.reader import Decoded, read_decoded
 

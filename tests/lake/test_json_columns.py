@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.spark.lake.json_columns import EMPTY, column_names, decode, merge, pack_schema, unpack_schema
+from ottla.lake.json_columns import EMPTY, column_names, decode, merge, pack_schema, unpack_schema
 
 
 def values(*texts):

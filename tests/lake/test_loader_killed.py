@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from ottla import lake
 from ottla.records.reader import Record
-from ottla.spark import lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -84,7 +84,7 @@ def test_a_loader_that_ends_at_any_step_is_made_good_by_the_next(spark, bootstra
 
 
 def start_loader(bootstrap, topic, directory):
-    code = "import sys; from ottla.spark.lake.command import command; sys.exit(command(sys.argv[1:]))"
+    code = "import sys; from ottla.lake.command import command; sys.exit(command(sys.argv[1:]))"
     arguments = ["load", topic, "--to", str(directory), "-b", bootstrap, "--max-offsets", "3000"]
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from ottla.spark.lake.plans import Commit, LakeFile, LakeRefused, LoadPlan, Publication, RangeCount
-from ottla.spark.lake.state import KEPT_ROUNDS, LakeState
+from ottla.lake.plans import Commit, LakeFile, LakeRefused, LoadPlan, Publication, RangeCount
+from ottla.lake.state import KEPT_ROUNDS, LakeState
 from ottla.spark.plan import OffsetRange
 
 SPAN = OffsetRange("t", 0, 0, 2, b"0123456789abcdef")
@@ -33,7 +33,7 @@ def test_a_second_loader_on_the_directory_is_refused(tmp_path):
 
 
 def test_a_loader_killed_lets_the_next_one_in(tmp_path):
-    hold = "import sys, pathlib; from ottla.spark.lake.state import LakeState; s = LakeState(pathlib.Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"  # noqa: E501
+    hold = "import sys, pathlib; from ottla.lake.state import LakeState; s = LakeState(pathlib.Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"  # noqa: E501
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:

@@ -1,6 +1,6 @@
 """Topics into a directory of Parquet files: rounds of plan, write, publish, reveal, commit, each safe to be killed in.
 
-Comes from command.py or `ottla.spark.lake.load`. Plans are made in plans.py, kept by state.py, carried out by
+Comes from command.py or `ottla.lake.load`. Plans are made in plans.py, kept by state.py, carried out by
 write.py on the executors. Killed anywhere, the next loader carries a publication through or does a plan over.
 """
 
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ottla.kernel.ids import TopicPartition
+from ottla.lake import json_columns
+from ottla.lake.audit import progress_line
+from ottla.lake.dead_letters import send_dead_letters
+from ottla.lake.plans import Commit, LakeFile, LakeRefused, LoadPlan, Publication, RangeCount, next_plan
+from ottla.lake.settings import LoadSettings
+from ottla.lake.state import LakeState
+from ottla.lake.write import ColumnsWanted, RangeDone, RangeTask, write_range
 from ottla.spark.connections import cluster
-from ottla.spark.lake import json_columns
-from ottla.spark.lake.audit import progress_line
-from ottla.spark.lake.dead_letters import send_dead_letters
-from ottla.spark.lake.plans import Commit, LakeFile, LakeRefused, LoadPlan, Publication, RangeCount, next_plan
-from ottla.spark.lake.settings import LoadSettings
-from ottla.spark.lake.state import LakeState
-from ottla.spark.lake.write import ColumnsWanted, RangeDone, RangeTask, write_range
 from ottla.spark.plan import SourceOffset
 from ottla.spark.reader import read_decoded
 from ottla.spark.survey import Retries, Survey

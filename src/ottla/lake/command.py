@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.spark.lake import LakeRefused, load
-from ottla.spark.lake.settings import CODECS, size_bytes
+from ottla.lake import LakeRefused, load
+from ottla.lake.settings import CODECS, size_bytes
 from ottla.spark.options import duration_ms
 
 if TYPE_CHECKING:
-    from ottla.spark.lake.loader import Loaded
+    from ottla.lake.loader import Loaded
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -140,7 +140,7 @@ def _cause(fault: Exception) -> str:
 
 def _report(loaded: Loaded) -> int:
     """Print the audit; a count that does not add up is a failure."""
-    from ottla.spark.lake.audit import audit_lines
+    from ottla.lake.audit import audit_lines
 
     if not loaded.counts:
         print("audit: nothing new")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from ottla.client.blocking import Cluster
+from ottla.lake.write import read_dead_letters
 from ottla.records.builder import BatchBuilder
-from ottla.spark.lake.write import read_dead_letters
 
 BATCH_BYTES = 512 << 10
 

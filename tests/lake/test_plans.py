@@ -3,8 +3,8 @@ import json
 import pytest
 
 from ottla.kernel.ids import TopicId, TopicPartition
-from ottla.spark.lake.audit import audit_lines
-from ottla.spark.lake.plans import (
+from ottla.lake.audit import audit_lines
+from ottla.lake.plans import (
     Commit,
     LakeFile,
     LakeRefused,

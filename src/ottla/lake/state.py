@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ottla.spark.lake.plans import Commit, LakeFile, LakeRefused, LoadPlan, Publication
+from ottla.lake.plans import Commit, LakeFile, LakeRefused, LoadPlan, Publication
 
 STATE = "_ottla"
 KEPT_ROUNDS = 50
