@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-pytest_plugins = ["tests.pipeline"]
-
 settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ottla")  # a busy machine is no fault
 
