@@ -7,7 +7,6 @@ from ottla.lake.audit import audit_lines
 from ottla.lake.plans import (
     Commit,
     LakeFile,
-    LakeRefused,
     LoadPlan,
     Publication,
     RangeCount,
@@ -15,6 +14,7 @@ from ottla.lake.plans import (
     hour_path,
     next_plan,
 )
+from ottla.lake.stores import LakeRefused
 from ottla.spark.plan import OffsetRange, SourceOffset
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)

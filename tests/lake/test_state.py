@@ -4,8 +4,9 @@ import sys
 
 import pytest
 
-from ottla.lake.plans import Commit, LakeFile, LakeRefused, LoadPlan, Publication, RangeCount
+from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount
 from ottla.lake.state import KEPT_ROUNDS, LakeState
+from ottla.lake.stores import LakeRefused
 from ottla.spark.plan import OffsetRange
 
 SPAN = OffsetRange("t", 0, 0, 2, b"0123456789abcdef")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake.plans import LakeRefused
 from ottla.lake.settings import LoadSettings, size_bytes
+from ottla.lake.stores.base import LakeRefused
 from ottla.spark.connections import cluster
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.options import Selection, duration_ms

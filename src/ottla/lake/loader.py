@@ -19,9 +19,10 @@ from ottla.kernel.ids import TopicPartition
 from ottla.lake import json_columns
 from ottla.lake.audit import progress_line
 from ottla.lake.dead_letters import send_dead_letters
-from ottla.lake.plans import Commit, LakeFile, LakeRefused, LoadPlan, Publication, RangeCount, next_plan
+from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan
 from ottla.lake.settings import LoadSettings
 from ottla.lake.state import LakeState
+from ottla.lake.stores.base import LakeRefused
 from ottla.lake.write import ColumnsWanted, RangeDone, RangeTask, write_range
 from ottla.spark.connections import cluster
 from ottla.spark.plan import SourceOffset

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition, parse_topic_id, topic_id_text
+from ottla.lake.stores.base import LakeRefused
 from ottla.spark.plan import OffsetRange, Offsets, SourceOffset, flat, nested, recreated, split
 
 FORMAT = 1
@@ -161,10 +162,6 @@ class Commit:
         ids = {str(topic): parse_topic_id(str(text)) for topic, text in _object(stored["topic_ids"]).items()}
         columns = {str(topic): str(schema) for topic, schema in _object(stored["columns"]).items()}
         return cls(_number(stored["plan"]), flat(stored["offsets"]), ids, flat(stored["rows"]), columns)
-
-
-class LakeRefused(Exception):
-    """The lake cannot go on by itself; the sentence says what to do."""
 
 
 def next_plan(

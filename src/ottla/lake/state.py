@@ -17,7 +17,8 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ottla.lake.plans import Commit, LakeFile, LakeRefused, LoadPlan, Publication
+from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication
+from ottla.lake.stores.base import LakeRefused
 
 STATE = "_ottla"
 KEPT_ROUNDS = 50

@@ -1,0 +1,106 @@
+"""A place where a lake may lie, and what the loader needs of it: the same few calls on every kind of store.
+
+Names are relative to the lake, with slashes. Everything that a call has done is durable when it returns. Credentials
+come from the store's own default chain in each process; they are never part of a URL, an option or a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class LakeRefused(Exception):
+    """The lake cannot go on by itself; the sentence says what to do."""
+
+
+class StoreUnreachable(OSError):
+    """The store did not answer, or answered with a passing fault, as often as the store's client tries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file of the store."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A finished file, its final name, and its size in bytes by which the final file is recognised."""
+
+    temporary: str
+    final: str
+    bytes: int
+
+
+class Output(Protocol):
+    """A file that is being written. Nobody sees it under its name before `finish`, nor ever after `abandon`."""
+
+    sink: pa.NativeFile
+
+    def finish(self) -> int:
+        """Close the sink and make the file durable; returns its size in bytes."""
+
+    def abandon(self) -> None:
+        """Give the file up and free what the store keeps of it; no error where that fails."""
+
+
+class Hold(Protocol):
+    """The right to be the one loader of a lake."""
+
+    def check(self) -> None:
+        """LakeRefused where the right was lost: another loader took over after this one stood still too long."""
+
+    def release(self) -> None:
+        """Let the next loader in."""
+
+
+class Store(Protocol):
+    """One lake's place. Errors of the store rise as OSError; `StoreUnreachable` is worth another try later."""
+
+    url: str
+    """As the user gave it, made absolute; `open_store(url)` opens the same place on another machine."""
+
+    def create(self, name: str, body: bytes) -> bool:
+        """Put a whole file where none is; False, and nothing changed, where one of another body stands.
+
+        This is the fence between two loaders: of racing creators exactly one gets True. A creator whose answer was
+        lost, and who finds its own body on the second try, has won too.
+        """
+
+    def replace(self, name: str, body: bytes) -> None:
+        """Put a whole file, over an older one; a reader sees the old or the new body, never a part."""
+
+    def read(self, name: str) -> bytes | None:
+        """A whole file; None where there is none."""
+
+    def entries(self, prefix: str) -> list[Entry]:
+        """All files whose name begins with `prefix` (a folder, ending with a slash), sorted by name; at any depth."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Delete files; no error where one is gone already."""
+
+    def remove_folder(self, prefix: str) -> None:
+        """Delete all files below a folder, and what unfinished uploads the store keeps for it."""
+
+    def reveal(self, moves: Sequence[Move]) -> None:
+        """Give finished files their final names. May be repeated after a kill at any point.
+
+        A temporary file that is gone is fine where its final file stands with the planned size; where that is
+        missing too, LakeRefused says which file somebody removed.
+        """
+
+    def open_output(self, name: str) -> Output:
+        """Begin a new file."""
+
+    def open_input(self, name: str) -> pa.NativeFile:
+        """Open a file for reading at random; FileNotFoundError where there is none."""
+
+    def hold(self, owner: str) -> Hold:
+        """Become the lake's one loader; LakeRefused, naming the other's `owner`, where there is one."""
