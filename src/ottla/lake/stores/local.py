@@ -1,4 +1,4 @@
-"""A lake in a directory of this machine: renames reveal, syncs make durable, a file lock keeps the second loader out."""
+"""A lake in a local directory: renames reveal, syncs make durable, a file lock keeps the second loader out."""
 
 from __future__ import annotations
 
