@@ -4,14 +4,17 @@ import pytest
 
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.lake.audit import audit_lines
+from ottla.lake.layout import Layout
 from ottla.lake.plans import (
     Commit,
-    LakeFile,
+    Held,
     LoadPlan,
     Publication,
     RangeCount,
-    file_name,
-    hour_path,
+    WrittenFile,
+    bundles,
+    counted,
+    named_files,
     next_plan,
 )
 from ottla.lake.stores import LakeRefused
@@ -19,7 +22,7 @@ from ottla.spark.plan import OffsetRange, SourceOffset
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 ID, OTHER = TopicId(b"0123456789abcdef"), TopicId(b"fedcba9876543210")
-WITHIN = {"tasks": 1, "most": 1000, "longest": 1000, "accept_loss": False}
+WITHIN = {"most": 1000, "accept_loss": False}
 
 
 def latest(offsets, topic_id=ID):
@@ -30,11 +33,23 @@ def spans(plan):
     return [(span.topic_partition, span.start, span.end) for span in plan.ranges]
 
 
-def test_files_lie_by_the_hour_of_their_records_in_utc():
-    assert hour_path("t", 0) == "topic=t/date=1970-01-01/hour=00"
-    assert hour_path("t", -1) == "topic=t/date=1969-12-31/hour=23"
-    assert hour_path("t", 10**15) == "topic=t/date=9999-12-31/hour=23"
-    assert file_name("t", 3, 10, 99) == "t-3-10-99.parquet"
+def a_file(topic, values, *held, name="x"):
+    return WrittenFile(topic, name, values, sum(each.rows for each in held), 99, held)
+
+
+def test_files_are_named_by_topic_round_and_number_within_their_folders():
+    files = [
+        a_file("b", ("1970-01-01",), Held(0, 1, 0, 0)),
+        a_file("a", ("1970-01-02",), Held(0, 1, 5, 5)),
+        a_file("a", ("1970-01-01",), Held(1, 1, 0, 0)),
+        a_file("a", ("1970-01-01",), Held(0, 1, 0, 0)),
+    ]
+    assert [(file.final, file.written.held[0].partition) for file in named_files(7, files, Layout())] == [
+        ("topic=a/date=1970-01-01/a-00000007-00000.parquet", 0),
+        ("topic=a/date=1970-01-01/a-00000007-00001.parquet", 1),
+        ("topic=a/date=1970-01-02/a-00000007-00002.parquet", 0),
+        ("topic=b/date=1970-01-01/b-00000007-00000.parquet", 0),
+    ]
 
 
 def test_a_plan_goes_on_where_the_lake_stands_and_new_partitions_begin_at_the_beginning():
@@ -49,24 +64,34 @@ def test_nothing_new_is_an_empty_plan():
     assert next_plan(Commit(0, {A0: 5}, {"a": ID}), latest({A0: 5}), {A0: 0}, **WITHIN).ranges == ()
 
 
-def test_a_round_is_bounded_and_its_ranges_are_shared_out():
+def test_a_round_is_bounded():
     plan = next_plan(Commit(), latest({A0: 900, A1: 100}), {A0: 0, A1: 0}, **{**WITHIN, "most": 100})
     assert spans(plan) == [(A0, 0, 90), (A1, 0, 10)]
-    plan = next_plan(Commit(), latest({A0: 900}), {A0: 0}, **{**WITHIN, "longest": 300})
-    assert spans(plan) == [(A0, 0, 300), (A0, 300, 600), (A0, 600, 900)]
 
 
-def test_a_partition_is_split_among_tasks_only_where_that_is_worth_a_file_each():
-    many = {**WITHIN, "tasks": 4, "most": 10**9, "longest": 10**9}
-    assert len(next_plan(Commit(), latest({A0: 49_000}), {A0: 0}, **many).ranges) == 1
-    assert len(next_plan(Commit(), latest({A0: 1_000_000}), {A0: 0}, **many).ranges) == 4
+def ranges(*sizes):
+    return [OffsetRange("a", partition, 10, 10 + size) for partition, size in enumerate(sizes)]
+
+
+def test_small_ranges_share_a_task_and_big_ones_are_cut():
+    (task,) = bundles(ranges(100, 200, 300), tasks=4, longest=10**9)
+    assert [span.size for span in task] == [100, 200, 300]
+    shared = bundles(ranges(400_000, 10), tasks=4, longest=10**9)
+    assert [sum(span.size for span in task) for task in shared] == [50_000] * 7 + [50_000, 10]
+    assert all(span.size <= 30_000 for task in bundles(ranges(10**6), tasks=1, longest=30_000) for span in task)
+
+
+def test_a_thousand_small_partitions_make_few_tasks():
+    shared = bundles(ranges(*[100] * 1000), tasks=2, longest=10**9)
+    assert len(shared) == 4
+    assert [span for task in shared for span in task] == ranges(*[100] * 1000)
 
 
 def test_rounds_end_although_little_waits_beside_much():
     committed = Commit()
     ends = {A0: 1_000_000, A1: 3}
     for _ in range(50):
-        plan = next_plan(committed, latest(ends), {A0: 0, A1: 0}, **{**WITHIN, "most": 100_000, "longest": 10**9})
+        plan = next_plan(committed, latest(ends), {A0: 0, A1: 0}, **{**WITHIN, "most": 100_000})
         if not plan.ranges:
             break
         counts = tuple(RangeCount(span, span.size, span.size) for span in plan.ranges)
@@ -93,11 +118,21 @@ def test_what_retention_took_is_an_error_or_on_demand_a_note():
 
 
 def a_publication():
-    plan = LoadPlan(
-        7, (OffsetRange("a", 0, 0, 10, ID, 2), OffsetRange("a", 1, 3, 8, ID, 0)), {"a": "c2NoZW1h"}, {A0: 2}
-    )
+    plan = LoadPlan(7, (OffsetRange("a", 0, 0, 10, ID, 2), OffsetRange("a", 1, 3, 8, ID, 0)), {A0: 2})
     counts = (RangeCount(plan.ranges[0], 9, 7, 1, 1, 1), RangeCount(plan.ranges[1], 5, 5))
-    return Publication(plan, (LakeFile("x", "y", 12, 99, 0, 9),), ("d",), counts)
+    files = named_files(
+        7, [a_file("a", ("1970-01-01", None), Held(0, 7, 0, 9), Held(1, 5, 3, 7))], Layout(("day", "f"))
+    )
+    return Publication(plan, files, ("d",), counts, {"a": "c2NoZW1h"}, "_ottla/tmp/7-ab/")
+
+
+def test_rows_are_counted_from_the_files_and_the_rest_from_the_tasks():
+    plan = LoadPlan(0, (OffsetRange("a", 0, 0, 10),))
+    pieces = [RangeCount(OffsetRange("a", 0, 6, 10), 4, 0, 1), RangeCount(OffsetRange("a", 0, 0, 6), 5, 0, 0, 0, 1)]
+    files = [a_file("a", (), Held(0, 3, 0, 2)), a_file("a", (), Held(0, 5, 3, 9))]
+    assert counted(plan, pieces, files) == (RangeCount(plan.ranges[0], 9, 8, 1, 0, 1),)
+    with pytest.raises(LakeRefused, match="a-0: offsets 0-10 were planned, others were read"):
+        counted(plan, pieces[:1], files)
 
 
 def test_all_that_is_written_down_is_read_again_as_it_was():

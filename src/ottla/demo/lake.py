@@ -12,12 +12,10 @@ import pyarrow.dataset as ds
 
 from ottla import lake as loader
 from ottla.demo.flights import Events
+from ottla.lake.json_columns import RESERVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-RENAMED = frozenset({"key", "value", "headers", "partition", "offset", "timestamp", "topic", "date", "hour"})
-"""Fields that the lake prefixes with `value_`: the record itself has columns of these names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +37,12 @@ class Audit:
 def load(spark: SparkSession, address: str, topics: Iterable[Events], lake: Path, tell: Callable[[str], None]) -> int:
     """One Spark job for all topics, as `ottla lake load --json` runs it; how many rows came in."""
     names = [events.topic for events in topics]
-    return loader.load(names, to=lake, bootstrap=address, json=True, spark=spark, tell=tell).rows
+    return loader.load(names, to=lake, bootstrap=address, json=True, partition_by="month", spark=spark, tell=tell).rows
 
 
 def audit(events: Events, lake: Path) -> Audit:
     """Read the topic's Parquet files with pyarrow and compare them with the CSV, all columns of all rows."""
-    columns = {name: f"value_{name}" if name in RENAMED else name for name in events.rows}
+    columns = {name: f"value_{name}" if name in RESERVED else name for name in events.rows}
     files = ds.dataset(lake / f"topic={events.topic}", format="parquet")
     found = files.to_table(columns=list(columns.values())).to_pandas(timestamp_as_object=False)
     found.columns = list(columns)

@@ -20,7 +20,7 @@ def create_topics(address: str, topics: Iterable[Events]) -> None:
     """With retention.ms=-1: the events are years old and would be deleted at the first look otherwise."""
     with Admin(address) as admin:
         for events in topics:
-            admin.create_topic(events.topic, events.partitions, configs={"retention.ms": "-1"})
+            admin.create_topic(events.topic, 1, configs={"retention.ms": "-1"})
 
 
 def produce(address: str, topics: Iterable[Events]) -> float:

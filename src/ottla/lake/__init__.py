@@ -1,4 +1,4 @@
-"""Topics into a Parquet lake: `load(["events"], to="lake")`; `ottla lake load` on the command line."""
+"""Topics into a lake of Parquet files: `load(["events"], to="lake")`; `ottla lake load` on the command line."""
 
 from __future__ import annotations
 
@@ -7,64 +7,50 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake.settings import LoadSettings, size_bytes
-from ottla.lake.stores.base import LakeRefused
+from ottla.lake.stores import LakeRefused, open_store
 from ottla.spark.connections import cluster
-from ottla.spark.kafka_settings import KafkaSettings
-from ottla.spark.options import Selection, duration_ms
+from ottla.spark.options import duration_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ottla.lake.loader import Loaded, Loader
+    from ottla.lake.settings import LoadOptions, LoadSettings
 
-__all__ = ["LakeRefused", "load"]
+__all__ = ["LakeRefused", "load", "schema", "table"]
 
 
 def load(
     topics: Sequence[str] = (),
     *,
     to: str | Path,
-    pattern: str = "",
-    bootstrap: str = "localhost:9092",
     every: str | None = None,
     continuous: bool = False,
-    json: bool = False,
-    dead_letter: str | None = None,
-    target_size: str | int = "256m",
-    compression: str = "zstd",
-    accept_loss: bool = False,
-    read_committed: bool = True,
-    max_offsets: int = 20_000_000,
-    spark: SparkSession | None = None,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
     tell: Callable[[str], None] | None = None,
     stop: threading.Event | None = None,
+    **options: Unpack[LoadOptions],
 ) -> Loaded:
     """Load topics into `to` once, `every` so often, or continuously until `stop` is set; returns what came in.
 
     Exactly once: at no moment is a row in two visible files, and after the next completed run none is missing,
-    whatever was killed when. Raises LakeRefused where it cannot go on by itself.
+    whatever was killed when. `spark` is a session, or what makes one; it is called only where there is something to
+    load. `options` are those of settings.py's LoadOptions. Raises LakeRefused where the load cannot go on by itself,
+    ApiError and ClientError from the brokers, OSError from the store.
+
+        load(["events"], to="lake", bootstrap="localhost:9092", json=True, dead_letter="events.bad")
     """
-    if bool(topics) == bool(pattern):
-        raise LakeRefused("name topics or a pattern, one of them")
-    settings = LoadSettings(
-        selection=Selection(topics=tuple(sorted(set(topics))), pattern=pattern),
-        directory=Path(to),
-        kafka=KafkaSettings(bootstrap, client_id="ottla-lake", read_committed=read_committed),
-        json=json,
-        dead_letter=dead_letter,
-        target_bytes=target_size if isinstance(target_size, int) else size_bytes(target_size),
-        compression=compression,
-        accept_loss=accept_loss,
-        most_offsets=max_offsets,
-    )
+    from ottla.lake.settings import load_settings
+
+    settings = load_settings(topics, to, options)
     interval_ms = duration_ms(every) if every is not None else 1_000 if continuous else None
-    cluster(settings.kafka).brokers()  # before Spark is started, which takes a while
-    with _loader(settings, spark, tell or _to_stderr) as loader:
+    told = tell or _to_stderr
+    _check_topics(settings, told)
+    with _loader(settings, spark, told) as loader:
         if interval_ms is None:
             loader.catch_up(stop)
         else:
@@ -72,33 +58,73 @@ def load(
         return loader.loaded
 
 
+def schema(lake: str | Path, topic: str) -> object:
+    """The Arrow schema that holds all values of all of a topic's files in a lake of plain Parquet."""
+    from ottla.lake.readers import topic_schema
+
+    return topic_schema(lake, topic).columns
+
+
+def table(spark: SparkSession, lake: str | Path, topic: str) -> object:
+    """A topic of a lake of plain Parquet as a DataFrame, also where its columns came or widened over time."""
+    from ottla.lake.readers import spark_table
+
+    return spark_table(spark, lake, topic)
+
+
+def _check_topics(settings: LoadSettings, tell: Callable[[str], None]) -> None:
+    """Find out what is missing before anything is started, which takes a while, or made."""
+    from ottla.spark.survey import Retries, Survey
+
+    where = cluster(settings.kafka)
+    where.brokers()
+    selection = settings.selection
+    assigned = Survey(
+        where, selection, read_committed=settings.kafka.read_committed, retries=Retries(attempts=0)
+    ).assigned(missing_is_fine=True)
+    found = {partition.topic for partition in assigned} - {settings.dead_letter}
+    if selection.pattern and not found:
+        tell(f"no topic matches {selection.pattern} yet")
+    if missing := sorted(set(selection.topics) - found):
+        raise LakeRefused(f"there is no topic {', '.join(missing)}")
+
+
 def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
     """Catch up until told to stop. What may pass (a broker away, a Spark job that failed) is tried again next time."""
     from py4j.protocol import Py4JError
 
+    from ottla.lake.stores import StoreUnreachable
+
     while not stop.is_set():
         try:
             loader.catch_up(stop)
-        except (ApiError, ClientError, Py4JError) as fault:
+        except (ApiError, ClientError, StoreUnreachable, Py4JError) as fault:
             loader.tell(f"this round failed and is done over next time: {str(fault).splitlines()[0]}")
         stop.wait(seconds)
 
 
 @contextlib.contextmanager
-def _loader(settings: LoadSettings, spark: SparkSession | None, tell: Callable[[str], None]) -> Iterator[Loader]:
-    """A loader that holds the lake's lock; refused before Spark is started, which takes a while."""
+def _loader(
+    settings: LoadSettings, spark: SparkSession | Callable[[], SparkSession] | None, tell: Callable[[str], None]
+) -> Iterator[Loader]:
+    """A loader that holds the lake; Spark is started once there is something to load."""
     from ottla.lake.loader import Loader
     from ottla.lake.state import LakeState
     from ottla.spark.session import session
 
-    with LakeState(settings.directory) as state:
-        mine = spark is None
-        running = spark if spark is not None else session("ottla lake load")
+    mine: list[SparkSession] = []
+
+    def running() -> SparkSession:
+        if not mine:
+            mine.append(session("ottla lake load") if spark is None else spark() if callable(spark) else spark)
+        return mine[0]
+
+    with LakeState(open_store(settings.url)) as state:
         try:
             yield Loader(settings, state, running, tell)
         finally:
-            if mine:
-                running.stop()
+            if spark is None and mine:
+                mine[0].stop()
 
 
 def _to_stderr(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ottla.lake.plans import Commit, LakeFile, RangeCount, totals
+from ottla.lake.plans import Commit, Publication, RangeCount, totals
 
 _HEAD = ("topic", "partition", "offsets", "records", "in files", "dead", "aborted", "markers", "absent", "in lake")
 
@@ -51,11 +51,15 @@ def verdict(counts: Sequence[RangeCount]) -> str:
     return f"audit: {sum_text}: " + (f"DOES NOT ADD UP in {', '.join(wrong)}" if wrong else "adds up")
 
 
-def progress_line(number: int, files: Sequence[LakeFile], seconds: float, behind: int) -> str:
-    rows = sum(file.rows for file in files)
-    size = sum(file.bytes for file in files)
-    speed = rows / seconds if seconds > 0 else 0.0
+def progress_line(publication: Publication, seconds: float, behind: int) -> str:
+    """One round, as it is told on stderr. `behind` counts the offsets that wait for the next rounds."""
+    rows = sum(file.written.rows for file in publication.files)
+    size = sum(file.written.bytes for file in publication.files)
+    dead = sum(count.dead for count in publication.counts)
+    speed = (rows + dead) / seconds if seconds > 0 else 0.0
+    letters = f", {dead:,} dead letters" if dead else ""
     return (
-        f"round {number}: {rows:,} records into {len(files):,} files ({size / (1 << 20):,.1f} MiB) in {seconds:.1f} s, "
-        f"{speed:,.0f}/s; {behind:,} behind"
+        f"round {publication.plan.number}: {rows:,} records into {len(publication.files):,} files "
+        f"({size / (1 << 20):,.1f} MiB){letters} in {seconds:.1f} s, {speed:,.0f}/s; "
+        + (f"{behind:,} offsets behind" if behind else "nothing is left")
     )

@@ -17,9 +17,12 @@ from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
 from ottla.lake import LakeRefused, load
 from ottla.lake.settings import CODECS, size_bytes
+from ottla.spark import session
 from ottla.spark.options import duration_ms
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from ottla.lake.loader import Loaded
 
 
@@ -33,12 +36,10 @@ def command(arguments: Sequence[str]) -> int:
         print("ottla lake load: needs Spark: pip install 'ottla[spark]', and a Java 17 runtime", file=sys.stderr)
         return 1
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
-    stop = threading.Event()
-    _stop_on_signals(stop)
     from py4j.protocol import Py4JError
 
     try:
-        loaded = _load(options, stop)
+        loaded = _load(options)
     except (LakeRefused, ApiError, ClientError, OSError) as fault:
         print(f"ottla lake load: {fault}", file=sys.stderr)
         return 1
@@ -54,11 +55,11 @@ def _parser() -> argparse.ArgumentParser:
     load_verb = verbs.add_parser(
         "load",
         help="load topics into a directory of Parquet files, exactly once",
-        description="Load topics into DIR/topic=T/date=YYYY-MM-DD/hour=HH/T-PARTITION-FIRST-LAST.parquet, by the "
-        "records' own time in UTC. Go on where the last load ended. Once, unless --every or --continuous.",
+        description="Load topics into TO/topic=T/date=YYYY-MM-DD/T-ROUND-NUMBER.parquet, by the records' own time. Go "
+        "on where the last load ended. Once, unless --every or --continuous.",
     )
     load_verb.add_argument("topics", nargs="*", metavar="TOPIC")
-    load_verb.add_argument("--to", required=True, metavar="DIR", help="the lake; its state is in DIR/_ottla")
+    load_verb.add_argument("--to", required=True, metavar="PLACE", help="the lake: a path or a file:// URL")
     load_verb.add_argument("--pattern", metavar="REGEX", help="all topics whose whole name matches, instead of names")
     load_verb.add_argument(
         "-b", "--bootstrap-server", default="localhost:9092", metavar="HOST:PORT", help="default localhost:9092"
@@ -67,6 +68,17 @@ def _parser() -> argparse.ArgumentParser:
     when.add_argument("--every", metavar="TIME", type=_duration, help="again and again, e.g. 1m, until stopped")
     when.add_argument("--continuous", action="store_true", help="again at once, until stopped")
     load_verb.add_argument("--json", action="store_true", help="values are JSON objects: make columns of their fields")
+    load_verb.add_argument(
+        "--partition-by",
+        default="day",
+        metavar="HOW",
+        help="none, or month|day|hour and fields with commas; default day",
+    )
+    load_verb.add_argument("--event-time", default="", metavar="FIELD", help="the field whose time counts, with --json")
+    load_verb.add_argument("--time-zone", default="UTC", metavar="ZONE", help="of months, days and hours; default UTC")
+    load_verb.add_argument(
+        "--numbers-as-text", action="store_true", help="a field of whole numbers becomes text where a text turns up"
+    )
     load_verb.add_argument("--dead-letter", metavar="TOPIC", help="where records go that --json cannot read")
     load_verb.add_argument("--target-size", type=_size, default="256m", metavar="SIZE", help="of files; default 256m")
     load_verb.add_argument(
@@ -102,33 +114,56 @@ def _size(text: str) -> int:
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
-    """End after the round at work; Spark puts its own handler of SIGINT in place, which comes first there."""
+    """End after the round at work; the second signal ends at once."""
 
-    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
-        print("stopping after this round", file=sys.stderr, flush=True)
+    def ask_to_stop(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            raise KeyboardInterrupt
+        print("stopping after this round; once more stops at once", file=sys.stderr, flush=True)
         stop.set()
 
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
 
 
-def _load(options: argparse.Namespace, stop: threading.Event) -> Loaded:
-    return load(
-        options.topics,
-        to=options.to,
-        pattern=options.pattern or "",
-        bootstrap=options.bootstrap_server,
-        every=options.every,
-        continuous=options.continuous,
-        json=options.json,
-        dead_letter=options.dead_letter,
-        target_size=options.target_size,
-        compression=options.compression,
-        accept_loss=options.accept_loss,
-        max_offsets=options.max_offsets,
-        read_committed=not options.read_uncommitted,
-        stop=stop,
-    )
+def _load(options: argparse.Namespace) -> Loaded:
+    stop = threading.Event()
+    _stop_on_signals(stop)
+    sessions: list[SparkSession] = []
+
+    def spark() -> SparkSession:
+        """Spark puts its own handler of SIGINT in place, which would end the load without its table: ours again."""
+        if not sessions:
+            sessions.append(session("ottla lake load"))
+            _stop_on_signals(stop)
+        return sessions[0]
+
+    try:
+        return load(
+            options.topics,
+            to=options.to,
+            pattern=options.pattern or "",
+            bootstrap=options.bootstrap_server,
+            every=options.every,
+            continuous=options.continuous,
+            json=options.json,
+            partition_by=options.partition_by,
+            event_time=options.event_time,
+            time_zone=options.time_zone,
+            numbers_as_text=options.numbers_as_text,
+            dead_letter=options.dead_letter,
+            target_size=options.target_size,
+            compression=options.compression,
+            accept_loss=options.accept_loss,
+            max_offsets=options.max_offsets,
+            read_committed=not options.read_uncommitted,
+            spark=spark,
+            stop=stop,
+        )
+    finally:
+        for each in sessions:
+            each.stop()
 
 
 def _cause(fault: Exception) -> str:

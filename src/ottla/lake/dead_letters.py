@@ -1,60 +1,160 @@
-"""Records that could not be columns, sent to a topic with the reason and where they came from: at least once."""
+"""Records that could not be columns: kept beside the round's files, then sent to a topic with the reason.
+
+Sent at least once: a loader that is killed between the publication and the commit has them sent again.
+"""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 
 from ottla.client.blocking import Cluster
-from ottla.lake.write import read_dead_letters
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.lake.files import Target
+from ottla.lake.stores.base import Store
 from ottla.records.builder import BatchBuilder
+from ottla.spark.plan import OffsetRange
 
 BATCH_BYTES = 512 << 10
+SHORTENED_BYTES = 64 << 10
+"""What is sent of a key and of a value that the topic does not take whole."""
+LETTER_COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
 
 
-def send_dead_letters(cluster: Cluster, topic: str, paths: Sequence[Path]) -> int:
+class DeadLetters:
+    """On an executor: the letters of one topic in one task, until the round is revealed."""
+
+    def __init__(self, store: Store, target: Target, topic: str) -> None:
+        self._store = store
+        self._target = target
+        self._topic = topic
+        self._tables: list[pa.Table] = []
+        self.first_fault: str | None = None
+
+    def add(self, span: OffsetRange, batch: pa.RecordBatch, faults: list[tuple[int, str]]) -> None:
+        """Rows of a batch, each with the reason."""
+        if not faults:
+            return
+        rows = (
+            pa.Table.from_batches([batch]).select(LETTER_COLUMNS).take(pa.array([row for row, _ in faults], pa.int64()))
+        )
+        letters = rows.append_column("reason", pa.array([reason for _, reason in faults], pa.string()))
+        self._tables.append(letters)
+        if self.first_fault is None:
+            offset = letters.column("offset")[0].as_py()
+            self.first_fault = f"{span.topic_partition} at offset {offset}: {faults[0][1]}"
+
+    def close(self) -> str | None:
+        """Put the letters into a file; its name, or None where there are none."""
+        if not self._tables:
+            return None
+        name = f"{self._target.folder}{uuid.uuid4().hex}.dead"
+        table = pa.concat_tables(self._tables)
+        topics = pa.array([self._topic] * table.num_rows, pa.string())
+        output = self._store.open_output(name)
+        try:
+            with pa.ipc.new_file(output.sink, table.schema.append(pa.field("topic", pa.string()))) as out:
+                out.write_table(table.append_column("topic", topics))
+            output.finish()
+        except BaseException:
+            output.abandon()
+            raise
+        return name
+
+
+def send_dead_letters(cluster: Cluster, topic: str, store: Store, names: Sequence[str]) -> int:
     """Produce the letters in these files and return their number once every replica in sync has them."""
-    if not any(path.exists() for path in paths):
-        return 0
     cluster.run(cluster.plan.ensure([topic], create=True))
-    partitions = sorted(cluster.topic(topic).partitions)
-    identity = cluster.init_producer_id()
-    sequences = dict.fromkeys(partitions, 0)
-    sent = 0
-    for number, path in enumerate(paths):
-        if not path.exists():
-            continue
-        partition = partitions[number % len(partitions)]
-        for builder in _batches(path):
-            batch = builder.build(
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
-                base_sequence=sequences[partition],
-            )
-            cluster.produce(topic, partition, batch)
-            sequences[partition] += builder.records_count
-            sent += builder.records_count
-    return sent
+    sender = _Sender(cluster, topic)
+    for number, name in enumerate(names):
+        for letter in _letters(store, name):
+            sender.add(number, letter)
+        sender.flush()
+    return sender.sent
 
 
-def _batches(path: Path) -> Iterator[BatchBuilder]:
-    builder = BatchBuilder(max_bytes=BATCH_BYTES)
-    letters = read_dead_letters(path)
-    times = letters.column("timestamp").cast(pa.int64()).to_pylist()
-    for row, microseconds in zip(letters.drop_columns("timestamp").to_pylist(), times, strict=True):
-        timestamp = microseconds // 1000
+class _Sender:
+    """Batches of letters, one partition a file."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._partitions = sorted(cluster.topic(topic).partitions)
+        self._identity = cluster.init_producer_id()
+        self._sequences = dict.fromkeys(self._partitions, 0)
+        self._builder = BatchBuilder(max_bytes=BATCH_BYTES)
+        self._partition = self._partitions[0]
+        self._waiting: list[_Letter] = []
+        self.sent = 0
+
+    def add(self, number: int, letter: _Letter) -> None:
+        self._partition = self._partitions[number % len(self._partitions)]
+        if not self._builder.add(*letter):
+            self.flush()
+            self._builder.add(*letter)
+        self._waiting.append(letter)
+
+    def flush(self) -> None:
+        """Send what was added. A batch that the topic finds too large goes letter by letter, shortened if need be."""
+        letters, self._waiting = self._waiting, []
+        builder, self._builder = self._builder, BatchBuilder(max_bytes=BATCH_BYTES)
+        if not letters or self._send(builder):
+            return
+        for letter in letters:
+            if len(letters) > 1 and self._send(_batch_of(letter)):
+                continue
+            if not self._send(_batch_of(_shortened(letter, SHORTENED_BYTES))):
+                self._send(_batch_of(_shortened(letter, 0)), must=True)
+
+    def _send(self, builder: BatchBuilder, *, must: bool = False) -> bool:
+        """Whether the topic took the batch; False where it was too large."""
+        batch = builder.build(
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.producer_epoch,
+            base_sequence=self._sequences[self._partition],
+        )
+        try:
+            self._cluster.produce(self._topic, self._partition, batch)
+        except ApiError as fault:
+            if must or fault.code not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+                raise
+            return False
+        self._sequences[self._partition] += builder.records_count
+        self.sent += builder.records_count
+        return True
+
+
+_Letter = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+"""Timestamp in milliseconds, key, value, headers."""
+
+
+def _letters(store: Store, name: str) -> Iterator[_Letter]:
+    table = pa.ipc.open_file(store.open_input(name)).read_all()
+    times = table.column("timestamp").cast(pa.int64()).to_pylist()
+    for row, microseconds in zip(table.drop_columns("timestamp").to_pylist(), times, strict=True):
         headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
         headers += [
-            ("ottla.reason", row["reason"].encode()),
+            ("ottla.reason", row["reason"].encode("utf-8", "replace")),
             ("ottla.topic", row["topic"].encode()),
             ("ottla.partition", str(row["partition"]).encode()),
             ("ottla.offset", str(row["offset"]).encode()),
         ]
-        if not builder.add(timestamp, row["key"], row["value"], headers):
-            yield builder
-            builder = BatchBuilder(max_bytes=BATCH_BYTES)
-            builder.add(timestamp, row["key"], row["value"], headers)
-    if builder.records_count:
-        yield builder
+        yield microseconds // 1000, row["key"], row["value"], headers
+
+
+def _batch_of(letter: _Letter) -> BatchBuilder:
+    builder = BatchBuilder(max_bytes=BATCH_BYTES)
+    builder.add(*letter)
+    return builder
+
+
+def _shortened(letter: _Letter, most: int) -> _Letter:
+    """The letter without its own headers, its key and value cut to `most` bytes; headers say how long they were."""
+    timestamp, key, value, headers = letter
+    ours = [header for header in headers if header[0].startswith("ottla.")]
+    for name, content in (("ottla.key.bytes", key), ("ottla.value.bytes", value)):
+        if content is not None and len(content) > most:
+            ours.append((name, str(len(content)).encode()))
+    return timestamp, key if key is None else key[:most], value if value is None else value[:most], ours

@@ -1,15 +1,16 @@
-"""JSON values as columns: whole blocks at a time by Arrow's own parser, row by row only where a block has a fault.
+"""JSON values as columns: whole blocks at a time by Arrow's own parser, row by row only around a value with a fault.
 
-Comes from write.py, block by block. A column's type is that of the first values that showed it; values that do not
-fit go to the dead letters. Fields that the schema does not know yet are reported, so that the plan can be widened
-before anything of it is visible.
+Fields that the schema does not know yet, and types that it is too narrow for, are reported, so that the schema can be
+widened before anything of the round is visible. types.py says what widens to what.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
+import math
+import re
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-RESERVED = frozenset({"key", "value", "headers", "partition", "offset", "timestamp", "topic", "date", "hour"})
-"""Names that the record itself and the directories of the lake use; a field of that name gets `value_` before it."""
+from ottla.lake.types import EMPTY, MOST_LEVELS, Misfit, Rule, check_limits, merge, merge_schemas, usable_schema
+from ottla.spark.arrow import numbers
 
-EMPTY = pa.schema([])
+RESERVED = frozenset({"key", "value", "headers", "partition", "offset", "timestamp", "topic", "date", "month", "hour"})
+"""Names that the record itself and the folders of the lake use; a field of that name gets `value_` before it."""
 
+MOST_BYTES = 32 << 20
+"""A value larger than this is refused."""
+SMALL_BLOCK = 32
+"""Rows that are read one by one where they cannot be read together."""
+SUSPICIOUS_BRACKETS = 1_000
+"""A value with more opening brackets has its depth counted exactly: Arrow's parser crashes on 100,000 levels."""
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_SCALARS = {type(None): pa.null(), bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+_INT64 = range(-(1 << 63), 1 << 63)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Block:
     """The columns of the rows that could be read, which rows those are, and why others could not.
 
@@ -37,6 +48,8 @@ class Block:
     good: Mask
     faults: list[tuple[int, str]]
     wanted: pa.Schema
+    misfits: bool = False
+    """Whether a value was refused for its type: another order of values could have refused another one."""
 
 
 def pack_schema(schema: pa.Schema) -> str:
@@ -50,45 +63,108 @@ def unpack_schema(text: str) -> pa.Schema:
 def column_names(schema: pa.Schema) -> list[str]:
     """The columns' names in the lake: a reserved name, and what would collide with its substitute, is prefixed."""
     taken: set[str] = set(RESERVED)
-    names = []
-    for name in sorted(schema.names, key=lambda name: (name in RESERVED, name)):
+    renamed = {}
+    for name in sorted(schema.names, key=lambda name: (name.casefold() in RESERVED, name)):
         own = name
-        while own in taken:
+        while own.casefold() in taken:
             own = f"value_{own}"
-        taken.add(own)
-        names.append((name, own))
-    renamed = dict(names)
+        taken.add(own.casefold())
+        renamed[name] = own
     return [renamed[name] for name in schema.names]
 
 
-def decode(values: pa.Array, schema: pa.Schema, *, fixed: bool) -> Block:
-    """Read one JSON object per value; null values are rows of nulls.
-
-    `fixed`: files with these types are in the lake already, so that int64 must not become double any more.
-    """
-    rows = len(values)
-    everything = np.ones(rows, dtype=np.bool_)
-    if rows in (0, values.null_count):
-        return Block(_nulls(schema, rows), everything, [], schema)
-    if _one_object_each(values):
-        parsed = _parse(values, schema)
-        if parsed is not None and parsed.num_rows == rows:
-            wanted = _usable_schema(parsed.schema, schema)
-            return Block(_shaped(parsed, schema) if wanted.equals(schema) else None, everything, [], wanted)
-    return _row_by_row(values, schema, fixed=fixed)
+def decode(values: pa.Array, schema: pa.Schema, rule: Rule | None = None) -> Block:
+    """Read one JSON object per value, in order; null values are rows of nulls."""
+    reading = _Reading(schema, rule or Rule())
+    reading.take(values, 0)
+    good = np.ones(len(values), dtype=np.bool_)
+    good[[row for row, _ in reading.faults]] = False
+    table = None
+    if reading.wanted.equals(schema):
+        whole = schema.names and reading.tables
+        table = pa.concat_tables(reading.tables) if whole else _nulls(schema, int(good.sum()))
+    return Block(table, good, sorted(reading.faults), reading.wanted, reading.misfits)
 
 
-def merge(one: pa.Schema, other: pa.Schema, *, fixed: bool) -> pa.Schema:
-    """Both schemas' columns; where types differ, numbers widen unless `fixed`, else the first stands."""
-    fields = {field.name: field.type for field in one}
-    for field in other:
-        before = fields.get(field.name)
-        fields[field.name] = field.type if before is None else _merge_types(before, field.type, fixed=fixed)
-    return pa.schema(list(fields.items()))
+@dataclass(slots=True)
+class _Reading:
+    """One block on its way: halves of halves until Arrow takes them, single rows where it never does."""
+
+    schema: pa.Schema
+    rule: Rule
+    tables: list[pa.Table] = field(default_factory=list)
+    faults: list[tuple[int, str]] = field(default_factory=list)
+    misfits: bool = False
+    wanted: pa.Schema = EMPTY
+
+    def __post_init__(self) -> None:
+        self.wanted = self.schema
+
+    def take(self, values: pa.Array, first: int) -> None:
+        """The rows from `first` on that these values are."""
+        rows = len(values)
+        if rows == values.null_count:
+            self.tables.append(_nulls(self.schema, rows))
+        elif self._together(values):
+            return
+        elif rows <= SMALL_BLOCK:
+            self._one_by_one(values, first)
+        else:
+            self.take(values.slice(0, rows // 2), first)
+            self.take(values.slice(rows // 2), first + rows // 2)
+
+    def _together(self, values: pa.Array) -> bool:
+        """Whether Arrow's parser read all rows and nothing of it is in doubt."""
+        if not _one_shallow_object_each(values):
+            return False
+        parsed = _parse(values, self.wanted)
+        if parsed is None or parsed.num_rows != len(values) or not _numbers_are_exact(parsed):
+            return False
+        try:
+            wanted = merge_schemas(self.wanted, usable_schema(parsed.schema), self.rule)
+            check_limits(wanted)
+        except Misfit:
+            return False
+        if wanted.equals(self.schema):
+            self.tables.append(_shaped(parsed, self.schema))
+        self.wanted = wanted
+        return True
+
+    def _one_by_one(self, values: pa.Array, first: int) -> None:
+        lines = []
+        for row, value in enumerate(values.to_pylist()):
+            try:
+                document = {} if value is None else _object(value)
+                wanted = merge_schemas(self.wanted, usable_schema(_type_of(document, self.rule)), self.rule)
+                if wanted is not self.wanted and not wanted.equals(self.wanted):
+                    check_limits(wanted)
+            except Misfit as fault:
+                self.misfits = True
+                self.faults.append((first + row, str(fault)))
+            except ValueError as fault:
+                self.faults.append((first + row, str(fault)))
+            else:
+                self.wanted = wanted
+                lines.append((row, document))
+        if self.wanted.equals(self.schema):
+            self.tables.append(self._table(lines, first))
+
+    def _table(self, lines: list[tuple[int, dict[str, object]]], first: int) -> pa.Table:
+        """The documents as columns. Arrow reads their text again, so that both ways give the same values."""
+        whole = pa.struct(list(self.schema))
+        texts = [(row, json.dumps(_placed(document, whole)).encode()) for row, document in lines]
+        table = _parse_lines([text for _, text in texts], self.schema)
+        if table is None:
+            kept = [(row, text) for row, text in texts if _parse_lines([text], self.schema) is not None]
+            lost = {row for row, _ in texts} - {row for row, _ in kept}
+            self.faults += [(first + row, "not JSON that can be a column: an escape out of range") for row in lost]
+            table = _parse_lines([text for _, text in kept], self.schema)
+        assert table is not None
+        return _shaped(table, self.schema)
 
 
-def _one_object_each(values: pa.Array) -> bool:
-    """UTF-8 without nulls, every value from { to }: then no object can reach over a separating newline."""
+def _one_shallow_object_each(values: pa.Array) -> bool:
+    """UTF-8 without nulls, every value from { to } and none deep: no object can reach over a separating newline."""
     if values.null_count or not _is_utf8(values):
         return False
     _, offsets_buffer, data_buffer = values.buffers()
@@ -96,9 +172,26 @@ def _one_object_each(values: pa.Array) -> bool:
         return False
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[values.offset : values.offset + len(values) + 1]
     text = np.frombuffer(data_buffer, dtype=np.uint8)
-    if np.any(offsets[1:] == offsets[:-1]):
+    sizes = offsets[1:] - offsets[:-1]
+    if not sizes.all() or int(sizes.max()) > MOST_BYTES:
         return False
-    return bool(np.all(text[offsets[:-1]] == ord("{")) and np.all(text[offsets[1:] - 1] == ord("}")))
+    if not (text[offsets[:-1]] == ord("{")).all() or not (text[offsets[1:] - 1] == ord("}")).all():
+        return False
+    inside = text[offsets[0] : offsets[-1]]
+    opening = np.flatnonzero((inside == ord("{")) | (inside == ord("["))) + offsets[0]
+    each = np.searchsorted(opening, offsets[1:]) - np.searchsorted(opening, offsets[:-1])
+    return int(each.max()) <= SUSPICIOUS_BRACKETS or all(
+        depth(bytes(text[offsets[row] : offsets[row + 1]])) <= MOST_LEVELS
+        for row in np.flatnonzero(each > SUSPICIOUS_BRACKETS).tolist()
+    )
+
+
+def depth(value: bytes) -> int:
+    """How many brackets are open at once, those in strings not counted."""
+    plain = np.frombuffer(_STRING.sub(b"", value), dtype=np.uint8)
+    opened = ((plain == ord("{")) | (plain == ord("["))).astype(np.int64)
+    closed = ((plain == ord("}")) | (plain == ord("]"))).astype(np.int64)
+    return int(np.cumsum(opened - closed).max(initial=0))
 
 
 def _is_utf8(values: pa.Array) -> bool:
@@ -107,6 +200,21 @@ def _is_utf8(values: pa.Array) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _numbers_are_exact(table: pa.Table) -> bool:
+    """No double that Arrow made of NaN, of an infinity, or of a whole number beyond 64 bits."""
+    return all(_exact(column) for column in table.columns)
+
+
+def _exact(array: pa.Array | pa.ChunkedArray) -> bool:
+    if isinstance(array, pa.ChunkedArray):
+        return all(_exact(chunk) for chunk in array.chunks)
+    if pa.types.is_floating(array.type):
+        return bool((np.abs(numbers(array.drop_null(), np.float64)) < 2.0**63).all())
+    if pa.types.is_struct(array.type):
+        return all(_exact(array.field(position)) for position in range(array.type.num_fields))
+    return _exact(array.values) if pa.types.is_list(array.type) else True
 
 
 def _parse(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
@@ -126,64 +234,77 @@ def _parse(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
         return None
 
 
-def _row_by_row(values: pa.Array, schema: pa.Schema, *, fixed: bool) -> Block:
-    faults: list[tuple[int, str]] = []
-    objects: dict[int, dict[str, object]] = {}
-    wanted = schema
-    for row, value in enumerate(values.to_pylist()):
-        document, why = _object(value)
-        if not why:
-            wanted, why = _take_in(document, wanted, fixed=fixed)
-        if why:
-            faults.append((row, why))
-        else:
-            objects[row] = document
-    table = None
-    if wanted.equals(schema):
-        lines = {row: json.dumps(_pruned(document, pa.struct(list(schema)))) for row, document in objects.items()}
-        table = _parse_lines(lines, schema)
-        if table is None:
-            for row in [row for row in lines if _parse_lines({row: lines[row]}, schema) is None]:
-                del lines[row], objects[row]
-                faults.append((row, "not JSON that can be a column: a number or an escape out of range"))
-            table = _parse_lines(lines, schema)
-        assert table is not None and (table.num_rows == len(lines) or not schema.names)
-        table = _shaped(table, schema)
-    good = np.zeros(len(values), dtype=np.bool_)
-    good[list(objects)] = True
-    return Block(table, good, sorted(faults), wanted)
+def _parse_lines(texts: list[bytes], schema: pa.Schema) -> pa.Table | None:
+    if not texts or not schema.names:
+        return _nulls(schema, len(texts))
+    return _parse(pa.array(texts, pa.binary()), schema)
 
 
-def _pruned(value: Any, kind: pa.DataType) -> object:
-    """What of a value has a place in its column: members that no value has given a type yet would confuse Arrow."""
+def _object(value: bytes) -> dict[str, object]:
+    """The object that a value is; ValueError says why it is none that can be columns."""
+    if len(value) > MOST_BYTES:
+        raise ValueError(f"a value of {len(value):,} bytes; at most {MOST_BYTES:,} can be columns")
+    if depth(value) > MOST_LEVELS:
+        raise ValueError(f"nested deeper than {MOST_LEVELS} levels")
+    try:
+        document = json.loads(value, parse_constant=_refuse_constant, parse_int=_whole, parse_float=_real)
+    except ValueError as fault:
+        raise ValueError(str(fault) if isinstance(fault, _Refused) else f"not JSON: {fault}") from None
+    if not isinstance(document, dict):
+        raise ValueError(f"a JSON {_kind(document)}, not an object")
+    return document
+
+
+class _Refused(ValueError):
+    """Well-formed, or nearly, but no value of a column."""
+
+
+def _refuse_constant(name: str) -> object:
+    raise _Refused(f"not JSON: {name} is no number")
+
+
+def _whole(text: str) -> int:
+    if len(text) > 20 or (number := int(text)) not in _INT64:
+        raise _Refused(f"a number too big: {text[:40]} has more than 64 bits")
+    return number
+
+
+def _real(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise _Refused(f"a number too big: {text[:40]} is beyond a double")
+    return number
+
+
+def _placed(value: Any, kind: pa.DataType) -> object:
+    """What of a value has a place in its column, numbers as text where the column holds text."""
     if isinstance(value, dict) and pa.types.is_struct(kind):
-        types = {field.name: field.type for field in kind}
-        return {name: _pruned(member, types[name]) for name, member in value.items() if name in types}
+        types = {each.name: each.type for each in kind}
+        return {name: _placed(member, types[name]) for name, member in value.items() if name in types}
     if isinstance(value, list) and pa.types.is_list(kind):
-        return [_pruned(item, kind.value_type) for item in value]
+        return [_placed(item, kind.value_type) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and pa.types.is_string(kind):
+        return str(value)
     return value
 
 
-def _object(value: bytes | None) -> tuple[dict[str, object], str]:
-    """The object that a value is (an empty one for none), or why it is not."""
-    if value is None:
-        return {}, ""
-    try:
-        document = json.loads(value, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as fault:
-        return {}, f"not JSON: {fault}"
-    return (document, "") if isinstance(document, dict) else ({}, f"a JSON {_kind(document)}, not an object")
-
-
-def _parse_lines(documents: dict[int, str], schema: pa.Schema) -> pa.Table | None:
-    if not documents:
-        return _nulls(schema, 0)
-    return _parse(pa.array([text.encode() for text in documents.values()], pa.binary()), schema)
+def _type_of(value: object, rule: Rule) -> pa.DataType:
+    """A value's type; Misfit where members of an array, or two spellings of a name, do not go together."""
+    if isinstance(value, dict):
+        members = pa.schema([])
+        for name, member in value.items():
+            members = merge_schemas(members, pa.schema([(name, _type_of(member, rule))]), rule)
+        return pa.struct(list(members))
+    if isinstance(value, list):
+        item = pa.null()
+        for element in value:
+            item = merge(item, _type_of(element, rule), rule, "[]")
+        return pa.list_(item)
+    return _SCALARS[type(value)]
 
 
 def _shaped(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with just the schema's columns, and inside them just its members."""
-    arrays = [_shape(table.column(field.name).combine_chunks(), field.type) for field in schema]
+    arrays = [_shape(table.column(each.name), each.type) for each in schema]
     return pa.table(arrays, schema=schema) if arrays else _nulls(schema, table.num_rows)
 
 
@@ -193,10 +314,10 @@ def _shape(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if array.type == kind:
         return array
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
-        names = {field.name for field in array.type}
+        names = {each.name for each in array.type}
         members = [
-            _shape(array.field(field.name), field.type) if field.name in names else pa.nulls(len(array), field.type)
-            for field in kind
+            _shape(array.field(each.name), each.type) if each.name in names else pa.nulls(len(array), each.type)
+            for each in kind
         ]
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
     if pa.types.is_list(kind) and pa.types.is_list(array.type):
@@ -205,113 +326,11 @@ def _shape(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array.cast(kind)
 
 
-def _take_in(document: dict[str, object], schema: pa.Schema, *, fixed: bool) -> tuple[pa.Schema, str]:
-    """The schema with this document's fields, or why the document does not fit."""
-    found = _type_of(document)
-    assert pa.types.is_struct(found)
-    for field in found:
-        position = schema.get_field_index(field.name)
-        if position < 0:
-            if (usable := _usable(field.type)) is not None:
-                schema = schema.append(pa.field(field.name, usable))
-            continue
-        merged = _merge_types(schema.field(position).type, field.type, fixed=fixed)
-        if not _fits(field.type, merged):
-            return schema, f"field {field.name}: {_text(field.type)} where the column holds {_text(merged)}"
-        if merged != schema.field(position).type:
-            schema = schema.set(position, pa.field(field.name, merged))
-    return schema, ""
-
-
-def _type_of(value: object) -> pa.DataType:
-    if value is None:
-        return pa.null()
-    if isinstance(value, bool):
-        return pa.bool_()
-    if isinstance(value, int):
-        return pa.int64() if -(1 << 63) <= value < 1 << 63 else pa.float64()
-    if isinstance(value, float):
-        return pa.float64()
-    if isinstance(value, str):
-        return pa.string()
-    if isinstance(value, list):
-        item: pa.DataType = pa.null()
-        for element in value:
-            item = _merge_types(item, _type_of(element), fixed=False)
-        return pa.list_(item)
-    assert isinstance(value, dict)
-    return pa.struct([(name, _type_of(member)) for name, member in value.items()])
-
-
-def _merge_types(one: pa.DataType, other: pa.DataType, *, fixed: bool) -> pa.DataType:
-    if pa.types.is_null(one):
-        return other
-    if pa.types.is_integer(one) and pa.types.is_floating(other):
-        return one if fixed else other
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        return pa.list_(_merge_types(one.value_type, other.value_type, fixed=fixed))
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        fields = {field.name: field.type for field in one}
-        for field in other:
-            before = fields.get(field.name, pa.null())
-            fields[field.name] = _merge_types(before, field.type, fixed=fixed)
-        usable = {name: kept for name, kind in fields.items() if (kept := _usable(kind)) is not None}
-        return pa.struct(list(usable.items()))
-    return one
-
-
-def _fits(found: pa.DataType, column: pa.DataType) -> bool:
-    if pa.types.is_null(found) or found == column:
-        return True
-    if pa.types.is_integer(found) and pa.types.is_floating(column):
-        return True
-    if pa.types.is_list(found) and pa.types.is_list(column):
-        return _fits(found.value_type, column.value_type)
-    if pa.types.is_struct(found) and pa.types.is_struct(column):
-        return all(
-            _fits(field.type, column.field(column.get_field_index(field.name)).type)
-            for field in found
-            if column.get_field_index(field.name) >= 0
-        )
-    return False
-
-
-def _usable(kind: pa.DataType) -> pa.DataType | None:
-    """The type as a column's: nothing where no value has shown one yet, text where Arrow guessed a time."""
-    if pa.types.is_null(kind):
-        return None
-    if pa.types.is_temporal(kind):
-        return pa.string()
-    if pa.types.is_list(kind):
-        item = _usable(kind.value_type)
-        return None if item is None else pa.list_(item)
-    if pa.types.is_struct(kind):
-        fields = [(field.name, kept) for field in kind if (kept := _usable(field.type)) is not None]
-        return pa.struct(fields) if fields else None
-    return kind
-
-
-def _usable_schema(found: pa.Schema, given: pa.Schema) -> pa.Schema:
-    """What Arrow found beyond the given columns, in the given order and then as found."""
-    fields = {field.name: field.type for field in given}
-    for field in found:
-        kept = _usable(field.type)
-        if kept is not None:
-            fields[field.name] = kept
-    return pa.schema(list(fields.items()))
-
-
 def _nulls(schema: pa.Schema, rows: int) -> pa.Table:
-    return pa.table([pa.nulls(rows, field.type) for field in schema], schema=schema)
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
+    if schema.names:
+        return pa.table([pa.nulls(rows, each.type) for each in schema], schema=schema)
+    return pa.table({"": pa.nulls(rows)}).select([])
 
 
 def _kind(value: object) -> str:
     return {list: "array", str: "string", bool: "boolean", type(None): "null"}.get(type(value), "number")
-
-
-def _text(kind: pa.DataType) -> str:
-    return "object" if pa.types.is_struct(kind) else "array" if pa.types.is_list(kind) else str(kind)

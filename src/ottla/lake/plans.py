@@ -1,55 +1,94 @@
 """What the loader writes down before, between and after: plans, publications, commits. Pure; state.py keeps the files.
 
-A plan names offset ranges and stands on disk before any of their records do. A publication names finished temporary
-files and the names under which they appear; from then on it is carried through, never planned again. A commit ends it.
+A plan names offset ranges and stands on the store before any of their records do. A publication names finished files
+and where they appear; from then on it is carried through, never planned again. A commit ends it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition, parse_topic_id, topic_id_text
-from ottla.lake.stores.base import LakeRefused
+from ottla.lake.layout import Layout, Values, folder
+from ottla.lake.stores.base import LakeRefused, Move
 from ottla.spark.plan import OffsetRange, Offsets, SourceOffset, flat, nested, recreated, split
 
-FORMAT = 1
-HOUR_MS = 3_600_000
+FORMAT = 2
 WORTH_A_TASK = 25_000
-"""Fewer records are not split among tasks: each task makes files of its own."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_HOUR = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(hours=1)
-_FIRST_HOUR = -((_EPOCH - datetime.min.replace(tzinfo=UTC)) // timedelta(hours=1))
+"""Fewer records are not worth a task of their own."""
 
 
-def hour_path(topic: str, hour: int) -> str:
-    """Where records of an hour (hours since 1970, UTC) lie; hours that no calendar has are put at its ends."""
-    when = _EPOCH + timedelta(hours=max(_FIRST_HOUR, min(hour, _LAST_HOUR)))
-    return f"topic={topic}/date={when.date().isoformat()}/hour={when.hour:02d}"
+@dataclass(frozen=True, slots=True, order=True)
+class Held:
+    """Rows of one Kafka partition in one file, by their first and last offset."""
 
-
-def file_name(topic: str, partition: int, first: int, last: int) -> str:
-    """Named by the first and last offset inside: files of the same range in other hours may hold offsets between."""
-    return f"{topic}-{partition}-{first}-{last}.parquet"
-
-
-@dataclass(frozen=True, slots=True)
-class LakeFile:
-    """A finished file under its temporary and its final name, both relative to the lake's directory."""
-
-    temporary: str
-    final: str
+    partition: int
     rows: int
-    bytes: int
     first: int
     last: int
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A finished file as an executor reports it: nobody sees it yet."""
+
+    topic: str
+    name: str
+    values: Values
+    """Of the partition columns of its folder."""
+    rows: int
+    bytes: int
+    held: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    """A finished file with its final name, both relative to the lake."""
+
+    written: WrittenFile
+    final: str
+
+    @property
+    def move(self) -> Move:
+        return Move(self.written.name, self.final, self.written.bytes)
+
+    def to_json(self) -> list[object]:
+        file = self.written
+        held = [[each.partition, each.rows, each.first, each.last] for each in file.held]
+        return [file.topic, file.name, self.final, list(file.values), file.rows, file.bytes, held]
+
+    @classmethod
+    def from_json(cls, stored: object) -> LakeFile:
+        topic, name, final, values, rows, size, held = _list(stored)
+        texts = tuple(None if each is None else str(each) for each in _list(values))
+        parts = tuple(Held(*map(_number, _list(each))) for each in _list(held))
+        return cls(WrittenFile(str(topic), str(name), texts, _number(rows), _number(size), parts), str(final))
+
+
+def named_files(number: int, files: Iterable[WrittenFile], layout: Layout) -> tuple[LakeFile, ...]:
+    """The files of a round under final names: `topic=T/date=D/T-ROUND-K.parquet`, K counting the topic's files."""
+    ordered = sorted(files, key=lambda file: (file.topic, [each or "" for each in file.values], file.held))
+    counted: dict[str, int] = {}
+    named = []
+    for file in ordered:
+        position = counted.get(file.topic, 0)
+        counted[file.topic] = position + 1
+        named.append(
+            LakeFile(file, f"{folder(file.topic, layout, file.values)}{file_name(file.topic, number, position)}")
+        )
+    return tuple(named)
+
+
+def file_name(topic: str, number: int, position: int) -> str:
+    """Rounds only grow, so that a name is never used twice."""
+    return f"{topic}-{number:08d}-{position:05d}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
 class RangeCount:
     """What became of every offset of a range. `records` is counted from the batches' headers, `rows` from the
-    footers of the files: that they agree is what the audit shows."""
+    finished files: that they agree is what the audit shows."""
 
     span: OffsetRange
     records: int = 0
@@ -70,12 +109,10 @@ class RangeCount:
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """One round: the ranges, and the types of the JSON columns where there are any."""
+    """One round: a range of each partition that has something new."""
 
     number: int
     ranges: tuple[OffsetRange, ...]
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """Topic -> its JSON columns' schema as base64 of Arrow's own serialization; empty without --json."""
     lost: Offsets = field(default_factory=dict)
     """Offsets that retention took before they could be read; only where the loader was told to accept that."""
 
@@ -84,16 +121,14 @@ class LoadPlan:
             "format": FORMAT,
             "plan": self.number,
             "ranges": [_range_json(span) for span in self.ranges],
-            "columns": dict(self.columns),
             "lost": nested(self.lost),
         }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, object]) -> LoadPlan:
-        _check_format(stored)
-        columns = {str(topic): str(schema) for topic, schema in _object(stored["columns"]).items()}
+        check_format(stored)
         ranges = tuple(_range(item) for item in _list(stored["ranges"]))
-        return cls(_number(stored["plan"]), ranges, columns, flat(stored["lost"]))
+        return cls(_number(stored["plan"]), ranges, flat(stored["lost"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,27 +139,33 @@ class Publication:
     files: tuple[LakeFile, ...]
     dead: tuple[str, ...]
     counts: tuple[RangeCount, ...]
+    """One for each range of the plan."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Topic -> the schema of its values' columns as base64 of Arrow's own serialization; empty for plain bytes."""
+    temporary: str = ""
+    """The folder that may go once the round is committed."""
 
     def to_json(self) -> dict[str, object]:
         return {
             **self.plan.to_json(),
-            "files": [[f.temporary, f.final, f.rows, f.bytes, f.first, f.last] for f in self.files],
+            "files": [file.to_json() for file in self.files],
             "dead": list(self.dead),
             "counts": [[c.records, c.rows, c.dead, c.aborted, c.markers] for c in self.counts],
+            "columns": dict(self.columns),
+            "temporary": self.temporary,
         }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, object]) -> Publication:
         plan = LoadPlan.from_json(stored)
-        files = []
-        for item in _list(stored["files"]):
-            temporary, final, *numbers = _list(item)
-            files.append(LakeFile(str(temporary), str(final), *map(_number, numbers)))
+        files = tuple(LakeFile.from_json(item) for item in _list(stored["files"]))
         counts = tuple(
             RangeCount(span, *map(_number, _list(numbers)))
             for span, numbers in zip(plan.ranges, _list(stored["counts"]), strict=True)
         )
-        return cls(plan, tuple(files), tuple(str(name) for name in _list(stored["dead"])), counts)
+        dead = tuple(str(name) for name in _list(stored["dead"]))
+        columns = {str(topic): str(schema) for topic, schema in _object(stored["columns"]).items()}
+        return cls(plan, files, dead, counts, columns, str(stored["temporary"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +185,7 @@ class Commit:
             offsets[partition] = max(offsets.get(partition, 0), count.span.end)
             rows[partition] = rows.get(partition, 0) + count.rows
             ids[partition.topic] = TopicId(count.span.topic_id)
-        return Commit(publication.plan.number, offsets, ids, rows, {**self.columns, **publication.plan.columns})
+        return Commit(publication.plan.number, offsets, ids, rows, {**self.columns, **publication.columns})
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -158,22 +199,13 @@ class Commit:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, object]) -> Commit:
-        _check_format(stored)
+        check_format(stored)
         ids = {str(topic): parse_topic_id(str(text)) for topic, text in _object(stored["topic_ids"]).items()}
         columns = {str(topic): str(schema) for topic, schema in _object(stored["columns"]).items()}
         return cls(_number(stored["plan"]), flat(stored["offsets"]), ids, flat(stored["rows"]), columns)
 
 
-def next_plan(
-    committed: Commit,
-    latest: SourceOffset,
-    earliest: Offsets,
-    *,
-    tasks: int,
-    most: int,
-    longest: int,
-    accept_loss: bool,
-) -> LoadPlan:
+def next_plan(committed: Commit, latest: SourceOffset, earliest: Offsets, *, most: int, accept_loss: bool) -> LoadPlan:
     """The next round: up to `most` offsets, each partition from where the lake stands, a new one from its beginning."""
     before = SourceOffset(committed.offsets, committed.topic_ids)
     for topic in sorted({topic for topic, _ in latest.offsets}):
@@ -197,10 +229,45 @@ def next_plan(
     if lost and not accept_loss:
         gone = ", ".join(f"{partition} {count}" for partition, count in sorted(lost.items()))
         raise LakeRefused(f"retention removed records before they were loaded ({gone}); --accept-loss goes on")
-    bounded = _bounded(ranges, most)
-    worth = sum(span.size for span in bounded) // WORTH_A_TASK
-    pieces = split(bounded, min_partitions=max(1, min(tasks, worth)), max_records=longest)
-    return LoadPlan(committed.number + 1, tuple(pieces), lost=lost)
+    bounded = [span for span in _bounded(ranges, most) if span.size]
+    return LoadPlan(committed.number + 1, tuple(bounded), lost)
+
+
+def bundles(ranges: Iterable[OffsetRange], *, tasks: int, longest: int) -> list[tuple[OffsetRange, ...]]:
+    """What each Spark task reads: about twice as many tasks as run at once, where each has enough to do.
+
+    Small ranges go together, big ones are cut; a task's ranges are neighbours in the order of topic and partition.
+    """
+    whole = list(ranges)
+    total = sum(span.size for span in whole)
+    share = max(WORTH_A_TASK, min(longest, -(-total // max(1, 2 * tasks))))
+    shared: list[list[OffsetRange]] = []
+    size = 0
+    for span in split(whole, min_partitions=None, max_records=share):
+        if shared and size + span.size <= share:
+            shared[-1].append(span)
+            size += span.size
+        else:
+            shared.append([span])
+            size = span.size
+    return [tuple(each) for each in shared]
+
+
+def counted(plan: LoadPlan, pieces: Iterable[RangeCount], files: Iterable[WrittenFile]) -> tuple[RangeCount, ...]:
+    """One count for each range of the plan: records as the tasks counted them, rows as the files hold them."""
+    rows: Offsets = {}
+    for file in files:
+        for held in file.held:
+            partition = TopicPartition(file.topic, held.partition)
+            rows[partition] = rows.get(partition, 0) + held.rows
+    whole = totals(pieces)
+    counts = []
+    for span in plan.ranges:
+        count = whole.get(span.topic_partition, RangeCount(span))
+        if (count.span.start, count.span.end) != (span.start, span.end):
+            raise LakeRefused(f"{span.topic_partition}: offsets {span.start}-{span.end} were planned, others were read")
+        counts.append(replace(count, span=span, rows=rows.get(span.topic_partition, 0)))
+    return tuple(counts)
 
 
 def _bounded(ranges: list[OffsetRange], most: int) -> list[OffsetRange]:
@@ -240,7 +307,7 @@ def _range(stored: object) -> OffsetRange:
     )
 
 
-def _check_format(stored: Mapping[str, object]) -> None:
+def check_format(stored: Mapping[str, object]) -> None:
     if stored.get("format") != FORMAT:
         raise LakeRefused(f"the lake's state has format {stored.get('format')}; this program knows {FORMAT}")
 

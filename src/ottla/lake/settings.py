@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
+from ottla.lake.layout import Layout, parse_layout
+from ottla.lake.stores import LakeRefused, lake_url
+from ottla.lake.types import Rule
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.options import Selection
 
@@ -12,14 +17,39 @@ MiB = 1 << 20
 CODECS = ("zstd", "snappy", "lz4", "gzip", "none")
 
 
+class LoadOptions(TypedDict, total=False):
+    """The options of `ottla.lake.load`, as `ottla lake load` has them; all may be left out."""
+
+    pattern: str
+    """All topics whose whole name matches, instead of names."""
+    bootstrap: str
+    json: bool
+    """Values are JSON objects: make columns of their fields."""
+    partition_by: str
+    """`none`, or one of `month`, `day`, `hour` and fields, commas between."""
+    event_time: str
+    """The field whose time counts."""
+    time_zone: str
+    numbers_as_text: bool
+    """A field of whole numbers becomes text where a text turns up."""
+    dead_letter: str | None
+    target_size: str | int
+    compression: str
+    accept_loss: bool
+    read_committed: bool
+    max_offsets: int
+
+
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
     """Which topics go where, and how their files shall be."""
 
     selection: Selection
-    directory: Path
+    url: str
     kafka: KafkaSettings
+    layout: Layout = field(default_factory=Layout)
     json: bool = False
+    rule: Rule = field(default_factory=Rule)
     dead_letter: str | None = None
     target_bytes: int = 256 * MiB
     compression: str = "zstd"
@@ -27,6 +57,43 @@ class LoadSettings:
     most_offsets: int = 20_000_000
     """Offsets in one round: what is done over after a crash is at most that much."""
     longest_range: int = 4_000_000
+
+    def described(self) -> dict[str, object]:
+        """What must stay the same from load to load for one lake to be readable as a whole."""
+        return {"values": "json" if self.json else "bytes", **self.layout.to_json()}
+
+
+def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -> LoadSettings:
+    """What the options say, understood; LakeRefused where they make no sense together."""
+    pattern, dead_letter = options.get("pattern", ""), options.get("dead_letter")
+    if bool(topics) == bool(pattern):
+        raise LakeRefused("name topics or a pattern, one of them")
+    if dead_letter is not None and dead_letter in topics:
+        raise LakeRefused(f"topic {dead_letter} cannot take its own dead letters: they would be loaded again and again")
+    size, json = options.get("target_size", "256m"), options.get("json", False)
+    layout = parse_layout(
+        options.get("partition_by", "day"),
+        time_zone=options.get("time_zone", "UTC"),
+        event_time=options.get("event_time", ""),
+        json=json,
+    )
+    return LoadSettings(
+        selection=Selection(topics=tuple(sorted(set(topics))), pattern=pattern),
+        url=lake_url(to),
+        kafka=KafkaSettings(
+            options.get("bootstrap", "localhost:9092"),
+            client_id="ottla-lake",
+            read_committed=options.get("read_committed", True),
+        ),
+        layout=layout,
+        json=json,
+        rule=Rule(numbers_as_text=options.get("numbers_as_text", False)),
+        dead_letter=dead_letter,
+        target_bytes=size if isinstance(size, int) else size_bytes(size),
+        compression=options.get("compression", "zstd"),
+        accept_loss=options.get("accept_loss", False),
+        most_offsets=options.get("max_offsets", 20_000_000),
+    )
 
 
 def size_bytes(text: str) -> int:

@@ -1,49 +1,43 @@
-"""The lake's memory on disk, `DIR/_ottla`: one loader at a time, plans before data, publications before names.
+"""The lake's memory, `_ottla/` on its store: one loader at a time, plans before data, publications before names.
 
-    plan-N.json      ranges of round N; synced before any of their records are written
-    publish-N.json   the finished temporary files of round N and their final names
+    lake.json        how the lake is laid out, and the loader's name for good; put once
+    plan-N.json      ranges of round N; put before any of their records are written
+    publish-N.json   the finished files of round N and their final names
     commit-N.json    round N is visible; holds where the lake stands
-    tmp/N/           temporary files of round N, which no reader of the lake looks at
+    tmp/N-ATTEMPT/   temporary files of one attempt at round N, which no reader of the lake looks at
 
-Comes from loader.py. Every file appears whole, by rename, and is on disk before the next step is taken.
+Plans, publications and commits are put where none stands, never over another: of two loaders that believe themselves
+alone one gets a step in, and the other finds it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+import platform
+import re
+import uuid
+from collections.abc import Mapping
 
-from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication
-from ottla.lake.stores.base import LakeRefused
+from ottla.lake.plans import FORMAT, Commit, LoadPlan, Publication, check_format
+from ottla.lake.stores.base import LakeRefused, Store
 
-STATE = "_ottla"
+HOME = "_ottla/"
 KEPT_ROUNDS = 50
+_NUMBERED = re.compile(r"_ottla/(plan|publish|commit)-(\d{10})\.json")
+_ATTEMPT = re.compile(r"_ottla/tmp/(\d+)-[0-9a-f]+/")
 
 
 class LakeState:
-    """The state of one lake directory; holds its lock from `__init__` to `close`."""
+    """The state of one lake; the lake's one loader from `__init__` to `close`."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.home = directory / STATE
-        self.home.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(self.home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = os.read(self._lock, 64).decode("ascii", "replace").strip()
-            os.close(self._lock)
-            raise LakeRefused(f"another loader (process {owner or 'unknown'}) is at work on {directory}") from None
-        os.ftruncate(self._lock, 0)
-        os.write(self._lock, f"{os.getpid()}\n".encode())
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._hold = store.hold(f"process {os.getpid()} on {platform.node()}")
 
     def close(self) -> None:
         """Let the next loader in."""
-        os.close(self._lock)
+        self._hold.release()
 
     def __enter__(self) -> LakeState:
         return self
@@ -51,98 +45,103 @@ class LakeState:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def settle(self, described: Mapping[str, object]) -> str:
+        """Put down how the lake is laid out, or hold it against what stands; returns the loader's name for good.
+
+        LakeRefused where a lake that stands is laid out otherwise: files of two layouts cannot be read as one.
+        """
+        stored = self._read(f"{HOME}lake.json")
+        if stored is None:
+            if self._numbers("commit"):
+                raise LakeRefused(f"{self.store.url}: lake.json is missing beside its rounds; it is damaged")
+            stored = {"format": FORMAT, "loader": uuid.uuid4().hex, **described}
+            self._create(f"{HOME}lake.json", stored)
+        check_format(stored)
+        for name, value in described.items():
+            if stored.get(name) != value:
+                raise LakeRefused(
+                    f"the lake has {_shown(name)} {_shown(stored.get(name))}, not {_shown(value)}: files of both could "
+                    f"not be read as one. Go on as before, or load into another directory"
+                )
+        return str(stored["loader"])
+
     def committed(self) -> Commit:
         """Where the lake stands."""
-        last = self._last("commit")
-        return Commit() if last is None else Commit.from_json(self._read("commit", last))
+        last = max(self._numbers("commit"), default=None)
+        return Commit() if last is None else Commit.from_json(self._known("commit", last))
 
-    def unfinished(self) -> Publication | LoadPlan | None:
+    def unfinished(self, committed: Commit) -> Publication | LoadPlan | None:
         """What the last loader left: a publication to carry through, a plan to do over, or nothing."""
-        number = self.committed().number + 1
-        if self._path("publish", number).exists():
-            return Publication.from_json(self._read("publish", number))
-        if self._path("plan", number).exists():
-            return LoadPlan.from_json(self._read("plan", number))
+        number = committed.number + 1
+        if (published := self._read(_name("publish", number))) is not None:
+            return Publication.from_json(published)
+        if (planned := self._read(_name("plan", number))) is not None:
+            return LoadPlan.from_json(planned)
         return None
 
     def write_plan(self, plan: LoadPlan) -> None:
-        """Put a plan on disk, over one of the same number whose columns had to be widened."""
-        self._write("plan", plan.number, plan.to_json())
+        """Put a plan down before anything of it is read."""
+        self._create(_name("plan", plan.number), plan.to_json())
 
-    def temporary(self, plan: LoadPlan) -> str:
-        """The directory of the plan's temporary files, relative to the lake; emptied of an earlier attempt's."""
-        relative = f"{STATE}/tmp/{plan.number}"
-        shutil.rmtree(self.directory / relative, ignore_errors=True)
-        (self.directory / relative).mkdir(parents=True)
-        return relative
+    def attempt(self, plan: LoadPlan) -> str:
+        """A new folder for the temporary files of this attempt at a plan."""
+        return f"{HOME}tmp/{plan.number}-{uuid.uuid4().hex[:12]}/"
 
     def write_publication(self, publication: Publication) -> None:
-        """From here on the round is carried through. Its temporary files are on disk already, their names too."""
-        if (self.directory / STATE / "tmp" / str(publication.plan.number)).is_dir():
-            sync_directory(self.directory / STATE / "tmp" / str(publication.plan.number))
-        self._write("publish", publication.plan.number, publication.to_json())
+        """From here on the round is carried through. Its files are durable already."""
+        self._hold.check()
+        self._create(_name("publish", publication.plan.number), publication.to_json())
 
-    def reveal(self, files: Iterable[LakeFile]) -> None:
-        """Give files their final names; those that have them from an earlier attempt are left alone."""
-        touched: set[Path] = set()
-        for file in files:
-            final, temporary = self.directory / file.final, self.directory / file.temporary
-            if not temporary.exists():
-                if not final.exists():
-                    raise LakeRefused(f"{final} is missing, and {temporary} too: somebody removed them")
-                continue
-            self._make_directories(final.parent, touched)
-            os.rename(temporary, final)
-            touched.add(final.parent)
-        for directory in sorted(touched):
-            sync_directory(directory)
+    def write_commit(self, commit: Commit, publication: Publication) -> None:
+        """The round is done; what this and older rounds left behind goes."""
+        self._create(_name("commit", commit.number), commit.to_json())
+        if publication.temporary:
+            self.store.remove_folder(publication.temporary)
+        old = [number for number in self._numbers("commit") if number <= commit.number - KEPT_ROUNDS]
+        self.store.remove(_name(kind, number) for number in old for kind in ("plan", "publish", "commit"))
 
-    def write_commit(self, commit: Commit) -> None:
-        """The round is done; what older rounds left behind goes."""
-        self._write("commit", commit.number, commit.to_json())
-        shutil.rmtree(self.home / "tmp" / str(commit.number), ignore_errors=True)
-        for old in sorted(self._numbers("commit")):
-            if old <= commit.number - KEPT_ROUNDS:
-                for kind in ("plan", "publish", "commit"):
-                    self._path(kind, old).unlink(missing_ok=True)
+    def tidy(self, committed: Commit) -> None:
+        """Delete temporary files of rounds that are done: loaders that were killed left them.
 
-    def _make_directories(self, directory: Path, touched: set[Path]) -> None:
-        if directory.is_dir():
-            return
-        self._make_directories(directory.parent, touched)
-        directory.mkdir(exist_ok=True)
-        touched.add(directory.parent)
+        Those of the round at work stay. A loader that lost the lake without knowing it may still publish them.
+        """
+        matches = (_ATTEMPT.match(entry.name) for entry in self.store.entries(f"{HOME}tmp/"))
+        done = {match[0] for match in matches if match is not None and int(match[1]) <= committed.number}
+        for folder in sorted(done):
+            self.store.remove_folder(folder)
 
-    def _path(self, kind: str, number: int) -> Path:
-        return self.home / f"{kind}-{number:010d}.json"
+    def _create(self, name: str, content: Mapping[str, object]) -> None:
+        if not self.store.create(name, json.dumps(content).encode()):
+            raise LakeRefused(f"{self.store.url}/{name} is there already: another loader is at work on the lake")
 
     def _numbers(self, kind: str) -> list[int]:
-        return [int(path.stem.split("-")[1]) for path in self.home.glob(f"{kind}-*.json")]
+        matches = (_NUMBERED.fullmatch(entry.name) for entry in self.store.entries(HOME))
+        return sorted(int(match[2]) for match in matches if match is not None and match[1] == kind)
 
-    def _last(self, kind: str) -> int | None:
-        return max(self._numbers(kind), default=None)
-
-    def _read(self, kind: str, number: int) -> Mapping[str, object]:
-        stored = json.loads(self._path(kind, number).read_text("utf-8"))
-        if not isinstance(stored, dict):
-            raise LakeRefused(f"{self._path(kind, number)} is damaged")
+    def _known(self, kind: str, number: int) -> Mapping[str, object]:
+        stored = self._read(_name(kind, number))
+        if stored is None:
+            raise LakeRefused(f"{self.store.url}/{_name(kind, number)} was removed while the loader ran")
         return stored
 
-    def _write(self, kind: str, number: int, content: Mapping[str, object]) -> None:
-        path = self._path(kind, number)
-        temporary = path.with_suffix(".tmp")
-        with open(temporary, "w", encoding="utf-8") as out:
-            json.dump(content, out)
-            out.flush()
-            os.fsync(out.fileno())
-        os.rename(temporary, path)
-        sync_directory(self.home)
+    def _read(self, name: str) -> Mapping[str, object] | None:
+        body = self.store.read(name)
+        if body is None:
+            return None
+        try:
+            stored = json.loads(body)
+        except ValueError:
+            stored = None
+        if not isinstance(stored, dict):
+            raise LakeRefused(f"{self.store.url}/{name} is damaged")
+        return stored
 
 
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _name(kind: str, number: int) -> str:
+    return f"{HOME}{kind}-{number:010d}.json"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "none"
+    return str(value).replace("_", " ") if value not in ("", None) else "nothing"

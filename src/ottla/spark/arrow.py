@@ -88,9 +88,28 @@ def _buffer(content: Buffer | None) -> pa.Buffer | None:
     return None if content is None else pa.py_buffer(content)
 
 
-def numbers(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The 64-bit numbers of an array without nulls, without a copy (and without pandas)."""
-    return np.frombuffer(array.buffers()[1], dtype=np.int64)[array.offset : array.offset + len(array)]
+def numbers(array: pa.Array, kind: Any = np.int64) -> np.ndarray[Any, Any]:
+    """The numbers of an array without nulls, without a copy (and without pandas); `kind` is numpy's type of them."""
+    return np.frombuffer(array.buffers()[1], dtype=kind)[array.offset : array.offset + len(array)]
+
+
+def all_numbers(column: pa.ChunkedArray, kind: Any = np.int64) -> np.ndarray[Any, Any]:
+    """The numbers of a column without nulls."""
+    chunks = [numbers(chunk, kind) for chunk in column.chunks if len(chunk)]
+    if len(chunks) == 1:
+        return chunks[0]
+    return np.concatenate(chunks) if chunks else np.empty(0, dtype=kind)
+
+
+def null_mask(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which rows of an array are null (without pandas)."""
+    if not array.null_count:
+        return np.zeros(len(array), dtype=np.bool_)
+    if pa.types.is_null(array.type):
+        return np.ones(len(array), dtype=np.bool_)
+    bits = np.unpackbits(np.frombuffer(array.buffers()[0], dtype=np.uint8), bitorder="little")
+    absent: np.ndarray[Any, np.dtype[np.bool_]] = bits[array.offset : array.offset + len(array)] == 0
+    return absent
 
 
 def indices(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:

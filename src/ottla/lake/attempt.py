@@ -1,0 +1,173 @@
+"""One attempt at a round, on Spark: ranges into finished files, with columns wide enough for all of them.
+
+Tasks that meet values for which the columns are too narrow say what they want; the columns are widened and those
+tasks done over. Nothing of an attempt is visible before loader.py publishes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from ottla.lake import json_columns
+from ottla.lake.files import Target
+from ottla.lake.merge import merge_tasks
+from ottla.lake.plans import LoadPlan, Publication, WrittenFile, bundles, counted, named_files
+from ottla.lake.settings import LoadSettings
+from ottla.lake.stores.base import LakeRefused
+from ottla.lake.types import EMPTY, Misfit, merge_schemas
+from ottla.lake.write import WriteDone, WriteTask, columns_in_order, write_merged, write_ranges
+from ottla.spark.plan import OffsetRange
+from ottla.spark.reader import read_decoded
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+SAMPLED_RECORDS = 2_000
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
+
+
+class Attempt:
+    """One try at carrying a plan out."""
+
+    def __init__(
+        self, settings: LoadSettings, plan: LoadPlan, known: dict[str, str], folder: str, context: SparkContext
+    ) -> None:
+        self._settings = settings
+        self._plan = plan
+        self._known = known
+        """Topic -> the columns that the lake has already."""
+        self._context = context
+        self._target = Target(folder, settings.layout, settings.compression, settings.target_bytes)
+        self._columns: dict[str, str] = {}
+
+    def publication(self) -> Publication:
+        """All that the plan's ranges made; LakeRefused where a record has no place and there are no dead letters."""
+        if self._settings.json:
+            self._columns = {
+                topic: self._first_columns(topic) for topic in sorted({s.topic for s in self._plan.ranges})
+            }
+        done = self._written()
+        faults = [each.first_fault for each in done if each.first_fault is not None]
+        if faults and self._settings.dead_letter is None:
+            raise LakeRefused(f"{faults[0]}. Such records go to a topic of yours with --dead-letter TOPIC")
+        files = [file for each in done for file in each.files] + self._merged(done)
+        counts = counted(self._plan, (count for each in done for count in each.counts), files)
+        if wrong := [count for count in counts if not count.adds_up]:
+            raise LakeRefused(f"the counts do not add up, nothing was published: {wrong[0]}")
+        return Publication(
+            self._plan,
+            named_files(self._plan.number, files, self._settings.layout),
+            tuple(name for each in done for name in each.dead),
+            counts,
+            self._columns,
+            self._target.folder,
+        )
+
+    def _written(self) -> list[WriteDone]:
+        """What every task made, all with the same columns of a topic."""
+        tasks = self._tasks()
+        done: dict[int, WriteDone] = {}
+        in_order: set[str] = set()
+        pending = list(range(len(tasks)))
+        while pending:
+            given = [replace(tasks[index], columns=self._columns) for index in pending]
+            done.update(zip(pending, self._run(write_ranges, given, lambda task: _size(task.spans)), strict=True))
+            changed = self._widened([done[index] for index in pending], in_order)
+            pending = [index for index, task in enumerate(tasks) if changed & {span.topic for span in task.spans}]
+        return [done[index] for index in range(len(tasks))]
+
+    def _widened(self, done: Iterable[WriteDone], in_order: set[str]) -> set[str]:
+        """Widen the columns by what tasks want; returns the topics whose columns changed.
+
+        Where values of a topic were refused for their type, which of them came first decides. The tasks ran side by
+        side, so such a topic's columns are found once more by reading its ranges one after the other.
+        """
+        before = dict(self._columns)
+        unsure = {topic for each in done for topic in each.misfits if self._undecided(topic)}
+        for each in done:
+            for topic, wanted in each.wanted.items():
+                try:
+                    schema = merge_schemas(self._schema(topic), json_columns.unpack_schema(wanted), self._settings.rule)
+                except Misfit:
+                    unsure.add(topic)
+                else:
+                    self._columns[topic] = json_columns.pack_schema(schema)
+        for topic in sorted(unsure - in_order):
+            in_order.add(topic)
+            self._columns[topic] = self._columns_in_order(topic)
+        return {topic for topic, columns in self._columns.items() if columns != before[topic]}
+
+    def _undecided(self, topic: str) -> bool:
+        """Whether this round gives the topic columns that the lake does not have yet."""
+        return self._columns[topic] != self._known.get(topic)
+
+    def _columns_in_order(self, topic: str) -> str:
+        spans = [span for span in self._plan.ranges if span.topic == topic]
+        known, rule, kafka = (
+            self._known.get(topic, json_columns.pack_schema(EMPTY)),
+            self._settings.rule,
+            self._settings.kafka,
+        )
+        (found,) = self._run(lambda given: columns_in_order(given, known, rule, kafka), [spans], len)
+        return found
+
+    def _merged(self, done: Iterable[WriteDone]) -> list[WrittenFile]:
+        parts = [part for each in done for part in each.parts]
+        tasks = merge_tasks(self._settings.url, self._target, parts, self._context.defaultParallelism)
+        made = self._run(write_merged, tasks, lambda task: sum(part.bytes for part in task.parts))
+        return [file for each in made for file in each]
+
+    def _tasks(self) -> list[WriteTask]:
+        shared = bundles(
+            self._plan.ranges, tasks=self._context.defaultParallelism, longest=self._settings.longest_range
+        )
+        readers: dict[str, int] = {}
+        for spans in shared:
+            for topic in {span.topic for span in spans}:
+                readers[topic] = readers.get(topic, 0) + 1
+        return [
+            WriteTask(
+                spans=spans,
+                alone=frozenset(span.topic for span in spans if readers[span.topic] == 1),
+                url=self._settings.url,
+                target=self._target,
+                kafka=self._settings.kafka,
+                rule=self._settings.rule,
+            )
+            for spans in shared
+        ]
+
+    def _run(self, work: Callable[[_Given], _Made], given: list[_Given], size: Callable[[_Given], int]) -> list[_Made]:
+        """One Spark task for each, the largest first; results in the order given."""
+        if not given:
+            return []
+        order = sorted(range(len(given)), key=lambda index: -size(given[index]))
+        tasks = self._context.parallelize([given[index] for index in order], len(given))
+        made: dict[int, _Made] = dict(zip(order, tasks.map(work).collect(), strict=True))
+        return [made[index] for index in range(len(given))]
+
+    def _schema(self, topic: str) -> pa.Schema:
+        return json_columns.unpack_schema(self._columns[topic])
+
+    def _first_columns(self, topic: str) -> str:
+        """The columns that the lake has, for a new topic those of a sample."""
+        known = self._known.get(topic)
+        return known if known is not None else json_columns.pack_schema(self._sampled(topic))
+
+    def _sampled(self, topic: str) -> pa.Schema:
+        """The columns of the first records of some ranges; whatever does not go together is left for the tasks."""
+        schema = EMPTY
+        for span in [span for span in self._plan.ranges if span.topic == topic][:4]:
+            short = replace(span, end=min(span.end, span.start + SAMPLED_RECORDS))
+            for piece in read_decoded(short, self._settings.kafka, columns=("value",)):
+                schema = json_columns.decode(piece.batch.column("value"), schema, self._settings.rule).wanted
+        return schema
+
+
+def _size(spans: Iterable[OffsetRange]) -> int:
+    return sum(span.size for span in spans)

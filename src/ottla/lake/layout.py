@@ -1,0 +1,223 @@
+"""Which rows lie together: the lake's folders, by time and by fields. Pure; works on whole Arrow tables.
+
+A group is the rows of one folder; its values are those of the partition columns, in order, as text.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.lake.stores.base import LakeRefused
+from ottla.spark.arrow import all_numbers, indices, null_mask, numbers
+
+TIME_UNITS = ("month", "day", "hour")
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""How Hive, Spark and all who read their folders write a missing value."""
+EVENT_TIME = "__event_time"
+"""A column of its own while rows are on their way; never in a file."""
+MOST_GROUPS = 10_000
+"""Folders that one task may fill in one round."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_US = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_LAST_US = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_HOUR_US = 3_600_000_000
+
+Values = tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a lake is divided into folders."""
+
+    partition_by: tuple[str, ...] = ("day",)
+    """At most one of TIME_UNITS, and names of fields; empty for one folder a topic."""
+    time_zone: str = "UTC"
+    event_time: str = ""
+    """The field whose time counts; empty for the record's own timestamp."""
+
+    @property
+    def time_unit(self) -> str:
+        return next((each for each in self.partition_by if each in TIME_UNITS), "")
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return tuple(each for each in self.partition_by if each not in TIME_UNITS)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The partition columns: `hour` is two of them, `date` and `hour`."""
+        return tuple(column for each in self.partition_by for column in _COLUMNS.get(each, (each,)))
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "partition_by": list(self.partition_by),
+            "time_zone": self.time_zone,
+            "event_time": self.event_time,
+        }
+
+
+_COLUMNS = {"day": ("date",), "month": ("month",), "hour": ("date", "hour")}
+
+
+def parse_layout(partition_by: str, *, time_zone: str, event_time: str, json: bool) -> Layout:
+    """The layout of `--partition-by`, `--time-zone` and `--event-time`; LakeRefused where they make no sense."""
+    names = [each.strip() for each in partition_by.split(",")]
+    if names == ["none"]:
+        names = []
+    if any(not name or name == "none" for name in names):
+        raise LakeRefused(f"--partition-by {partition_by}: write none, or month, day, hour and fields with commas")
+    if sum(name in TIME_UNITS for name in names) > 1 or len(set(names)) != len(names):
+        raise LakeRefused(f"--partition-by {partition_by}: name one of month, day, hour, and each field once")
+    layout = Layout(tuple(names), time_zone, event_time)
+    if not json and (layout.fields or event_time):
+        raise LakeRefused("fields to partition by and --event-time need values with columns, e.g. --json")
+    try:
+        ZoneInfo(time_zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise LakeRefused(f"--time-zone {time_zone}: there is no such zone; write e.g. Europe/Berlin") from None
+    return layout
+
+
+def folder(topic: str, layout: Layout, values: Values) -> str:
+    """A group's folder in a lake of plain Parquet, ending with a slash."""
+    return f"topic={quote(topic, safe=' ')}/{partition_path(layout, values)}"
+
+
+def partition_path(layout: Layout, values: Values) -> str:
+    """`date=2013-01-01/carrier=UA/`: what follows the topic's folder; empty where nothing divides it."""
+    pairs = zip(layout.columns, values, strict=True)
+    return "".join(
+        f"{quote(name, safe=' ')}={NO_VALUE if text is None else quote(text, safe=' ')}/" for name, text in pairs
+    )
+
+
+def groups(table: pa.Table, layout: Layout, columns: dict[str, str]) -> Iterator[tuple[Values, pa.Table]]:
+    """The rows of each group, in the order in which they came; groups in the order of their times and values.
+
+    `columns` names the table's column of each field that the layout divides by; a field without one is missing.
+    LakeRefused where there are more groups than MOST_GROUPS.
+    """
+    keys, texts = _keys(table, layout, columns)
+    if len(texts) == 1:
+        yield texts[0], table
+        return
+    if len(texts) > MOST_GROUPS:
+        raise LakeRefused(
+            f"--partition-by {','.join(layout.partition_by)} makes {len(texts):,} folders of {table.num_rows:,} rows; "
+            f"at most {MOST_GROUPS:,} are sensible"
+        )
+    if not bool((keys[1:] >= keys[:-1]).all()):
+        order = np.argsort(keys, kind="stable")
+        keys, table = keys[order], table.combine_chunks().take(indices(order))
+    edges = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
+    for begin, end in itertools.pairwise(edges):
+        yield texts[int(keys[begin])], table.slice(begin, end - begin)
+
+
+def _keys(table: pa.Table, layout: Layout, columns: dict[str, str]) -> tuple[np.ndarray, list[Values]]:
+    """Each row's group as a number, and each number's values."""
+    keys = np.zeros(table.num_rows, dtype=np.int64)
+    texts: list[Values] = [()]
+    for each in layout.partition_by:
+        if each in TIME_UNITS:
+            codes, named = _time_codes(table, layout)
+        else:
+            codes, named = _field_codes(table, columns.get(each))
+        combined = keys * len(named) + codes
+        present, keys = np.unique(combined, return_inverse=True)
+        texts = [(*texts[code // len(named)], *named[code % len(named)]) for code in present.tolist()]
+    return keys, texts
+
+
+def _time_codes(table: pa.Table, layout: Layout) -> tuple[np.ndarray, list[Values]]:
+    name = EVENT_TIME if layout.event_time else "timestamp"
+    times = np.clip(all_numbers(table.column(name)), _FIRST_US, _LAST_US)
+    if layout.time_zone != "UTC":
+        zoned = indices(times).cast(pa.timestamp("us", layout.time_zone))
+        times = numbers(pc.local_timestamp(zoned))
+    hours, codes = np.unique(times // _HOUR_US, return_inverse=True)
+    names = [_time_text(_EPOCH + timedelta(hours=hour), layout.time_unit) for hour in hours.tolist()]
+    distinct = sorted(set(names))
+    place = {name: position for position, name in enumerate(distinct)}
+    return np.array([place[name] for name in names], dtype=np.int64)[codes], list(distinct)
+
+
+def _time_text(when: datetime, unit: str) -> tuple[str, ...]:
+    if unit == "month":
+        return (f"{when.year:04d}-{when.month:02d}",)
+    day = when.date().isoformat()
+    return (day,) if unit == "day" else (day, f"{when.hour:02d}")
+
+
+def _field_codes(table: pa.Table, column: str | None) -> tuple[np.ndarray, list[Values]]:
+    if column is None or column not in table.column_names:
+        return np.zeros(table.num_rows, dtype=np.int64), [(None,)]
+    values = table.column(column)
+    if pa.types.is_nested(values.type):
+        raise LakeRefused(f"--partition-by {column}: a field of objects or arrays cannot divide a lake")
+    filled = pc.fill_null(values.cast(pa.string()), "")
+    texts = pc.if_else(pc.equal(filled, ""), NO_VALUE, filled).combine_chunks().dictionary_encode()
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+    names = texts.dictionary.to_pylist()
+    ranks = np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"), kind="stable")
+    codes = ranks[numbers(texts.indices, np.int32)]
+    return codes, [(None if name == NO_VALUE else name,) for name in sorted(names)]
+
+
+def event_times(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """A field's values as microseconds of the epoch in UTC, and which rows have such a time.
+
+    Text is ISO 8601 (without a zone: UTC); a number is milliseconds since 1970, as Kafka's own timestamps are.
+    """
+    whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    if pa.types.is_timestamp(whole.type):
+        return _from_times(whole.cast(pa.timestamp("us", whole.type.tz), safe=False))
+    if pa.types.is_integer(whole.type) or pa.types.is_floating(whole.type):
+        return _from_numbers(whole)
+    if pa.types.is_string(whole.type):
+        return _from_texts(whole)
+    return np.zeros(len(whole), dtype=np.int64), np.zeros(len(whole), dtype=np.bool_)
+
+
+def _from_times(times: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    return numbers(pc.fill_null(times.cast(pa.int64()), 0)), ~null_mask(times)
+
+
+def _from_numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    milliseconds = numbers(pc.fill_null(column.cast(pa.float64(), safe=False), float("nan")), np.float64)
+    good = (milliseconds >= _FIRST_US / 1000) & (milliseconds <= _LAST_US / 1000)
+    return (np.where(good, milliseconds, 0.0) * 1000).astype(np.int64), good
+
+
+def _from_texts(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        try:
+            return _from_times(column.cast(kind))
+        except pa.ArrowInvalid:
+            continue
+    each = [_microseconds(text) for text in column.to_pylist()]
+    good = np.array([time is not None for time in each], dtype=np.bool_)
+    return np.array([time or 0 for time in each], dtype=np.int64), good
+
+
+def _microseconds(text: str | None) -> int | None:
+    try:
+        when = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    aware = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    try:
+        return (aware - _EPOCH) // timedelta(microseconds=1)
+    except OverflowError:
+        return None

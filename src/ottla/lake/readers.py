@@ -1,0 +1,86 @@
+"""Lakes of plain Parquet read back: what their schema files tell, put to use for Spark."""
+
+from __future__ import annotations
+
+import re
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from ottla.lake import schema_file
+from ottla.lake.schema_file import TopicSchema
+from ottla.lake.stores import LakeRefused, lake_url, open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FILE = re.compile(r".*-(\d{8,})-\d{5,}\.parquet")
+
+
+def topic_schema(lake: str | Path, topic: str) -> TopicSchema:
+    """What a topic's files hold; LakeRefused where none of its records are there."""
+    found = schema_file.read(open_store(lake_url(lake)), topic)
+    if found is None:
+        raise LakeRefused(f"there is nothing of topic {topic} in {lake}")
+    return found
+
+
+def spark_table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
+    """The topic's rows under the newest columns. Files of each version are read by their own types, and then cast:
+    Spark does not read whole numbers as doubles by itself.
+    """
+    from pyspark.sql import functions
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = topic_schema(lake, topic)
+    store = open_store(lake_url(lake))
+    folder = f"topic={quote(topic, safe=' ')}/"
+    newest = from_arrow_schema(schema.columns)
+    names = [*newest.names, *schema.partition_columns.names]
+    frames = []
+    for version, files in sorted(_by_version(schema, [entry.name for entry in store.entries(folder)]).items()):
+        held = as_held(schema.columns, schema.versions[version][1])
+        fields = from_arrow_schema(pa.schema([*held, *schema.partition_columns]))
+        reading = spark.read.schema(fields).option("basePath", f"{store.url}/{quote(folder)}")
+        rows = reading.parquet(*[f"{store.url}/{quote(name)}" for name in files])
+        wanted = {field.name: field.dataType for field in newest.fields}
+        frames.append(
+            rows.select(
+                *[
+                    functions.col(f"`{name}`").cast(wanted[name]).alias(name) if name in wanted else f"`{name}`"
+                    for name in names
+                ]
+            )
+        )
+    if not frames:
+        return spark.createDataFrame([], from_arrow_schema(pa.schema([*schema.columns, *schema.partition_columns])))
+    return reduce(lambda one, other: one.union(other), frames)
+
+
+def as_held(newest: pa.Schema, older: pa.Schema) -> pa.Schema:
+    """The newest columns with the types of older files where those have them: what differs is left to a cast."""
+    return pa.schema(list(_held(pa.struct(list(newest)), pa.struct(list(older)))))
+
+
+def _held(newest: pa.DataType, older: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(newest) and pa.types.is_struct(older):
+        known = {field.name: field.type for field in older}
+        members = [(f.name, _held(f.type, known[f.name]) if f.name in known else f.type) for f in newest]
+        return pa.struct(members)
+    if pa.types.is_list(newest) and pa.types.is_list(older):
+        return pa.list_(_held(newest.value_type, older.value_type))
+    return older
+
+
+def _by_version(schema: TopicSchema, names: list[str]) -> dict[int, list[str]]:
+    """The files of each version of the columns: a file's name tells its round."""
+    found: dict[int, list[str]] = {}
+    for name in names:
+        match = _FILE.fullmatch(name)
+        if match is not None:
+            version = max(place for place, (first, _) in enumerate(schema.versions) if first <= int(match[1]))
+            found.setdefault(version, []).append(name)
+    return found

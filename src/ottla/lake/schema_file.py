@@ -1,0 +1,106 @@
+"""The schema file of a topic in plain Parquet, `topic=T/_schema.json`: what its columns are, and have been.
+
+Columns come and widen while older files stay as they are. The schema file tells a reader the types that hold all
+values of all files, and from which round on files have which columns. It is written before files that need it appear.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from ottla.lake.json_columns import column_names, pack_schema, unpack_schema
+from ottla.lake.layout import Layout
+from ottla.lake.plans import Commit, Publication
+from ottla.lake.stores.base import LakeRefused, Store
+from ottla.spark.arrow import row_schema
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSchema:
+    """The columns of a topic's files; `versions` are pairs of the first round and its files' columns."""
+
+    topic: str
+    versions: tuple[tuple[int, pa.Schema], ...]
+    partition_columns: pa.Schema
+    """Those that the names of folders hold."""
+
+    @property
+    def columns(self) -> pa.Schema:
+        """Those of the newest files, whose types hold the values of all older ones too."""
+        return self.versions[-1][1]
+
+    def at(self, number: int) -> pa.Schema:
+        """The columns of the files of a round."""
+        return next(schema for first, schema in reversed(self.versions) if first <= number)
+
+
+def file_schema(columns: pa.Schema | None, layout: Layout) -> pa.Schema:
+    """The columns of a file: the record's own around those of its value; fields that divide the lake are left out."""
+    if columns is None:
+        return row_schema(("key", "value", "headers", "partition", "offset", "timestamp"))
+    names = column_names(columns)
+    fields = [pa.field(name, each.type) for name, each in zip(names, columns, strict=True)]
+    fields = [field for field, each in zip(fields, columns, strict=True) if each.name not in layout.fields]
+    return pa.schema([*row_schema(("key",)), *fields, *row_schema(("headers", "partition", "offset", "timestamp"))])
+
+
+def folder_schema(columns: pa.Schema | None, layout: Layout) -> pa.Schema:
+    """The columns that the folders' names hold: a day is a date, an hour a number, a field what its values are."""
+    kinds = {"date": pa.date32(), "hour": pa.int32(), "month": pa.string()}
+    for name in layout.fields:
+        position = -1 if columns is None else columns.get_field_index(name)
+        kinds[name] = pa.string() if columns is None or position < 0 else columns.field(position).type
+    return pa.schema([(name, kinds[name]) for name in layout.columns])
+
+
+def name_of(topic: str) -> str:
+    """The schema file's name in the lake; readers of the files pass over names with an underscore."""
+    return f"topic={quote(topic, safe=' ')}/_schema.json"
+
+
+def write(store: Store, layout: Layout, before: Commit, publication: Publication) -> None:
+    """Put down the schema of each topic whose columns this round changed. May be repeated."""
+    for topic in sorted({file.written.topic for file in publication.files}):
+        packed = publication.columns.get(topic)
+        if topic in before.topic_ids and packed == before.columns.get(topic):
+            continue
+        number = publication.plan.number
+        columns = None if packed is None else unpack_schema(packed)
+        schema = file_schema(columns, layout)
+        known = read(store, topic)
+        older = tuple(each for each in (known.versions if known else ()) if each[0] < number)
+        _put(store, TopicSchema(topic, (*older, (number, schema)), folder_schema(columns, layout)))
+
+
+def read(store: Store, topic: str) -> TopicSchema | None:
+    """The topic's schema; None where none of its records are in the lake."""
+    body = store.read(name_of(topic))
+    if body is None:
+        return None
+    try:
+        stored = json.loads(body)
+        if stored["format"] != FORMAT:
+            raise LakeRefused(f"{name_of(topic)} has format {stored['format']}; this program knows {FORMAT}")
+        versions = tuple((int(each["from_round"]), unpack_schema(each["arrow"])) for each in stored["versions"])
+        return TopicSchema(topic, versions, unpack_schema(stored["partition_arrow"]))
+    except (ValueError, KeyError, TypeError) as fault:
+        raise LakeRefused(f"{store.url}/{name_of(topic)} is damaged: {fault}") from fault
+
+
+def _put(store: Store, schema: TopicSchema) -> None:
+    content: Mapping[str, object] = {
+        "format": FORMAT,
+        "topic": schema.topic,
+        "columns": [{"name": each.name, "type": str(each.type)} for each in schema.columns],
+        "partition_columns": [{"name": each.name, "type": str(each.type)} for each in schema.partition_columns],
+        "partition_arrow": pack_schema(schema.partition_columns),
+        "versions": [{"from_round": first, "arrow": pack_schema(each)} for first, each in schema.versions],
+    }
+    store.replace(name_of(schema.topic), json.dumps(content, indent=1).encode())
