@@ -8,6 +8,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from ottla import lake
+from ottla.kernel.ids import TopicPartition
 from ottla.lake.plans import totals
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
@@ -30,19 +31,6 @@ def rows(directory):
 
 def offsets(directory):
     return sorted((row["topic"], row["partition"], row["offset"]) for row in rows(directory))
-
-
-@pytest.fixture
-def load(spark, bootstrap, tmp_path):
-    told = []
-
-    def run(*names, to=tmp_path / "lake", **options):
-        loaded = lake.load(names, to=to, bootstrap=bootstrap, spark=spark, tell=told.append, **options)
-        assert loaded.adds_up
-        return loaded
-
-    run.told = told
-    return run
 
 
 def test_every_record_is_in_the_file_of_its_hour_once(load, topics, tmp_path):
@@ -178,3 +166,83 @@ def test_a_repeating_loader_takes_in_what_comes_until_it_is_stopped(load, topics
         stop.set()
         loader.join(60)
     assert offsets(tmp_path / "lake") == [(topic, 0, at) for at in range(7)]
+
+
+def test_a_backfill_of_many_days_makes_one_file_a_day(load, topics, tmp_path):
+    topic = topics.new(3)
+    shuffled = random.Random(7).sample(range(6000), 6000)
+    for partition in range(3):
+        days = [Record(0, NEW_YEAR + at % 100 * 24 * HOUR, None, b"%d" % at) for at in shuffled]
+        topics.fill(topic, partition, days)
+    loaded = load(topic)
+    assert len(loaded.files) == 100
+    assert offsets(tmp_path / "lake") == [(topic, partition, at) for partition in range(3) for at in range(6000)]
+
+
+def test_rows_put_aside_by_many_tasks_are_joined(load, topics, tmp_path, monkeypatch):
+    monkeypatch.setattr("ottla.lake.plans.WORTH_A_TASK", 500)
+    topic = topics.new(4)
+    for partition in range(4):
+        topics.fill(topic, partition, [Record(0, NEW_YEAR + at % 10 * HOUR, None, b"x") for at in range(2000)])
+    loaded = load(topic, partition_by="hour")
+    assert len(loaded.files) == 10
+    assert {held.partition for file in loaded.files for held in file.written.held} == {0, 1, 2, 3}
+    assert offsets(tmp_path / "lake") == [(topic, partition, at) for partition in range(4) for at in range(2000)]
+
+
+def test_fields_divide_the_lake(load, topics, tmp_path):
+    topic = topics.new()
+    values = [{"carrier": "UA", "n": 1}, {"carrier": None, "n": 2}, {"carrier": "B 6", "n": 3}]
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, None, json.dumps(each).encode()) for each in values])
+    load(topic, json=True, partition_by="month,carrier")
+    names = {path.parent.name for path in (tmp_path / "lake").glob("topic=*/month=2013-01/*/*.parquet")}
+    assert names == {"carrier=UA", "carrier=__HIVE_DEFAULT_PARTITION__", "carrier=B 6"}
+    hive = ds.dataset(tmp_path / "lake", format="parquet", partitioning="hive").to_table()
+    assert sorted(zip(*hive.select(["n", "carrier"]).to_pydict().values(), strict=True)) == [
+        (1, "UA"),
+        (2, None),
+        (3, "B 6"),
+    ]
+
+
+def test_the_event_time_decides_the_folder_and_one_that_cannot_be_read_is_a_dead_letter(load, topics, tmp_path):
+    topic, dead = topics.new(), topics.new()
+    texts = [b'{"at":"2020-02-01T23:30:00-05:00"}', b'{"at":1580600000000}', b'{"at":"soon"}', None, b'{"x":1}']
+    for at, value in enumerate(texts):
+        topics.fill(topic, 0, [Record(0, NEW_YEAR + at, None, value)])
+    loaded = load(topic, json=True, event_time="at", numbers_as_text=True, dead_letter=dead)
+    days = sorted(file.written.values for file in loaded.files)
+    assert days == [("2013-01-01",), ("2020-02-02",)]
+    reasons = [dict(letter.headers)["ottla.reason"] for letter in topics.read(dead)]
+    assert reasons == [b"field at: no time that can be read"] * 3
+
+
+def test_a_lake_keeps_its_layout(load, topics):
+    topic = topics.new()
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b'{"a":1}')])
+    load(topic, json=True)
+    with pytest.raises(lake.LakeRefused, match="the lake has values json, not bytes"):
+        load(topic)
+    with pytest.raises(lake.LakeRefused, match="the lake has partition by day, not hour"):
+        load(topic, json=True, partition_by="hour")
+
+
+@pytest.mark.parametrize("to", ["s3n://bucket/x", "ftp://host/x", "file:relative", "file://elsewhere/x"])
+def test_places_that_are_no_lakes_are_refused(load, topics, to):
+    with pytest.raises(lake.LakeRefused):
+        load(topics.new(), to=to)
+
+
+def test_a_file_url_is_the_directory_that_it_names(load, topics, tmp_path):
+    topic = topics.new()
+    topics.count(topic, 0, 3)
+    load(topic, to=(tmp_path / "a lake").as_uri())
+    assert offsets(tmp_path / "a lake") == [(topic, 0, at) for at in range(3)]
+
+
+def test_nothing_is_behind_where_retention_removed_what_was_before(load, topics):
+    topic = topics.new()
+    topics.count(topic, 0, 150)
+    topics.admin.delete_records({TopicPartition(topic, 0): 100})
+    load(topic)
+    assert "50 records" in load.told[-1] and "nothing is left" in load.told[-1]

@@ -173,6 +173,7 @@ class ParquetFile:
         return WrittenFile(self._topic, self._name, self._values, self._rows, size, held)
 
     def abandon(self) -> None:
+        self._writer.is_open = False  # else it would write its footer once more when it is collected
         self._output.abandon()
 
     def _note(self, rows: pa.Table) -> None:

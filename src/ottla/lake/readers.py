@@ -6,7 +6,7 @@ import re
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
@@ -38,14 +38,16 @@ def spark_table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
     schema = topic_schema(lake, topic)
     store = open_store(lake_url(lake))
     folder = f"topic={quote(topic, safe=' ')}/"
+    place = unquote(store.url)  # a path of Hadoop's is no URL: it takes a percent sign for itself
     newest = from_arrow_schema(schema.columns)
     names = [*newest.names, *schema.partition_columns.names]
     frames = []
     for version, files in sorted(_by_version(schema, [entry.name for entry in store.entries(folder)]).items()):
         held = as_held(schema.columns, schema.versions[version][1])
         fields = from_arrow_schema(pa.schema([*held, *schema.partition_columns]))
-        reading = spark.read.schema(fields).option("basePath", f"{store.url}/{quote(folder)}")
-        rows = reading.parquet(*[f"{store.url}/{quote(name)}" for name in files])
+        rows = (
+            spark.read.schema(fields).option("basePath", f"{place}/{folder}").parquet(*[f"{place}/{n}" for n in files])
+        )
         wanted = {field.name: field.dataType for field in newest.fields}
         frames.append(
             rows.select(

@@ -1,0 +1,59 @@
+"""`ottla lake load` as a person runs it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ottla.lake.command import command
+from ottla.records.reader import Record
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+NEW_YEAR = 1_356_998_400_000
+
+
+def started(*arguments):
+    code = "import sys; from ottla.lake.command import command; sys.exit(command(sys.argv[1:]))"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "load", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_ctrl_c_ends_after_the_round_at_work_with_the_table(topics, bootstrap, tmp_path):
+    topic = topics.new()
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b"x") for _ in range(10)])
+    process = started(topic, "--to", str(tmp_path / "lake"), "-b", bootstrap, "--continuous")
+    lines = []
+    while not any(line.startswith("round 0") for line in lines):
+        lines.append(process.stderr.readline())
+        assert process.poll() is None, lines
+    os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the whole group
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "stopping after this round" in err and "Traceback" not in err
+    assert re.search(rf"{topic} +0 +0-10 +10 +10", out) and "adds up" in out
+
+
+def test_what_is_missing_is_said_before_spark_is_started(bootstrap, tmp_path, capsys):
+    assert command(["load", "no-such-topic", "--to", str(tmp_path / "lake"), "-b", bootstrap]) == 1
+    assert "there is no topic no-such-topic" in capsys.readouterr().err
+    assert command(["load", "--pattern", "no-such.*", "--to", str(tmp_path / "lake"), "-b", bootstrap]) == 0
+    said = capsys.readouterr()
+    assert "no topic matches no-such.* yet" in said.err and "nothing new" in said.out
+    assert not list(tmp_path.glob("lake/topic=*"))
+
+
+@pytest.mark.parametrize("place", ["s4://bucket/prod", "gopher://host/x"])
+def test_a_place_that_nobody_knows_is_refused(topics, bootstrap, tmp_path, capsys, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    assert command(["load", topics.new(), "--to", place, "-b", bootstrap]) == 1
+    assert "a lake cannot lie on" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,108 @@
+"""What the guide shows as readers, run as it stands there, over a lake whose columns came and widened."""
+
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from ottla import lake
+from ottla.lake.readers import as_held
+from ottla.records.reader import Record
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "lake.md"
+SNIPPETS = {match[1]: match[2] for match in re.finditer(r"```python\n# (\w+)[^\n]*\n(.*?)```", GUIDE.read_text(), re.S)}
+NEW_YEAR = 1_356_998_400_000
+EARLY = [{"price": 1, "code": 7, "s": {"x": 1}, "l": [1, 2], "carrier": "UA"}, {"price": 2, "carrier": "UA"}]
+LATE = [{"price": 2.5, "code": "AB", "s": {"x": 1.5, "y": "z"}, "l": [0.5], "late": True, "carrier": "B6"}]
+EXPECTED = [
+    {"offset": 0, "price": 1.0, "code": "7", "s": {"x": 1.0, "y": None}, "l": [1.0, 2.0], "late": None},
+    {"offset": 1, "price": 2.0, "code": None, "s": None, "l": None, "late": None},
+    {"offset": 2, "price": 2.5, "code": "AB", "s": {"x": 1.5, "y": "z"}, "l": [0.5], "late": True},
+]
+NAMES = list(EXPECTED[0])
+
+
+@pytest.fixture
+def evolved(load, topics, tmp_path, monkeypatch):
+    """`lake/topic=flights` with three versions of columns, beside another topic that has a field of another type."""
+    topics.admin.create_topic("flights", 1) if "flights" not in topics.cluster.topics() else None
+    other = topics.new()
+    start = topics.cluster.list_offsets(topics.cluster.partitions("flights"), -1)
+    assert all(end.offset == 0 for end in start.values()), "the topic serves one test"
+
+    def fill(topic, documents):
+        for document in documents:
+            topics.fill(topic, 0, [Record(0, NEW_YEAR, None, json.dumps(document).encode())])
+
+    fill(other, [{"price": "text"}])
+    for documents in (EARLY, LATE):
+        fill("flights", documents)
+        load("flights", other, json=True, numbers_as_text=True)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    topics.admin.delete_topics(["flights"])
+
+
+def test_the_guide_shows_four_readers_and_all_of_them_see_every_value(evolved, spark):
+    assert set(SNIPPETS) == {"pyarrow", "Spark", "polars", "duckdb"}
+    seen = {}
+    for reader, code in SNIPPETS.items():
+        names = {}
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(code, str(GUIDE), "exec"), names)
+        assert out.getvalue().strip() == "3", reader
+        seen[reader] = names
+    assert rows(seen["pyarrow"]["files"].to_table()) == EXPECTED
+    assert rows(pl.scan_pyarrow_dataset(seen["polars"]["files"]).collect().to_arrow()) == EXPECTED
+    assert rows(seen["duckdb"]["flights"].to_arrow_table()) == EXPECTED
+    assert rows(seen["Spark"]["flights"].toArrow()) == EXPECTED
+    assert seen["Spark"]["flights"].schema["date"].dataType.typeName() == "date"
+
+
+def rows(table):
+    return sorted(table.select(NAMES).to_pylist(), key=lambda row: row["offset"])
+
+
+def test_a_topic_that_is_not_there_is_said(tmp_path, spark):
+    with pytest.raises(lake.LakeRefused, match="there is nothing of topic nosuch"):
+        lake.table(spark, tmp_path, "nosuch")
+
+
+def test_the_types_of_older_files_stand_in_for_the_newest():
+    old = pa.schema({"a": pa.int64(), "s": pa.struct({"x": pa.int64()}), "l": pa.list_(pa.int64())})
+    new = pa.schema(
+        {
+            "a": pa.float64(),
+            "s": pa.struct({"x": pa.float64(), "y": pa.string()}),
+            "l": pa.list_(pa.string()),
+            "b": pa.bool_(),
+        }
+    )
+    assert as_held(new, old) == pa.schema(
+        {
+            "a": pa.int64(),
+            "s": pa.struct({"x": pa.int64(), "y": pa.string()}),
+            "l": pa.list_(pa.int64()),
+            "b": pa.bool_(),
+        }
+    )
+
+
+def test_a_lake_divided_by_a_field_gives_it_back_with_its_type(load, topics, spark, tmp_path):
+    topic = topics.new()
+    for number in (1, 2):
+        topics.fill(topic, 0, [Record(0, NEW_YEAR, None, json.dumps({"n": number, "x": "y"}).encode())])
+    load(topic, json=True, partition_by="hour,n")
+    found = lake.table(spark, tmp_path / "lake", topic).select("offset", "hour", "n").orderBy("offset").collect()
+    assert [tuple(row) for row in found] == [(0, 0, 1), (1, 0, 2)]
+    assert duckdb.read_parquet(f"{tmp_path}/lake/topic={topic}/**/*.parquet").count("*").fetchall() == [(2,)]
+    assert ds.dataset(tmp_path / "lake", partitioning="hive").count_rows() == 2
