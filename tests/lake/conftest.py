@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 from store_rigs import BUCKET, MiniHdfs, MotoServer, hdfs_jars
-
 from tests.conftest import NO_HDFS
 from tests.pipeline import bootstrap, eventually, spark, topics
 

@@ -40,6 +40,8 @@ class FaultProxy:
         self.upstream_port = upstream_port
         self.asked: Counter[str] = Counter()
         """Requests that arrived, by method."""
+        self.last_signature = ""
+        """The Authorization header of the last request."""
         self._rules: list[Rule] = []
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
@@ -83,6 +85,7 @@ def _handler_of(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def handle_one(self) -> None:
+            proxy.last_signature = self.headers.get("Authorization") or ""
             rule = proxy.take(self.command, self.path)
             length = int(self.headers.get("Content-Length") or 0)
             if rule is not None and rule.action == CUT:

@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import os
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -193,7 +193,8 @@ class LocalHold:
         self._directory = directory
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            self._lock(owner)
+            with _alone_in(path.parent):  # so that the one who is refused reads the name of the one who holds
+                self._lock(owner)
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -223,6 +224,17 @@ class LocalHold:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait for the folder's own lock, which others hold only for a moment."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _hidden_beside(path: Path) -> Path:
