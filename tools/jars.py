@@ -42,6 +42,16 @@ SETS = {
         "zookeeper-3.9.4.jar",
         "OTTLA_ZOOKEEPER_JARS",
     ),
+    "hdfs": JarSet(
+        (
+            "org.apache.hadoop:hadoop-client-api:3.5.0",
+            "org.apache.hadoop:hadoop-client-runtime:3.5.0",
+            "org.apache.hadoop:hadoop-client-minicluster:3.5.0",
+            "org.slf4j:slf4j-simple:1.7.36",
+        ),
+        "hadoop-client-minicluster-3.5.0.jar",
+        "OTTLA_HDFS_JARS",
+    ),
     # Spark brings the Scala library itself; a second one beside it would shadow it.
     "spark-kafka": JarSet(
         (

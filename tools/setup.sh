@@ -4,6 +4,7 @@
 #   spark42          a second environment .venv-spark42, for Spark's own connector
 #   java cc maven    programs from the system's package manager, where they are missing
 #   zookeeper-if-possible Apache ZooKeeper for tests, as jars under .cache
+#   hdfs-if-possible      Apache Hadoop's HDFS for tests, as jars under .cache
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
 #   node             Node 22 under .cache, from npm's `node` package
@@ -186,6 +187,7 @@ for part in "$@"; do
         kafka) need_jars kafka ;;
         kafka-if-possible) (need_jars kafka) || say "going on without Apache Kafka: the tests that compare with it are skipped" ;;
         zookeeper-if-possible) (need_jars zookeeper) || say "going on without ZooKeeper: the tests that need it are skipped" ;;
+        hdfs-if-possible) (need_jars hdfs) || say "going on without HDFS: the tests that need it are skipped" ;;
         spark-jars) need_jars spark-kafka ;;
         java | cc | maven | node | clients | spark42) "need_$part" ;;
         *) fail "no such part: $part" ;;

@@ -1,13 +1,64 @@
-"""What tests of the pipeline share stands in tests/pipeline.py; here what loads a lake in this process."""
+"""What tests of the lake share: the pipeline's fixtures (tests/pipeline.py), and stores to load into."""
 
 from __future__ import annotations
 
+import itertools
+import os
+from collections.abc import Iterator
+
 import pytest
+from store_rigs import BUCKET, MiniHdfs, MotoServer, hdfs_jars
+from tests.conftest import NO_HDFS
 from tests.pipeline import bootstrap, eventually, spark, topics
 
 from ottla import lake
 
 __all__ = ["bootstrap", "eventually", "load", "spark", "topics"]
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
+    """An S3 server with the bucket `lake`."""
+    server = MotoServer(tmp_path_factory.mktemp("moto"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def mini_hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniHdfs]:
+    """An HDFS on this machine."""
+    libs = hdfs_jars()
+    if libs is None:
+        pytest.skip(NO_HDFS)
+    cluster = MiniHdfs(libs, tmp_path_factory.mktemp("hdfs"))
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A holder that is dead is followed after four seconds; less than that a busy machine may take for a renewal."""
+    monkeypatch.setenv("OTTLA_LAKE_LEASE_SECONDS", "4")
+
+
+@pytest.fixture
+def s3_url(moto: MotoServer, monkeypatch: pytest.MonkeyPatch, short_lease: None) -> str:
+    """The URL of a new lake on S3; the environment says where S3 is."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in moto.environment().items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture
+def hdfs_url(mini_hdfs: MiniHdfs, monkeypatch: pytest.MonkeyPatch, short_lease: None) -> str:
+    """The URL of a new lake on HDFS."""
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
+    return f"{mini_hdfs.url}/lakes/{os.getpid()}-{next(_numbers)}"
 
 
 @pytest.fixture

@@ -1,0 +1,187 @@
+"""The right to be a lake's one loader, on stores that know no locks: a claim that its holder renews again and again.
+
+A claim is replaced only by compare-and-swap. A claim that has not changed for its own number of seconds, by the clock
+of the one who wants it, belongs to a holder that is dead or stands still; clocks of two machines are never compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import uuid
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from ottla.lake.stores.base import LakeRefused, StoreUnreachable
+
+SECONDS = "OTTLA_LAKE_LEASE_SECONDS"
+_DEFAULT_SECONDS = 20.0
+_RENEWALS = 5
+"""A holder renews this often within the lease time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the holder writes. A free lease has no owner."""
+
+    owner: str
+    token: str
+    count: int
+    seconds: float
+
+    @property
+    def free(self) -> bool:
+        return not self.owner
+
+
+class Seen(NamedTuple):
+    """A claim, and by what the store tells it from every other."""
+
+    claim: Claim
+    version: tuple[str, ...]
+
+
+class Cell(Protocol):
+    """The one place of a store where the claim stands."""
+
+    def look(self) -> Seen | None:
+        """The claim that stands there; None where there was never one."""
+
+    def swap(self, seen: Seen | None, claim: Claim) -> tuple[str, ...] | None:
+        """Put a claim in place of the one that was seen; its version, or None where another one stands."""
+
+
+def lease_seconds() -> float:
+    """The lease time of this process: 20 seconds, or what the environment says."""
+    text = os.environ.get(SECONDS)
+    if text is None:
+        return _DEFAULT_SECONDS
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= 3600:
+        raise LakeRefused(f"{SECONDS} is '{text}': give a number of seconds from 1 to 3600")
+    return seconds
+
+
+def take(cell: Cell, owner: str, place: str, seconds: float) -> Lease:
+    """Claim the lease; LakeRefused where somebody else renews his. Waits out the lease of a holder that does not."""
+    seen = cell.look()
+    if seen is not None and not seen.claim.free:
+        seen = _abandoned(cell, seen, place)
+    claim = Claim(owner or "unknown", uuid.uuid4().hex, 0, seconds)
+    sent = _now()
+    swapped = _swap(cell, seen, claim)
+    if swapped is None:
+        other = cell.look()
+        raise _refused(other.claim if other is not None else claim, place)
+    return Lease(cell, Seen(claim, swapped.version), sent, place)
+
+
+def _abandoned(cell: Cell, first: Seen, place: str) -> Seen | None:
+    """The claim once it is free or has stood still for its lease time."""
+    since = _now()
+    while _now() - since < first.claim.seconds:
+        time.sleep(min(first.claim.seconds / 20, 1.0))
+        seen = cell.look()
+        if seen is None or seen.claim.free:
+            return seen
+        if seen != first:
+            raise _refused(seen.claim, place)
+    return first
+
+
+def _refused(claim: Claim, place: str) -> LakeRefused:
+    return LakeRefused(f"another loader ({claim.owner or 'unknown'}) is at work on {place}")
+
+
+class _Swapped(NamedTuple):
+    version: tuple[str, ...]
+    now: bool
+    """Whether it was this very request that swapped; else an earlier one whose answer was lost may have."""
+
+
+def _swap(cell: Cell, seen: Seen | None, claim: Claim) -> _Swapped | None:
+    """Swap, and where the outcome is in doubt, look: a client that repeats a lost request is refused by its own."""
+    lost: StoreUnreachable | None = None
+    try:
+        version = cell.swap(seen, claim)
+        if version is not None:
+            return _Swapped(version, now=True)
+    except StoreUnreachable as fault:
+        lost = fault
+    found = cell.look()
+    if found is not None and found.claim == claim:
+        return _Swapped(found.version, now=False)
+    if lost is not None:
+        raise lost
+    return None
+
+
+class Lease:
+    """A claim that a thread of this process keeps renewing."""
+
+    def __init__(self, cell: Cell, seen: Seen, sent: float, place: str) -> None:
+        self._cell = cell
+        self._seen = seen
+        self._place = place
+        self._renewed = sent
+        """When the request left that made the claim as it stands now."""
+        self._asked: float | None = None
+        """When the first request for the next claim left, where its outcome is not known."""
+        self._lost = ""
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="ottla-lake-lease", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """LakeRefused once the claim is another's, or was not renewed for the lease time, so that it may be."""
+        if self._lost:
+            raise LakeRefused(self._lost)
+        silent = _now() - self._renewed
+        if silent >= self._seen.claim.seconds:
+            raise LakeRefused(
+                f"this loader could not renew its lease of {self._place} for {silent:.0f} s and lost it: start again"
+            )
+
+    def release(self) -> None:
+        """Write that the lease is free, if the claim is still ours."""
+        self._ended.set()
+        self._thread.join(self._seen.claim.seconds)
+        if not self._lost and not self._thread.is_alive():
+            self._lost = f"this loader has released {self._place}"
+            free = Claim("", self._seen.claim.token, self._seen.claim.count + 1, self._seen.claim.seconds)
+            with contextlib.suppress(OSError, LakeRefused):
+                _swap(self._cell, self._seen, free)
+
+    def _keep(self) -> None:
+        while not self._lost and not self._ended.wait(self._seen.claim.seconds / _RENEWALS):
+            with contextlib.suppress(OSError, LakeRefused):  # the next turn tries again, `check` counts the time
+                self._renew()
+
+    def _renew(self) -> None:
+        sent = _now()
+        if sent - self._renewed >= self._seen.claim.seconds:
+            self._lost = f"this loader stood still for longer than its lease of {self._place}: start again"
+            return
+        self._asked = self._asked or sent
+        claim = replace(self._seen.claim, count=self._seen.claim.count + 1)
+        swapped = _swap(self._cell, self._seen, claim)
+        if swapped is None:
+            other = self._cell.look()
+            owner = other.claim.owner if other is not None else ""
+            self._lost = f"another loader ({owner or 'unknown'}) took over {self._place}"
+            return
+        self._seen = Seen(claim, swapped.version)
+        self._renewed = sent if swapped.now else self._asked
+        self._asked = None
+
+
+def _now() -> float:
+    """Seconds of a clock that also runs while the machine is suspended, where the system has one."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()

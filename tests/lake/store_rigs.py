@@ -1,0 +1,143 @@
+"""Stores for tests: moto's S3 as a process of its own, an HDFS of Hadoop's jars, and a process that uses a store."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+BUCKET = "lake"
+HDFS_PROOF = "hadoop-client-minicluster-3.5.0.jar"
+START_SECONDS = 120
+
+
+class MotoServer:
+    """An S3 on a port of this machine, with one bucket."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        with open(folder / "moto.log", "wb") as log:
+            command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        _wait_for_port(self.port, self._process)
+        self.client().create_bucket(Bucket=BUCKET)
+
+    def environment(self, endpoint: str | None = None) -> dict[str, str]:
+        """What a client finds the server by; `endpoint` where something stands in front of it."""
+        return {
+            "AWS_ENDPOINT_URL": endpoint or self.url,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+
+    def client(self) -> Any:
+        """boto3's, as a second opinion on what lies in the bucket."""
+        import boto3
+
+        return boto3.client(
+            "s3", endpoint_url=self.url, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
+        )
+
+    def open_uploads(self, prefix: str) -> list[str]:
+        """Keys of the multipart uploads that nobody has completed or aborted."""
+        found = self.client().list_multipart_uploads(Bucket=BUCKET, Prefix=prefix)
+        return [upload["Key"] for upload in found.get("Uploads", [])]
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class MiniHdfs:
+    """A name node and a data node in one Java process."""
+
+    def __init__(self, libs: Path, folder: Path) -> None:
+        quick = ["-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        command = ["java", *quick, "-cp", f"{libs}/*", str(HERE / "MiniHdfs.java"), str(folder / "data")]
+        with open(folder / "hdfs.log", "wb") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        assert self.process.stdout is not None
+        words = self.process.stdout.readline().split()
+        assert words[:1] == [b"port"], (folder / "hdfs.log").read_text()[-2000:]
+        self.port = int(words[1])
+
+    @property
+    def url(self) -> str:
+        return f"hdfs://127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def hdfs_jars() -> Path | None:
+    for folder in (os.environ.get("OTTLA_HDFS_JARS"), ROOT / ".cache" / "hdfs" / "libs"):
+        if folder and shutil.which("java") and (Path(folder) / HDFS_PROOF).exists():
+            return Path(folder)
+    return None
+
+
+class StoreProcess:
+    """Another process with a store of its own, told by lines what to do; see store_process.py."""
+
+    def __init__(self, url: str) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "store_process.py"), url],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True,
+        )  # fmt: skip
+        assert self.answer() == "open"
+
+    def send(self, *words: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(words) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def ask(self, *words: str) -> str:
+        self.send(*words)
+        return self.answer()
+
+    def stand_still(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """As `kill -9` does."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        assert process.poll() is None, "the server ended"
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        assert time.monotonic() < deadline, "the server did not start"
+        time.sleep(0.05)

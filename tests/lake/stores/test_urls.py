@@ -1,0 +1,114 @@
+"""Where a lake may lie, and what is refused by which sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.lake.stores import LakeRefused, lake_url, open_store
+from ottla.lake.stores.objects import ObjectStore
+from ottla.lake.stores.urls import Place, place_of
+
+
+@pytest.mark.parametrize(
+    ("given", "url", "place"),
+    [
+        ("s3://bucket/a/prefix", "s3://bucket/a/prefix", Place("s3", "bucket", "a/prefix")),
+        ("S3A://bucket/prod/", "s3://bucket/prod", Place("s3", "bucket", "prod")),
+        ("s3://bucket", "s3://bucket", Place("s3", "bucket", "")),
+        ("gs://bucket.example.com/p", "gs://bucket.example.com/p", Place("gs", "bucket.example.com", "p")),
+        ("gcs://bucket/p", "gs://bucket/p", Place("gs", "bucket", "p")),
+        ("az://container/p", "az://container/p", Place("az", "container", "p")),
+        ("abfs://container/p", "abfs://container/p", Place("abfs", "container", "p")),
+        (
+            "abfss://container@account.dfs.core.windows.net/p",
+            "abfss://container@account.dfs.core.windows.net/p",
+            Place("abfss", "container", "p", "account"),
+        ),
+        ("hdfs://node:8020/lakes/prod/", "hdfs://node:8020/lakes/prod", Place("hdfs", "node:8020", "lakes/prod")),
+        ("hdfs://service/lake", "hdfs://service/lake", Place("hdfs", "service", "lake")),
+        ("hdfs://[::1]:8020/lake", "hdfs://[::1]:8020/lake", Place("hdfs", "[::1]:8020", "lake")),
+    ],
+)  # fmt: skip
+def test_a_place_in_a_store_is_taken_apart(given, url, place):
+    assert lake_url(given) == url
+    assert place_of(url) == place
+
+
+def test_a_path_and_a_file_url_are_the_same_place(tmp_path):
+    assert lake_url(tmp_path / "a lake") == lake_url(f"file://{tmp_path}/a%20lake") == (tmp_path / "a lake").as_uri()
+    assert lake_url("relative") == (Path.cwd() / "relative").as_uri()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("ftp://host/lake", "cannot lie on ftp://; give a local path, file://, s3://"),
+        ("http://host/lake", "cannot lie on http://"),
+        ("file:relative", "write file:///absolute/path"),
+        ("file://host/lake", "does not name a local directory"),
+        ("s3://key:secret@bucket/lake", "no user and no password"),
+        ("hdfs://me@namenode:8020/lake", "no user and no password"),
+        ("s3://bucket/lake?endpoint=http://host", "holds no query"),
+        ("s3://bucket/lake#part", "holds no query"),
+        ("s3://", "does not name a bucket"),
+        ("s3:///lake", "does not name a bucket"),
+        ("s3://bucket:9000/lake", "does not name a bucket"),
+        ("s3://bucket/a//b", "has an empty part"),
+        ("s3://bucket/a/../b", "or '..' in its path"),
+        ("hdfs:///lake", "does not name a folder of HDFS"),
+        ("hdfs://namenode:8020", "does not name a folder of HDFS"),
+        ("abfss://container@host.example.com/lake", "no user and no password"),
+    ],
+)
+def test_what_is_no_place_for_a_lake_is_refused_by_a_sentence(given, sentence):
+    with pytest.raises(LakeRefused, match=sentence.replace(".", r"\.").replace("?", r"\?")):
+        lake_url(given)
+
+
+def test_a_refusal_does_not_repeat_the_password():
+    with pytest.raises(LakeRefused) as refused:
+        lake_url("s3://key:secret@bucket/lake")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("url", "library"), [("s3://bucket/lake", "obstore"), ("hdfs://host:1/lake", "hdfs_native")])
+def test_a_missing_library_is_named_with_the_command_that_brings_it(url, library):
+    """In a process of its own, where the library cannot be found."""
+    program = (
+        f"import sys; sys.modules['{library}'] = None\nfrom ottla.lake.stores import open_store\nopen_store('{url}')"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert "LakeRefused" in ended.stderr
+    assert "pip install 'ottla[lake]'" in ended.stderr
+
+
+@pytest.mark.parametrize("library", ["obstore", "hdfs_native"])
+def test_a_local_lake_loads_no_library_of_another_store(library, tmp_path):
+    program = (
+        "import sys\nfrom ottla.lake.stores import lake_url, open_store\n"
+        f"open_store(lake_url('{tmp_path}')).replace('a', b'')\nassert '{library}' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_every_object_store_opens_without_being_asked(monkeypatch):
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+    for url in (
+        "s3://bucket/p",
+        "gs://bucket/p",
+        "az://container/p",
+        "abfss://container@account.dfs.core.windows.net/p",
+    ):
+        store = open_store(lake_url(url))
+        assert isinstance(store, ObjectStore)
+        assert store.url == url
+
+
+def test_an_azure_container_without_an_account_is_refused_by_a_sentence(monkeypatch):
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(LakeRefused, match="Account must be specified"):
+        open_store("az://container/p")
