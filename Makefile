@@ -22,7 +22,7 @@ demo:
 	@$(PYTHON) -m ottla.demo $(ARGS)
 
 test:
-	@tools/setup.sh test demo java kafka-if-possible zookeeper-if-possible
+	@tools/setup.sh test demo java kafka-if-possible zookeeper-if-possible hdfs-if-possible
 	@$(PYTHON) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 check:
@@ -43,7 +43,7 @@ sim:
 	@$(if $(ARGS),,.venv/bin/ottla sim --brokers 4 --seeds 50 --jobs $(SIM_JOBS))
 
 faults:
-	@tools/setup.sh test java zookeeper-if-possible
+	@tools/setup.sh test java zookeeper-if-possible hdfs-if-possible
 	@$(PYTHON) -m tests.faults $(or $(ARGS),--power-cuts 5)
 
 bench:

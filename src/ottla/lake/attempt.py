@@ -42,7 +42,15 @@ class Attempt:
         self._known = known
         """Topic -> the columns that the lake has already."""
         self._context = context
-        self._target = Target(folder, settings.layout, settings.compression, settings.target_bytes)
+        self._target = Target(
+            folder,
+            settings.layout,
+            settings.compression,
+            settings.target_bytes,
+            number=plan.number,
+            in_place=settings.format != "parquet" and not settings.key,
+            whole_rows=settings.whole_rows,
+        )
         self._columns: dict[str, str] = {}
 
     def publication(self) -> Publication:
@@ -61,7 +69,7 @@ class Attempt:
             raise LakeRefused(f"the counts do not add up, nothing was published: {wrong[0]}")
         return Publication(
             self._plan,
-            named_files(self._plan.number, files, self._settings.layout),
+            named_files(self._plan.number, files, self._settings.layout, in_place=self._settings.format != "parquet"),
             tuple(name for each in done for name in each.dead),
             counts,
             self._columns,

@@ -8,13 +8,14 @@ HELD_BYTES and by what Parquet's writer holds of DIRECT_FILES open files.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ottla.lake.layout import EVENT_TIME, Layout, Values, groups
+from ottla.lake.layout import EVENT_TIME, Layout, Values, groups, partition_path
 from ottla.lake.plans import Held, WrittenFile
 from ottla.lake.stores.base import Output, Store
 from ottla.spark.arrow import all_numbers, numbers
@@ -32,10 +33,28 @@ class Target:
     """Where files go, and how they shall be."""
 
     folder: str
-    """For finished and for temporary files, ending with a slash."""
+    """For temporary files, ending with a slash."""
     layout: Layout
     compression: str
     target_bytes: int
+    number: int = 0
+    """The round, which is part of the names of a table's files."""
+    in_place: bool = False
+    """Whether finished files lie where they stay: in a table's folder, where its log alone makes them visible."""
+    whole_rows: bool = False
+    """Whether files hold the fields that divide the lake."""
+
+    def place(self, topic: str, values: Values) -> str:
+        """A new name for a file of a group."""
+        name = f"{uuid.uuid4().hex}.parquet"
+        if not self.in_place:
+            return f"{self.folder}{name}"
+        return f"{topic}/{partition_path(self.layout, values)}{self.number:08d}-{name}"
+
+    def dropped(self, names: Iterable[str]) -> list[str]:
+        """The columns that files do not hold."""
+        fields = () if self.whole_rows else self.layout.fields
+        return [name for name in names if name == EVENT_TIME or name in fields]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +160,9 @@ class ParquetFile:
     def __init__(self, store: Store, target: Target, topic: str, values: Values, schema: pa.Schema) -> None:
         self._topic = topic
         self._values = values
-        self._dropped = [name for name in schema.names if name == EVENT_TIME or name in target.layout.fields]
+        self._dropped = target.dropped(schema.names)
         kept = pa.schema([each for each in schema if each.name not in self._dropped])
-        self._name = f"{target.folder}{uuid.uuid4().hex}.parquet"
+        self._name = target.place(topic, values)
         self._output: Output = store.open_output(self._name)
         plain = {"value", "offset", "timestamp"}
         self._writer = pq.ParquetWriter(

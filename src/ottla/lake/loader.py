@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.kernel.ids import TopicPartition
-from ottla.lake import schema_file
 from ottla.lake.attempt import Attempt
 from ottla.lake.audit import progress_line
 from ottla.lake.dead_letters import send_dead_letters
 from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan
+from ottla.lake.publishing import publisher
 from ottla.lake.settings import LoadSettings
 from ottla.lake.state import LakeState
 from ottla.lake.stores.base import LakeRefused
@@ -73,6 +73,7 @@ class Loader:
         self.spark = spark
         self.tell = tell
         self.name = state.settle(settings.described())
+        self._publisher = publisher(settings, state.store, self.name)
         self.loaded = Loaded(committed=state.committed())
         self._survey = Survey(
             cluster(settings.kafka),
@@ -137,14 +138,13 @@ class Loader:
 
     def _carry_through(self, publication: Publication) -> None:
         """From a durable publication to the commit; every step may be repeated."""
-        store = self.state.store
-        schema_file.write(store, self.settings.layout, self.loaded.committed, publication)
-        store.reveal([file.move for file in publication.files])
+        committed = self.loaded.committed.after(publication)
+        self._publisher.show(publication, self.loaded.committed, committed)
         if publication.dead:
             if self.settings.dead_letter is None:
                 raise LakeRefused("the round has dead letters: name their topic with --dead-letter TOPIC")
-            send_dead_letters(cluster(self.settings.kafka), self.settings.dead_letter, store, publication.dead)
-        committed = self.loaded.committed.after(publication)
+            where = cluster(self.settings.kafka)
+            send_dead_letters(where, self.settings.dead_letter, self.state.store, publication.dead)
         self.state.write_commit(committed, publication)
         self.loaded.take(publication, committed)
 

@@ -66,12 +66,20 @@ class LakeFile:
         return cls(WrittenFile(str(topic), str(name), texts, _number(rows), _number(size), parts), str(final))
 
 
-def named_files(number: int, files: Iterable[WrittenFile], layout: Layout) -> tuple[LakeFile, ...]:
-    """The files of a round under final names: `topic=T/date=D/T-ROUND-K.parquet`, K counting the topic's files."""
+def named_files(
+    number: int, files: Iterable[WrittenFile], layout: Layout, *, in_place: bool = False
+) -> tuple[LakeFile, ...]:
+    """The files of a round under final names: `topic=T/date=D/T-ROUND-K.parquet`, K counting the topic's files.
+
+    Those of a table stay `in_place`.
+    """
     ordered = sorted(files, key=lambda file: (file.topic, [each or "" for each in file.values], file.held))
     counted: dict[str, int] = {}
     named = []
     for file in ordered:
+        if in_place:
+            named.append(LakeFile(file, file.name))
+            continue
         position = counted.get(file.topic, 0)
         counted[file.topic] = position + 1
         named.append(

@@ -41,13 +41,16 @@ class TopicSchema:
         return next(schema for first, schema in reversed(self.versions) if first <= number)
 
 
-def file_schema(columns: pa.Schema | None, layout: Layout) -> pa.Schema:
-    """The columns of a file: the record's own around those of its value; fields that divide the lake are left out."""
+def file_schema(columns: pa.Schema | None, layout: Layout, *, whole: bool = False) -> pa.Schema:
+    """The columns of a file: the record's own around those of its value.
+
+    Fields that divide the lake are left out unless files hold `whole` rows.
+    """
     if columns is None:
         return row_schema(("key", "value", "headers", "partition", "offset", "timestamp"))
     names = column_names(columns)
     fields = [pa.field(name, each.type) for name, each in zip(names, columns, strict=True)]
-    fields = [field for field, each in zip(fields, columns, strict=True) if each.name not in layout.fields]
+    fields = [field for field, each in zip(fields, columns, strict=True) if whole or each.name not in layout.fields]
     return pa.schema([*row_schema(("key",)), *fields, *row_schema(("headers", "partition", "offset", "timestamp"))])
 
 

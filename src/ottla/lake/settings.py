@@ -14,6 +14,7 @@ from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.options import Selection
 
 MiB = 1 << 20
+FORMATS = ("parquet", "delta", "iceberg")
 CODECS = ("zstd", "snappy", "lz4", "gzip", "none")
 
 
@@ -32,6 +33,13 @@ class LoadOptions(TypedDict, total=False):
     time_zone: str
     numbers_as_text: bool
     """A field of whole numbers becomes text where a text turns up."""
+    format: str
+    """`parquet`, `delta` or `iceberg`; parquet on file:// and hdfs://, delta on object stores."""
+    catalog: str
+    """The URL of Iceberg's catalog: sqlite:///…, postgresql://…, http://…"""
+    namespace: str
+    key: str
+    """Keep the last value of each key in a table: the record's own `key`, or fields, commas between."""
     dead_letter: str | None
     target_size: str | int
     compression: str
@@ -50,6 +58,10 @@ class LoadSettings:
     layout: Layout = field(default_factory=Layout)
     json: bool = False
     rule: Rule = field(default_factory=Rule)
+    format: str = "parquet"
+    catalog: str = ""
+    namespace: str = "ottla"
+    key: tuple[str, ...] = ()
     dead_letter: str | None = None
     target_bytes: int = 256 * MiB
     compression: str = "zstd"
@@ -58,9 +70,17 @@ class LoadSettings:
     """Offsets in one round: what is done over after a crash is at most that much."""
     longest_range: int = 4_000_000
 
+    @property
+    def whole_rows(self) -> bool:
+        """Whether files hold the fields that divide the lake, too: Iceberg reads them there."""
+        return self.format == "iceberg"
+
     def described(self) -> dict[str, object]:
         """What must stay the same from load to load for one lake to be readable as a whole."""
-        return {"values": "json" if self.json else "bytes", **self.layout.to_json()}
+        described = {"values": "json" if self.json else "bytes", "table_format": self.format, **self.layout.to_json()}
+        if self.format == "iceberg":
+            described |= {"catalog": self.catalog, "namespace": self.namespace}
+        return {**described, "key": list(self.key)}
 
 
 def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -> LoadSettings:
@@ -72,14 +92,18 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
         raise LakeRefused(f"topic {dead_letter} cannot take its own dead letters: they would be loaded again and again")
     size, json = options.get("target_size", "256m"), options.get("json", False)
     layout = parse_layout(
-        options.get("partition_by", "day"),
+        options.get("partition_by") or ("none" if options.get("key") else "day"),
         time_zone=options.get("time_zone", "UTC"),
         event_time=options.get("event_time", ""),
         json=json,
     )
+    url = lake_url(to)
+    format = options.get("format") or ("parquet" if url.startswith(("file:", "hdfs:")) else "delta")
+    key = tuple(each.strip() for each in options.get("key", "").split(",") if each.strip())
+    _check_format(format, layout, key, options)
     return LoadSettings(
         selection=Selection(topics=tuple(sorted(set(topics))), pattern=pattern),
-        url=lake_url(to),
+        url=url,
         kafka=KafkaSettings(
             options.get("bootstrap", "localhost:9092"),
             client_id="ottla-lake",
@@ -88,12 +112,31 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
         layout=layout,
         json=json,
         rule=Rule(numbers_as_text=options.get("numbers_as_text", False)),
+        format=format,
+        catalog=options.get("catalog", ""),
+        namespace=options.get("namespace", "ottla"),
+        key=key,
         dead_letter=dead_letter,
         target_bytes=size if isinstance(size, int) else size_bytes(size),
         compression=options.get("compression", "zstd"),
         accept_loss=options.get("accept_loss", False),
         most_offsets=options.get("max_offsets", 20_000_000),
     )
+
+
+def _check_format(format: str, layout: Layout, key: tuple[str, ...], options: LoadOptions) -> None:
+    """Refuse what a format has not."""
+    if format not in FORMATS:
+        raise LakeRefused(f"--format {format}: it is one of {', '.join(FORMATS)}")
+    if key and format == "parquet":
+        raise LakeRefused("--key needs a table that can be changed: --format delta or iceberg")
+    if bool(options.get("catalog")) != (format == "iceberg"):
+        raise LakeRefused("--format iceberg needs --catalog URL, and no other format takes one")
+    if format == "iceberg" and layout.time_unit and (layout.event_time or layout.time_zone != "UTC"):
+        raise LakeRefused(
+            "--format iceberg divides by the records' own time in UTC: leave --event-time and --time-zone, or "
+            "divide by fields"
+        )
 
 
 def size_bytes(text: str) -> int:

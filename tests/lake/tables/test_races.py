@@ -32,7 +32,7 @@ def started(lake: Lake, work: str, *arguments: str) -> Iterator[subprocess.Popen
 
 
 def raced(lake: Lake, loaders: list[str], gate: Path, before: list[subprocess.Popen[str]], *more: str) -> list[str]:
-    """Start a process per loader, open the gate, and return what they said: True from each that made a round visible."""
+    """Start a process per loader and open the gate; what they said: True from each that made a round visible."""
     if not loaders:
         for process in before:
             assert process.stdout is not None

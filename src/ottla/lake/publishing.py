@@ -1,0 +1,86 @@
+"""How a round's files become visible: by their names in plain Parquet, by a table's commit in Delta and Iceberg.
+
+Called from a durable publication on; every call may be repeated after a kill.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.lake import schema_file
+from ottla.lake.json_columns import unpack_schema
+from ottla.lake.plans import Commit, LakeFile, Publication
+from ottla.lake.settings import LoadSettings
+from ottla.lake.stores.base import Store
+from ottla.lake.tables import TableFile, TableRound, TopicTable, open_table
+
+
+class Publisher(Protocol):
+    """Makes rounds visible."""
+
+    def show(self, publication: Publication, before: Commit, after: Commit) -> None:
+        """Show a round's files, all of them and once, where the lake stood at `before` and will stand at `after`."""
+
+
+def publisher(settings: LoadSettings, store: Store, loader: str) -> Publisher:
+    """The way of the lake's format."""
+    return PlainFiles(settings, store) if settings.format == "parquet" else Tables(settings, loader)
+
+
+class PlainFiles:
+    """A file is visible under its final name, after the schema file that tells of its columns."""
+
+    def __init__(self, settings: LoadSettings, store: Store) -> None:
+        self._layout = settings.layout
+        self._store = store
+
+    def show(self, publication: Publication, before: Commit, after: Commit) -> None:
+        schema_file.write(self._store, self._layout, before, publication)
+        self._store.reveal([file.move for file in publication.files])
+
+
+class Tables:
+    """A file is visible once its table's log names it: one commit a topic and round."""
+
+    def __init__(self, settings: LoadSettings, loader: str) -> None:
+        self._settings = settings
+        self._loader = loader
+
+    def show(self, publication: Publication, before: Commit, after: Commit) -> None:
+        for topic in sorted({count.span.topic for count in publication.counts}):
+            table = topic_table(self._settings, topic)
+            done = self._round(topic, publication, after)
+            if self._settings.key:
+                table.commit_keyed(done, self._settings.key)
+            else:
+                table.commit(done)
+
+    def _round(self, topic: str, publication: Publication, after: Commit) -> TableRound:
+        packed = publication.columns.get(topic)
+        columns = None if packed is None else unpack_schema(packed)
+        return TableRound(
+            loader=self._loader,
+            number=publication.plan.number,
+            topic=topic,
+            schema=schema_file.file_schema(columns, self._settings.layout, whole=self._settings.whole_rows),
+            files=tuple(self._file(file) for file in publication.files if file.written.topic == topic),
+            offsets={each.partition: offset for each, offset in after.offsets.items() if each.topic == topic},
+            rows={each.partition: rows for each, rows in after.rows.items() if each.topic == topic},
+            topic_id=after.topic_ids[topic],
+        )
+
+    def _file(self, file: LakeFile) -> TableFile:
+        values = tuple(zip(self._settings.layout.columns, file.written.values, strict=True))
+        return TableFile(file.final, file.written.rows, file.written.bytes, values)
+
+
+def topic_table(settings: LoadSettings, topic: str) -> TopicTable:
+    """The table of a topic in the lake that these settings describe."""
+    return open_table(
+        settings.url,
+        settings.format,
+        topic,
+        partition_by=settings.layout.partition_by,
+        catalog=settings.catalog,
+        namespace=settings.namespace,
+    )
