@@ -129,7 +129,7 @@ def test_a_second_loader_is_refused_wherever_the_lake_lies(place, load, topics):
     topic = topics.new()
     fill(topics, topic, [{"n": 1}])
     hold = open_store(place.url).hold("process 1 on another machine")
-    with pytest.raises(lake.LakeRefused, match="another loader .process 1 on another machine. is at work"):
+    with pytest.raises(lake.LakeRefused, match=r"another loader .process 1 on another machine. is at work"):
         load(topic, to=place.url, json=True, **place.options)
     hold.release()
     assert load(topic, to=place.url, json=True, **place.options).rows == 1
