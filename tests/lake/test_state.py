@@ -6,12 +6,13 @@ import pytest
 
 from ottla.lake.layout import Layout
 from ottla.lake.plans import Commit, Held, LoadPlan, Publication, RangeCount, WrittenFile, named_files
+from ottla.lake.shape import Shape
 from ottla.lake.state import KEPT_ROUNDS, LakeState
 from ottla.lake.stores import LakeRefused, open_store
 from ottla.spark.plan import OffsetRange
 
 SPAN = OffsetRange("t", 0, 0, 2, b"0123456789abcdef")
-DESCRIBED = {"values": "bytes", **Layout().to_json()}
+SHAPE = Shape()
 
 
 def a_state(path):
@@ -70,13 +71,13 @@ def test_an_empty_lake_stands_at_nothing_and_has_nothing_to_finish(tmp_path):
 
 def test_a_lake_keeps_its_layout_and_its_loaders_name(tmp_path):
     with a_state(tmp_path) as state:
-        name = state.settle(DESCRIBED)
+        name = state.settle(SHAPE)
     with a_state(tmp_path) as state:
-        assert state.settle(DESCRIBED) == name
+        assert state.settle(SHAPE) == name
         with pytest.raises(LakeRefused, match="the lake has values bytes, not json"):
-            state.settle({**DESCRIBED, "values": "json"})
+            state.settle(Shape(values="json"))
         with pytest.raises(LakeRefused, match="the lake has partition by day, not none"):
-            state.settle({**DESCRIBED, "partition_by": []})
+            state.settle(Shape(layout=Layout(())))
 
 
 def test_a_lake_without_its_layout_beside_rounds_is_damaged(tmp_path):
@@ -84,7 +85,7 @@ def test_a_lake_without_its_layout_beside_rounds_is_damaged(tmp_path):
         publication = a_publication(state)
         state.write_commit(Commit().after(publication), publication)
         with pytest.raises(LakeRefused, match=r"lake\.json is missing"):
-            state.settle(DESCRIBED)
+            state.settle(SHAPE)
 
 
 def test_nothing_is_visible_before_the_publication_is_revealed(tmp_path):

@@ -44,18 +44,18 @@ class Attempt:
         self._context = context
         self._target = Target(
             folder,
-            settings.layout,
+            settings.shape.layout,
             settings.compression,
             settings.target_bytes,
             number=plan.number,
-            in_place=settings.format != "parquet" and not settings.key,
-            whole_rows=settings.whole_rows,
+            in_place=settings.shape.format != "parquet" and not settings.shape.key,
+            whole_rows=settings.shape.whole_rows,
         )
         self._columns: dict[str, str] = {}
 
     def publication(self) -> Publication:
         """All that the plan's ranges made; LakeRefused where a record has no place and there are no dead letters."""
-        if self._settings.json:
+        if self._settings.shape.columns:
             self._columns = {
                 topic: self._first_columns(topic) for topic in sorted({s.topic for s in self._plan.ranges})
             }
@@ -69,7 +69,9 @@ class Attempt:
             raise LakeRefused(f"the counts do not add up, nothing was published: {wrong[0]}")
         return Publication(
             self._plan,
-            named_files(self._plan.number, files, self._settings.layout, in_place=self._settings.format != "parquet"),
+            named_files(
+                self._plan.number, files, self._settings.shape.layout, in_place=self._settings.shape.format != "parquet"
+            ),
             tuple(name for each in done for name in each.dead),
             counts,
             self._columns,

@@ -58,13 +58,6 @@ class Layout:
         """The partition columns: `hour` is two of them, `date` and `hour`."""
         return tuple(column for each in self.partition_by for column in _COLUMNS.get(each, (each,)))
 
-    def to_json(self) -> dict[str, object]:
-        return {
-            "partition_by": list(self.partition_by),
-            "time_zone": self.time_zone,
-            "event_time": self.event_time,
-        }
-
 
 _COLUMNS = {"day": ("date",), "month": ("month",), "hour": ("date", "hour")}
 

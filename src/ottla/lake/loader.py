@@ -72,8 +72,8 @@ class Loader:
         self.state = state
         self.spark = spark
         self.tell = tell
-        self.name = state.settle(settings.described())
-        self._publisher = publisher(settings, state.store, self.name)
+        self.name = state.settle(settings.shape)
+        self._publisher = publisher(settings.shape, state.store, self.name)
         self.loaded = Loaded(committed=state.committed())
         self._survey = Survey(
             cluster(settings.kafka),

@@ -10,7 +10,7 @@ from typing import Protocol
 from ottla.lake import schema_file
 from ottla.lake.json_columns import unpack_schema
 from ottla.lake.plans import Commit, LakeFile, Publication
-from ottla.lake.settings import LoadSettings
+from ottla.lake.shape import Shape
 from ottla.lake.stores.base import Store
 from ottla.lake.tables import TableFile, TableRound, TopicTable, open_table
 
@@ -22,16 +22,16 @@ class Publisher(Protocol):
         """Show a round's files, all of them and once, where the lake stood at `before` and will stand at `after`."""
 
 
-def publisher(settings: LoadSettings, store: Store, loader: str) -> Publisher:
+def publisher(shape: Shape, store: Store, loader: str) -> Publisher:
     """The way of the lake's format."""
-    return PlainFiles(settings, store) if settings.format == "parquet" else Tables(settings, loader)
+    return PlainFiles(shape, store) if shape.format == "parquet" else Tables(shape, store.url, loader)
 
 
 class PlainFiles:
     """A file is visible under its final name, after the schema file that tells of its columns."""
 
-    def __init__(self, settings: LoadSettings, store: Store) -> None:
-        self._layout = settings.layout
+    def __init__(self, shape: Shape, store: Store) -> None:
+        self._layout = shape.layout
         self._store = store
 
     def show(self, publication: Publication, before: Commit, after: Commit) -> None:
@@ -42,16 +42,17 @@ class PlainFiles:
 class Tables:
     """A file is visible once its table's log names it: one commit a topic and round."""
 
-    def __init__(self, settings: LoadSettings, loader: str) -> None:
-        self._settings = settings
+    def __init__(self, shape: Shape, url: str, loader: str) -> None:
+        self._shape = shape
+        self._url = url
         self._loader = loader
 
     def show(self, publication: Publication, before: Commit, after: Commit) -> None:
         for topic in sorted({count.span.topic for count in publication.counts}):
-            table = topic_table(self._settings, topic)
+            table = topic_table(self._url, self._shape, topic)
             done = self._round(topic, publication, after)
-            if self._settings.key:
-                table.commit_keyed(done, self._settings.key)
+            if self._shape.key:
+                table.commit_keyed(done, self._shape.key)
             else:
                 table.commit(done)
 
@@ -62,7 +63,7 @@ class Tables:
             loader=self._loader,
             number=publication.plan.number,
             topic=topic,
-            schema=schema_file.file_schema(columns, self._settings.layout, whole=self._settings.whole_rows),
+            schema=schema_file.file_schema(columns, self._shape.layout, whole=self._shape.whole_rows),
             files=tuple(self._file(file) for file in publication.files if file.written.topic == topic),
             offsets={each.partition: offset for each, offset in after.offsets.items() if each.topic == topic},
             rows={each.partition: rows for each, rows in after.rows.items() if each.topic == topic},
@@ -70,17 +71,17 @@ class Tables:
         )
 
     def _file(self, file: LakeFile) -> TableFile:
-        values = tuple(zip(self._settings.layout.columns, file.written.values, strict=True))
+        values = tuple(zip(self._shape.layout.columns, file.written.values, strict=True))
         return TableFile(file.final, file.written.rows, file.written.bytes, values)
 
 
-def topic_table(settings: LoadSettings, topic: str) -> TopicTable:
-    """The table of a topic in the lake that these settings describe."""
+def topic_table(url: str, shape: Shape, topic: str) -> TopicTable:
+    """The table of a topic in a lake."""
     return open_table(
-        settings.url,
-        settings.format,
+        url,
+        shape.format,
         topic,
-        partition_by=settings.layout.partition_by,
-        catalog=settings.catalog,
-        namespace=settings.namespace,
+        partition_by=shape.layout.partition_by,
+        catalog=shape.catalog,
+        namespace=shape.namespace,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ottla.lake.layout import Layout, parse_layout
+from ottla.lake.shape import Shape
 from ottla.lake.stores import LakeRefused, lake_url
 from ottla.lake.types import Rule
 from ottla.spark.kafka_settings import KafkaSettings
@@ -55,13 +56,8 @@ class LoadSettings:
     selection: Selection
     url: str
     kafka: KafkaSettings
-    layout: Layout = field(default_factory=Layout)
-    json: bool = False
+    shape: Shape = field(default_factory=Shape)
     rule: Rule = field(default_factory=Rule)
-    format: str = "parquet"
-    catalog: str = ""
-    namespace: str = "ottla"
-    key: tuple[str, ...] = ()
     dead_letter: str | None = None
     target_bytes: int = 256 * MiB
     compression: str = "zstd"
@@ -69,18 +65,6 @@ class LoadSettings:
     most_offsets: int = 20_000_000
     """Offsets in one round: what is done over after a crash is at most that much."""
     longest_range: int = 4_000_000
-
-    @property
-    def whole_rows(self) -> bool:
-        """Whether files hold the fields that divide the lake, too: Iceberg reads them there."""
-        return self.format == "iceberg"
-
-    def described(self) -> dict[str, object]:
-        """What must stay the same from load to load for one lake to be readable as a whole."""
-        described = {"values": "json" if self.json else "bytes", "table_format": self.format, **self.layout.to_json()}
-        if self.format == "iceberg":
-            described |= {"catalog": self.catalog, "namespace": self.namespace}
-        return {**described, "key": list(self.key)}
 
 
 def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -> LoadSettings:
@@ -109,13 +93,15 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
             client_id="ottla-lake",
             read_committed=options.get("read_committed", True),
         ),
-        layout=layout,
-        json=json,
+        shape=Shape(
+            format,
+            "json" if json else "bytes",
+            layout,
+            options.get("catalog", ""),
+            options.get("namespace", "ottla"),
+            key,
+        ),
         rule=Rule(numbers_as_text=options.get("numbers_as_text", False)),
-        format=format,
-        catalog=options.get("catalog", ""),
-        namespace=options.get("namespace", "ottla"),
-        key=key,
         dead_letter=dead_letter,
         target_bytes=size if isinstance(size, int) else size_bytes(size),
         compression=options.get("compression", "zstd"),

@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Mapping
 
 from ottla.lake.plans import FORMAT, Commit, LoadPlan, Publication, check_format
+from ottla.lake.shape import Shape
 from ottla.lake.stores.base import LakeRefused, Store
 
 HOME = "_ottla/"
@@ -28,42 +29,19 @@ _NUMBERED = re.compile(r"_ottla/(plan|publish|commit)-(\d{10})\.json")
 _ATTEMPT = re.compile(r"_ottla/tmp/(\d+)-[0-9a-f]+/")
 
 
-class LakeState:
-    """The state of one lake; the lake's one loader from `__init__` to `close`."""
+class LakeRecords:
+    """What a lake's state says; for anybody to read, also while a loader is at work."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._hold = store.hold(f"process {os.getpid()} on {platform.node()}")
 
-    def close(self) -> None:
-        """Let the next loader in."""
-        self._hold.release()
-
-    def __enter__(self) -> LakeState:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def settle(self, described: Mapping[str, object]) -> str:
-        """Put down how the lake is laid out, or hold it against what stands; returns the loader's name for good.
-
-        LakeRefused where a lake that stands is laid out otherwise: files of two layouts cannot be read as one.
-        """
+    def shape(self) -> Shape | None:
+        """How the lake is laid out; None where nothing was ever loaded."""
         stored = self._read(f"{HOME}lake.json")
         if stored is None:
-            if self._numbers("commit"):
-                raise LakeRefused(f"{self.store.url}: lake.json is missing beside its rounds; it is damaged")
-            stored = {"format": FORMAT, "loader": uuid.uuid4().hex, **described}
-            self._create(f"{HOME}lake.json", stored)
+            return None
         check_format(stored)
-        for name, value in described.items():
-            if stored.get(name) != value:
-                raise LakeRefused(
-                    f"the lake has {_shown(name)} {_shown(stored.get(name))}, not {_shown(value)}: files of both could "
-                    f"not be read as one. Go on as before, or load into another directory"
-                )
-        return str(stored["loader"])
+        return Shape.from_json(stored)
 
     def committed(self) -> Commit:
         """Where the lake stands."""
@@ -78,6 +56,68 @@ class LakeState:
         if (planned := self._read(_name("plan", number))) is not None:
             return LoadPlan.from_json(planned)
         return None
+
+    def _numbers(self, kind: str) -> list[int]:
+        matches = (_NUMBERED.fullmatch(entry.name) for entry in self.store.entries(HOME))
+        return sorted(int(match[2]) for match in matches if match is not None and match[1] == kind)
+
+    def _known(self, kind: str, number: int) -> Mapping[str, object]:
+        stored = self._read(_name(kind, number))
+        if stored is None:
+            raise LakeRefused(f"{self.store.url}/{_name(kind, number)} was removed while the lake was read")
+        return stored
+
+    def _read(self, name: str) -> Mapping[str, object] | None:
+        body = self.store.read(name)
+        if body is None:
+            return None
+        try:
+            stored = json.loads(body)
+        except ValueError:
+            stored = None
+        if not isinstance(stored, dict):
+            raise LakeRefused(f"{self.store.url}/{name} is damaged")
+        return stored
+
+
+class LakeState(LakeRecords):
+    """The state of one lake for its one loader, from `__init__` to `close`."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._hold = store.hold(f"process {os.getpid()} on {platform.node()}")
+
+    def close(self) -> None:
+        """Let the next loader in."""
+        self._hold.release()
+
+    def __enter__(self) -> LakeState:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def settle(self, shape: Shape, *, loader: str = "") -> str:
+        """Put down how the lake is laid out, or hold it against what stands; returns the loader's name for good.
+
+        A new lake's loader is named `loader`, or anyhow. LakeRefused where a lake that stands is laid out otherwise:
+        files of two layouts cannot be read as one.
+        """
+        described = shape.to_json()
+        stored = self._read(f"{HOME}lake.json")
+        if stored is None:
+            if self._numbers("commit"):
+                raise LakeRefused(f"{self.store.url}: lake.json is missing beside its rounds; it is damaged")
+            stored = {"format": FORMAT, "loader": loader or uuid.uuid4().hex, **described}
+            self._create(f"{HOME}lake.json", stored)
+        check_format(stored)
+        for name, value in described.items():
+            if stored.get(name) != value:
+                raise LakeRefused(
+                    f"the lake has {_shown(name)} {_shown(stored.get(name))}, not {_shown(value)}: files of both could "
+                    f"not be read as one. Go on as before, or load into another directory"
+                )
+        return str(stored["loader"])
 
     def write_plan(self, plan: LoadPlan) -> None:
         """Put a plan down before anything of it is read."""
@@ -113,28 +153,6 @@ class LakeState:
     def _create(self, name: str, content: Mapping[str, object]) -> None:
         if not self.store.create(name, json.dumps(content).encode()):
             raise LakeRefused(f"{self.store.url}/{name} is there already: another loader is at work on the lake")
-
-    def _numbers(self, kind: str) -> list[int]:
-        matches = (_NUMBERED.fullmatch(entry.name) for entry in self.store.entries(HOME))
-        return sorted(int(match[2]) for match in matches if match is not None and match[1] == kind)
-
-    def _known(self, kind: str, number: int) -> Mapping[str, object]:
-        stored = self._read(_name(kind, number))
-        if stored is None:
-            raise LakeRefused(f"{self.store.url}/{_name(kind, number)} was removed while the loader ran")
-        return stored
-
-    def _read(self, name: str) -> Mapping[str, object] | None:
-        body = self.store.read(name)
-        if body is None:
-            return None
-        try:
-            stored = json.loads(body)
-        except ValueError:
-            stored = None
-        if not isinstance(stored, dict):
-            raise LakeRefused(f"{self.store.url}/{name} is damaged")
-        return stored
 
 
 def _name(kind: str, number: int) -> str:

@@ -1,0 +1,65 @@
+"""What stays the same about a lake from load to load, so that all of it can be read as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ottla.lake.layout import Layout
+from ottla.lake.stores.base import LakeRefused
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a lake's files are made, laid out and shown."""
+
+    format: str = "parquet"
+    values: str = "bytes"
+    """What becomes of a record's value: `bytes`, or columns by `json`."""
+    layout: Layout = field(default_factory=Layout)
+    catalog: str = ""
+    namespace: str = "ottla"
+    key: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> bool:
+        """Whether values become columns."""
+        return self.values != "bytes"
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether files hold the fields that divide the lake, too: Iceberg reads them there."""
+        return self.format == "iceberg"
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "table_format": self.format,
+            "values": self.values,
+            "partition_by": list(self.layout.partition_by),
+            "time_zone": self.layout.time_zone,
+            "event_time": self.layout.event_time,
+            "catalog": self.catalog,
+            "namespace": self.namespace,
+            "key": list(self.key),
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, object]) -> Shape:
+        try:
+            layout = Layout(_texts(stored["partition_by"]), str(stored["time_zone"]), str(stored["event_time"]))
+            return cls(
+                str(stored["table_format"]),
+                str(stored["values"]),
+                layout,
+                str(stored["catalog"]),
+                str(stored["namespace"]),
+                _texts(stored["key"]),
+            )
+        except (KeyError, TypeError) as fault:
+            raise LakeRefused(f"lake.json is damaged: {fault}") from fault
+
+
+def _texts(stored: object) -> tuple[str, ...]:
+    if not isinstance(stored, list):
+        raise TypeError(f"expected a list, got {stored!r}")
+    return tuple(map(str, stored))
