@@ -5,8 +5,9 @@ A table holds one topic. Its data files are in place, durable, and visible to no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
@@ -72,4 +73,36 @@ class Table(Protocol):
 
         Creates the table where there is none and widens its schema where the round's is wider. A conflict with
         somebody else's commit is tried again; a lost answer is settled by what the table then says.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction replaced: small files by fewer larger ones with the same rows."""
+
+    files_before: int = 0
+    files_after: int = 0
+
+
+class TopicTable(Table, Protocol):
+    """A table with all that the commands of `ottla lake` ask of it."""
+
+    def standings(self) -> list[Standing]:
+        """The newest round of every loader that the table holds, sorted by loader."""
+
+    def commit_keyed(self, done: TableRound, key: tuple[str, ...]) -> bool:
+        """Take a round's staged files as changes by key: the last row of each key stays, a deleted key's goes.
+
+        `done.schema` leaves the column `_deleted` out, which staged files may hold (see keyed.py). The staged files
+        never become the table's: they may be removed once this has returned.
+        """
+
+    def compact(self, target_bytes: int = 256 << 20) -> Compacted:
+        """Replace small files by larger ones. Loaders may commit meanwhile; readers see the same rows all the time."""
+
+    def expire(self, older_than: timedelta = timedelta(days=7), uncommitted: Collection[str] = ()) -> list[str]:
+        """Remove what no reader needs that began within `older_than`; returns the removed files.
+
+        A file that no commit names is removed too where it is older than that and is not among `uncommitted`: the
+        files, relative to the lake, of a round that is written and not committed yet. The caller must give them all.
         """

@@ -1,0 +1,164 @@
+"""How a table's columns become those of the next round: which are new, which must be rewritten in older files.
+
+Pure. A type widens by the table `_WIDENINGS`; each other change of a type is refused by a sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ottla.lake.stores.base import LakeRefused
+
+_INTEGERS = ("int8", "int16", "int32", "int64")
+_WIDENINGS = frozenset(
+    [(narrow, wide) for place, wide in enumerate(_INTEGERS) for narrow in _INTEGERS[:place]]
+    + [(integer, wide) for integer in _INTEGERS for wide in ("double", "string")]
+    + [("float", "double")]
+)
+
+
+class CannotWiden(LakeRefused):
+    """A column's older values cannot become those of its wider type; `column` names it."""
+
+    def __init__(self, column: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """The columns after a round, beside those before it."""
+
+    schema: pa.Schema
+    added: tuple[str, ...]
+    """Top-level columns that are new or have new members; files that lack them read null."""
+    widened: tuple[str, ...]
+    """Top-level columns that hold a type which widened: older files must be rewritten."""
+
+
+def evolve(held: pa.Schema, wanted: pa.Schema) -> Evolution:
+    """Merge a round's columns into a table's."""
+    fields = {field.name: plain_type(field.type) for field in held}
+    added, widened = [], []
+    for field in wanted:
+        before, after = fields.get(field.name), plain_type(field.type)
+        merged = after if before is None else _merged(before, after, field.name)
+        fields[field.name] = merged
+        if before is None or _members(merged) != _members(before):
+            added.append(field.name)
+        if before is not None and _widens(before, merged):
+            widened.append(field.name)
+    return Evolution(pa.schema(list(fields.items())), tuple(added), tuple(widened))
+
+
+def union(one: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """The columns of both, each in the wider of its two types."""
+    fields = {field.name: plain_type(field.type) for field in one}
+    for field in other:
+        kind, known = plain_type(field.type), fields.get(field.name)
+        if known is None:
+            fields[field.name] = kind
+            continue
+        try:
+            fields[field.name] = _merged(known, kind, field.name)
+        except CannotWiden:
+            fields[field.name] = _merged(kind, known, field.name)
+    return pa.schema(list(fields.items()))
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(field.name, plain_type(field.type)) for field in schema])
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type without what two writers may do differently: large or viewed text, a list's field name, an encoding."""
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, plain_type(field.type)) for field in kind])
+    return kind
+
+
+def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with exactly these columns: cast where the type is wider, null where there is none."""
+    columns = []
+    for field in schema:
+        if (place := rows.schema.get_field_index(field.name)) < 0:
+            columns.append(pa.nulls(rows.num_rows, field.type))
+            continue
+        pieces = [_conform(piece, field.type, field.name) for piece in rows.column(place).chunks]
+        columns.append(pa.chunked_array(pieces, field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _conform(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+    if array.type == kind:
+        return array
+    if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
+        members = []
+        for field in kind:
+            place = array.type.get_field_index(field.name)
+            members.append(
+                pa.nulls(len(array), field.type)
+                if place < 0
+                else _conform(array.field(place), field.type, f"{name}.{field.name}")
+            )
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
+    if pa.types.is_list(kind) and pa.types.is_list(array.type):
+        begin, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        values = _conform(array.values.slice(begin, end - begin), kind.value_type, f"{name}[]")
+        offsets = pa.compute.subtract(array.offsets, begin)
+        return pa.ListArray.from_arrays(offsets, values, type=kind, mask=array.is_null() if array.null_count else None)
+    try:
+        return array.cast(kind)
+    except pa.ArrowInvalid as fault:
+        raise CannotWiden(name, f"column {name} cannot become {kind} without loss: {fault}") from None
+
+
+def _merged(before: pa.DataType, after: pa.DataType, name: str) -> pa.DataType:
+    if before == after:
+        return before
+    if pa.types.is_struct(before) and pa.types.is_struct(after):
+        members = {field.name: field.type for field in before}
+        for field in after:
+            known = members.get(field.name)
+            inner = f"{name}.{field.name}"
+            members[field.name] = field.type if known is None else _merged(known, field.type, inner)
+        return pa.struct(list(members.items()))
+    if pa.types.is_list(before) and pa.types.is_list(after):
+        return pa.list_(_merged(before.value_type, after.value_type, f"{name}[]"))
+    if (str(before), str(after)) in _WIDENINGS:
+        return after
+    raise CannotWiden(
+        name,
+        f"column {name} is {_text(before)} in the table and {_text(after)} in the round; "
+        "a table widens integers to longer ones, to double or to text, and float to double",
+    )
+
+
+def _widens(before: pa.DataType, after: pa.DataType) -> bool:
+    """Whether a value of the type changes its own type; new members alone do not count."""
+    if pa.types.is_struct(before) and pa.types.is_struct(after):
+        return any(_widens(field.type, after.field(after.get_field_index(field.name)).type) for field in before)
+    if pa.types.is_list(before) and pa.types.is_list(after):
+        return _widens(before.value_type, after.value_type)
+    return bool(before != after)
+
+
+def _members(kind: pa.DataType) -> tuple[object, ...]:
+    """The names inside a type, at all depths."""
+    if pa.types.is_struct(kind):
+        return tuple((field.name, _members(field.type)) for field in kind)
+    return ("[]", _members(kind.value_type)) if pa.types.is_list(kind) else ()
+
+
+def _text(kind: pa.DataType) -> str:
+    return "an object" if pa.types.is_struct(kind) else "a list" if pa.types.is_list(kind) else str(kind)
