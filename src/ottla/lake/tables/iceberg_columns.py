@@ -1,0 +1,130 @@
+"""An Iceberg table's columns: made by the first round, wider with later ones; a widened type rewrites older files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.manifest import DataFile
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table import Table
+from pyiceberg.table.update.schema import UpdateSchema
+from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, MonthTransform, TimeTransform
+from pyiceberg.types import DoubleType, IntegerType, LongType, PrimitiveType, StringType
+
+from ottla.lake.stores.base import LakeRefused
+from ottla.lake.tables.base import TIME_UNITS
+from ottla.lake.tables.evolution import Evolution, conform, evolve, plain_schema
+from ottla.lake.tables.iceberg_files import file_schema, read, tasks_of, write
+from ottla.lake.tables.iceberg_place import CatalogPlace
+from ottla.lake.tables.partitions import check_partition_by, time_unit
+
+_TRANSFORMS: dict[str, TimeTransform[Any]] = {"month": MonthTransform(), "day": DayTransform(), "hour": HourTransform()}
+_TYPES: dict[str, PrimitiveType] = {
+    "int32": IntegerType(),
+    "int64": LongType(),
+    "double": DoubleType(),
+    "string": StringType(),
+}
+TABLE_PROPERTIES = {
+    "commit.retry.num-retries": "0",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+"""The library's own second try adds files again without asking whether the first one did: it stays off."""
+
+
+class Columns:
+    """Brings a table to a round's columns, through as many tries as others' commits make necessary."""
+
+    def __init__(self, place: CatalogPlace, partition_by: tuple[str, ...], wanted: pa.Schema) -> None:
+        check_partition_by(partition_by)
+        self._place = place
+        self._partition_by = partition_by
+        self._wanted = wanted
+        self._rewritten: dict[tuple[str, str], DataFile | None] = {}
+
+    def create(self) -> Table:
+        """Make the table with its partitions in one commit; a racing creator's table raises Conflict."""
+        schema = plain_schema(self._wanted)
+        for name in self._fields():
+            if schema.get_field_index(name) < 0 or pa.types.is_nested(schema.field(name).type):
+                raise LakeRefused(f"a table cannot be partitioned by '{name}': it is no plain column of the table")
+        self._place.ensure_namespace()
+        made = self._place.catalog().create_table_transaction(
+            self._place.identifier, schema=schema, location=self._place.location, properties=TABLE_PROPERTIES
+        )
+        if self._partition_by:
+            with made.update_spec() as spec:
+                if unit := time_unit(self._partition_by):
+                    spec.add_field("timestamp", _TRANSFORMS[unit], f"timestamp_{unit}")
+                for name in self._fields():
+                    spec.add_field(name, IdentityTransform(), name)
+        made.commit_transaction()
+        return self._place.existing()
+
+    def evolved(self, table: Table) -> Table:
+        """The table with the round's columns, in one commit where it lacked some."""
+        self._check_partitions(table.spec(), table)
+        evolution = evolve(plain_schema(table.schema().as_arrow()), self._wanted)
+        if not evolution.added and not evolution.widened:
+            return table
+        sources = {table.schema().find_column_name(field.source_id) for field in table.spec().fields}
+        for name in sorted(set(evolution.widened) & sources):
+            raise LakeRefused(f"{self._place.name} is partitioned by '{name}', whose type cannot widen any more")
+        self._apply(table, evolution)
+        return self._place.existing()
+
+    def _apply(self, table: Table, evolution: Evolution) -> None:
+        """Change the columns, and replace all files by copies in the wider types in the same commit.
+
+        A copy outlives a try that met somebody else's commit: the next one copies only the files that are new.
+        """
+        before = plain_schema(table.schema().as_arrow())
+        change = table.transaction()
+        with change.update_schema(allow_incompatible_changes=bool(evolution.widened)) as update:
+            for field in evolution.schema:
+                known = before.get_field_index(field.name)
+                if known >= 0:
+                    _widen(update, (field.name,), before.field(known).type, field.type)
+        with change.update_schema() as update:
+            update.union_by_name(evolution.schema)
+        if evolution.widened and (tasks := tasks_of(table)):
+            metadata = change.table_metadata
+            schema = file_schema(metadata.schema())
+            for task in tasks:
+                name = (task.file.file_path, str(schema))
+                if name not in self._rewritten:
+                    rows = (conform(piece, schema) for piece in read(table, task, table.schema()))
+                    self._rewritten[name] = write(table, metadata, rows)
+            with change.update_snapshot().overwrite() as snapshot:
+                for task in tasks:
+                    snapshot.delete_data_file(task.file)
+                    if (copy := self._rewritten[task.file.file_path, str(schema)]) is not None:
+                        snapshot.append_data_file(copy)
+        change.commit_transaction()
+
+    def _fields(self) -> list[str]:
+        return [name for name in self._partition_by if name not in TIME_UNITS]
+
+    def _check_partitions(self, spec: PartitionSpec, table: Table) -> None:
+        unit = time_unit(self._partition_by)
+        wanted = [("timestamp", str(_TRANSFORMS[unit]))] if unit else []
+        wanted += [(name, "identity") for name in self._fields()]
+        held = [(table.schema().find_column_name(field.source_id), str(field.transform)) for field in spec.fields]
+        if held != wanted:
+            text = ", ".join(f"{transform}({name})" for name, transform in held) or "nothing"
+            raise LakeRefused(
+                f"{self._place.name} is partitioned by {text}, not by {', '.join(self._partition_by) or 'nothing'}"
+            )
+
+
+def _widen(update: UpdateSchema, path: tuple[str, ...], before: pa.DataType, after: pa.DataType) -> None:
+    """Give each widened leaf below a column its new type; its id stays, so that older snapshots still read."""
+    if pa.types.is_struct(before):
+        for field in before:
+            _widen(update, (*path, field.name), field.type, after.field(after.get_field_index(field.name)).type)
+    elif pa.types.is_list(before):
+        _widen(update, (*path, "element"), before.value_type, after.value_type)
+    elif before != after:
+        update.update_column(path, field_type=_TYPES[str(after)])

@@ -1,0 +1,61 @@
+"""What an Iceberg table no longer needs: old snapshots, and files that none of the others names."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pyarrow.fs as pa_fs
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import Table
+
+from ottla.lake.stores.base import LakeRefused
+
+
+def expire_snapshots(table: Table, before: datetime) -> None:
+    """Forget the snapshots made before a moment, but those that branches and tags point at."""
+    kept = {reference.snapshot_id for reference in table.metadata.refs.values()}
+    limit = before.timestamp() * 1000
+    if any(old.timestamp_ms < limit and old.snapshot_id not in kept for old in table.metadata.snapshots):
+        table.maintenance.expire_snapshots().older_than(before).commit()
+
+
+def unreferenced(table: Table, before: datetime) -> set[str]:
+    """Locations of files below the table's folder that no snapshot names and that were written before a moment.
+
+    The catalog's own metadata files (`.json`) are left to the library, which keeps the last hundred.
+    """
+    listed = _listed(table)
+    named = _named(table.refresh())
+    found = set()
+    for location, written in listed:
+        if not location.endswith(".json") and written < before and location not in named:
+            found.add(location)
+    return found
+
+
+def _named(table: Table) -> set[str]:
+    """All files that a snapshot names: manifest lists, manifests, data and delete files."""
+    named: set[str] = {statistics.statistics_path for statistics in table.metadata.statistics}
+    for snapshot in table.metadata.snapshots:
+        named.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path not in named:
+                named.add(manifest.manifest_path)
+                named |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+    return named
+
+
+def _listed(table: Table) -> list[tuple[str, datetime]]:
+    """Files below the table's folder with the moment they were written."""
+    if not isinstance(table.io, PyArrowFileIO):
+        raise LakeRefused(
+            f"files of {table.location()} cannot be listed: pyiceberg reads them through {type(table.io)}"
+        )
+    scheme, host, path = table.io.parse_location(table.location(), table.io.properties)
+    files = table.io.fs_by_scheme(scheme, host)
+    selected = files.get_file_info(pa_fs.FileSelector(path, recursive=True, allow_not_found=True))
+    return [
+        (table.location() + info.path.removeprefix(path), info.mtime)
+        for info in selected
+        if info.type == pa_fs.FileType.File
+    ]

@@ -1,0 +1,62 @@
+"""Data files of an Iceberg table: read with the columns of today, and written with their field ids."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, parquet_file_to_data_file, schema_to_pyarrow
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.metadata import TableMetadata
+
+from ottla.lake.tables.evolution import conform
+
+
+def tasks_of(table: Table) -> list[FileScanTask]:
+    """The table's files with the deletes that belong to them, sorted by path."""
+    return sorted(table.scan().plan_files(), key=lambda task: task.file.file_path)
+
+
+def read(table: Table, task: FileScanTask, schema: Schema) -> Iterator[pa.Table]:
+    """A file's rows in these columns; the library holds one file at a time in memory."""
+    scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
+    for batch in scan.to_record_batches([task]):
+        yield pa.Table.from_batches([batch])
+
+
+def write(table: Table, metadata: TableMetadata, pieces: Iterable[pa.Table]) -> DataFile | None:
+    """One new file of rows that belong to one partition; None, and no file, where there are no rows."""
+    filled = (piece for piece in pieces if piece.num_rows)
+    if (first := next(filled, None)) is None:
+        return None
+    schema = file_schema(metadata.schema())
+    path = f"{metadata.location}/data/ottla-{uuid.uuid4().hex}.parquet"
+    with table.io.new_output(path).create() as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        writer.write_table(conform(first, schema))
+        for piece in filled:
+            writer.write_table(conform(piece, schema))
+    return parquet_file_to_data_file(table.io, metadata, path)
+
+
+def file_schema(schema: Schema) -> pa.Schema:
+    """The columns of a file with their field ids, so that a renamed column is found again."""
+    return pa.schema([_plain(field) for field in schema_to_pyarrow(schema, include_field_ids=True)])
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    """The field with Arrow's common types in place of the large ones; names and ids stay."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_plain(member) for member in kind])
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = pa.list_(_plain(kind.value_field))
+    elif pa.types.is_large_string(kind):
+        kind = pa.string()
+    elif pa.types.is_large_binary(kind):
+        kind = pa.binary()
+    return field.with_type(kind)

@@ -1,0 +1,128 @@
+"""Where an Iceberg table is found and lies: the catalog behind a URL, the lake's files, the library's errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    NamespaceAlreadyExistsError,
+    NoSuchTableError,
+    RESTError,
+    TableAlreadyExistsError,
+    UnauthorizedError,
+    ValidationException,
+)
+from pyiceberg.table import Table
+from sqlalchemy.exc import SQLAlchemyError
+
+from ottla.lake.stores import local_path
+from ottla.lake.stores.base import LakeRefused
+from ottla.lake.tables.attempts import Conflict, Unknown
+
+CATALOG_NAME = "ottla"
+"""The name under which a SQL catalog keeps its tables, and under which the library looks for settings of its own
+(`PYICEBERG_CATALOG__OTTLA__TOKEN` and the like), where credentials of a REST catalog belong."""
+
+
+class CatalogPlace:
+    """One table's place in a catalog, and its folder in the lake."""
+
+    def __init__(self, lake_url: str, topic: str, catalog: str, namespace: str) -> None:
+        if not catalog:
+            raise LakeRefused(
+                "--format iceberg needs --catalog URL: sqlite:////path/catalog.db, postgresql://… or http(s)://…"
+            )
+        self.lake = location_of(lake_url)
+        self.location = f"{self.lake}/{topic}"
+        self.identifier = (*namespace.split("."), topic)
+        self._properties = catalog_properties(catalog, lake_url)
+        self._catalog: Catalog | None = None
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.identifier)
+
+    def catalog(self) -> Catalog:
+        if self._catalog is None:
+            self._catalog = load_catalog(CATALOG_NAME, **self._properties)
+        return self._catalog
+
+    def load(self) -> Table | None:
+        """The table as it is now; None where there is none."""
+        try:
+            return self.catalog().load_table(self.identifier)
+        except NoSuchTableError:
+            return None
+
+    def existing(self) -> Table:
+        """The table as it is now, which was there a moment ago."""
+        table = self.load()
+        if table is None:
+            raise LakeRefused(f"there is no Iceberg table {self.name} any more")
+        return table
+
+    def ensure_namespace(self) -> None:
+        try:
+            self.catalog().create_namespace_if_not_exists(self.identifier[:-1])
+        except NamespaceAlreadyExistsError:
+            return
+
+
+def catalog_properties(catalog: str, lake_url: str) -> dict[str, str]:
+    """What the library needs to open a catalog and the lake's files; LakeRefused where it cannot."""
+    scheme = catalog.partition(":")[0].lower()
+    if scheme in ("http", "https"):
+        found = {"type": "rest", "uri": catalog}
+    elif scheme.startswith(("sqlite", "postgres")):
+        dialect = catalog.replace("postgres://", "postgresql://", 1)
+        found = {"type": "sql", "uri": dialect}
+    else:
+        raise LakeRefused(f"'{catalog}' is no catalog: give a sqlite, postgresql, http or https URL")
+    return found | {"warehouse": location_of(lake_url)} | _file_properties(lake_url)
+
+
+def location_of(lake_url: str) -> str:
+    """The lake's place as the library writes it: a local path with its own characters, where a URL has `%20`."""
+    if not lake_url.startswith("file://"):
+        return lake_url.rstrip("/")
+    path = str(local_path(lake_url)).rstrip("/")
+    if "#" in path or "?" in path:
+        raise LakeRefused(f"an Iceberg table cannot lie in {path}: pyiceberg cuts a path at # and ?")
+    return f"file://{path}"
+
+
+def _file_properties(lake_url: str) -> dict[str, str]:
+    scheme = lake_url.partition(":")[0]
+    if scheme == "file":
+        return {"py-io-impl": "ottla.lake.tables.iceberg_io.DurableFileIO"}
+    if scheme == "s3":
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "")
+        return {name: value for name, value in (("s3.endpoint", endpoint), ("s3.region", region)) if value}
+    if scheme == "gs":
+        return {}
+    raise LakeRefused(
+        f"an Iceberg table cannot lie on {scheme}:// : pyiceberg needs a JVM's libraries or names of its own there. "
+        "Use --format delta, or a lake on file, s3 or gs"
+    )
+
+
+@contextmanager
+def told_apart() -> Iterator[None]:
+    """Errors of the library as what they mean here: somebody was faster, refused for good, or who knows."""
+    try:
+        yield
+    except (CommitFailedException, TableAlreadyExistsError, ValidationException) as fault:
+        raise Conflict(str(fault)) from fault
+    except (BadRequestError, UnauthorizedError, ForbiddenError, ValueError) as fault:
+        raise LakeRefused(f"the Iceberg table refuses this: {fault}") from fault
+    except (Conflict, Unknown):
+        raise
+    except (RESTError, SQLAlchemyError, OSError) as fault:
+        raise Unknown(str(fault)) from fault
