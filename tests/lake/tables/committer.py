@@ -15,19 +15,22 @@ from ottla.lake.stores.base import StoreUnreachable
 from ottla.lake.tables import TableFile
 
 KEYS = 7
+WIDE = BASE.set(BASE.get_field_index("id"), pa.field("id", pa.float64()))
 
 
-def race(lake: Lake, loader: str, number: str, gate: str, keyed: str = "") -> None:
+def race(lake: Lake, loader: str, number: str, gate: str, kind: str = "append") -> None:
     """Commit one round as soon as the file `gate` is there; print whether this process made it visible."""
     name = f"orders/{loader}-{number}-{random.getrandbits(64):x}.parquet"
-    file = staged(lake, int(number)) if keyed else lake.put(name, [row(int(number) * 1000)])
-    done = a_round(int(number), [file], loader=loader)
+    schema = WIDE if kind == "wide" else BASE
+    one = row(int(number) * 1000, id=0.5 if kind == "wide" else 1)
+    file = staged(lake, int(number)) if kind == "keyed" else lake.put(name, [one], schema)
+    done = a_round(int(number), [file], loader=loader, schema=schema)
     table = lake.table()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     while not Path(gate).exists():
         time.sleep(0.001)
-    visible = table.commit_keyed(done, ("id",)) if keyed else table.commit(done)
+    visible = table.commit_keyed(done, ("id",)) if kind == "keyed" else table.commit(done)
     sys.stdout.write(f"{visible}\n")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -61,12 +60,18 @@ def lake(format: str, tmp_path: Path) -> Lake:
 
 
 @pytest.fixture
-def s3_lake(format: str, tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    """A lake on S3; its catalog stays on the disk."""
+def s3_url(s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A lake's URL on S3, with the environment that reaches it."""
     for name, value in (KEYS | {"AWS_ENDPOINT_URL": s3}).items():
         monkeypatch.setenv(name, value)
-    os.environ.pop("AWS_ENDPOINT_URL_S3", None)
-    return Lake(f"s3://lake/{uuid.uuid4().hex}", format, f"sqlite:///{tmp_path}/catalog.db")
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+    return f"s3://lake/{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def s3_lake(format: str, tmp_path: Path, s3_url: str) -> Lake:
+    """A lake on S3; its catalog stays on the disk."""
+    return Lake(s3_url, format, f"sqlite:///{tmp_path}/catalog.db")
 
 
 @pytest.fixture(params=["disk", "s3"])

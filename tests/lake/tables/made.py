@@ -87,7 +87,9 @@ class Lake:
     def frame(self, topic: str = "orders") -> pl.DataFrame:
         """The table as polars reads it."""
         if self.format == "delta":
-            return pl.scan_delta(f"{self.url}/{topic}", storage_options=self.reader_options()).collect()
+            local = self.url.startswith("file://")
+            place = local_path(self.url) if local else self.url
+            return pl.scan_delta(f"{place}/{topic}", storage_options=self.reader_options()).collect()
         return pl.DataFrame(self.iceberg(topic).scan().to_arrow())
 
     def offsets(self, topic: str = "orders") -> list[tuple[int, int]]:

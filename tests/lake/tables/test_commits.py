@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -108,6 +109,18 @@ def test_partitions_are_what_readers_filter_by(lake: Lake, partition_by: tuple[s
         lake.table().commit(a_round(2, [ten_rows(lake, 2)]))
 
 
+def test_a_lake_may_lie_in_a_folder_with_spaces_and_umlauts(format: str, tmp_path: Path):
+    lake = Lake((tmp_path / "my lake ü").as_uri(), format, f"sqlite:///{tmp_path}/catalog.db")
+    assert lake.table().commit(a_round(1, [ten_rows(lake, 1)]))
+    staged = lake.put("_staged/1.parquet", [row(11, id=5)])
+    assert lake.table().commit_keyed(a_round(2, [staged]), ("id",))
+    assert lake.table().commit(a_round(3, [ten_rows(lake, 3)]))
+    assert lake.table().compact().files_before == 3
+    assert lake.table().expire(timedelta(0))
+    assert len(lake.offsets()) == 20
+    assert not list(tmp_path.glob("*%20*"))
+
+
 def test_what_cannot_be_a_table_is_refused(lake: Lake):
     with pytest.raises(LakeRefused, match="no table format"):
         open_table(lake.url, "hudi", "orders")
@@ -117,6 +130,10 @@ def test_what_cannot_be_a_table_is_refused(lake: Lake):
         open_table(lake.url, "iceberg", "orders", catalog="ftp://somewhere")
     with pytest.raises(LakeRefused, match="cannot lie on hdfs"):
         open_table("hdfs://namenode/lake", "iceberg", "orders", catalog=lake.catalog)
+    with pytest.raises(LakeRefused, match="cannot lie in /data/a%20b"):
+        open_table("file:///data/a%2520b", "delta", "orders")
+    with pytest.raises(LakeRefused, match="cannot lie in /data/a#b"):
+        open_table("file:///data/a%23b", "iceberg", "orders", catalog=lake.catalog)
     with pytest.raises(LakeRefused, match="twice"):
         lake.table(partition_by=("day", "day")).commit(a_round(1, [ten_rows(lake, 1)]))
     with pytest.raises(LakeRefused, match="partitioned by 'headers'"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from tests.lake.tables.committer import keyed_rows
-from tests.lake.tables.made import Lake, rows_of
+from tests.lake.tables.made import Lake, a_round, rows_of, ten_rows
 
 ROOT = Path(__file__).parents[3]
 
@@ -32,7 +32,7 @@ def started(lake: Lake, work: str, *arguments: str) -> Iterator[subprocess.Popen
 
 
 def raced(lake: Lake, loaders: list[str], gate: Path, before: list[subprocess.Popen[str]], *more: str) -> list[str]:
-    """Start a process per loader and open the gate; what they said: True from each that made a round visible."""
+    """Start a process per loader, open the gate, and return what they said: True where one made its round visible."""
     if not loaders:
         for process in before:
             assert process.stdout is not None
@@ -60,6 +60,13 @@ def test_of_four_committers_of_one_keyed_round_one_makes_it_visible(lake: Lake, 
     said = raced(lake, ["L"] * 4, tmp_path / "gate", [], "keyed")
     assert sorted(said) == ["False"] * 3 + ["True"]
     assert sorted(lake.frame().select("id", "offset").rows()) == keyed_rows(1)
+
+
+def test_racing_loaders_widen_a_column_once_and_keep_every_row(lake: Lake, tmp_path: Path):
+    lake.table().commit(a_round(1, [ten_rows(lake, 1)], loader="before"))
+    loaders = [f"L{number}" for number in range(4)]
+    assert raced(lake, loaders, tmp_path / "gate", [], "wide") == ["True"] * 4
+    assert sorted(lake.frame()["id"].to_list()) == sorted([*map(float, range(10)), *[0.5] * 4])
 
 
 def killed_until(lake: Lake, work: str, last: int, kills: int) -> int:

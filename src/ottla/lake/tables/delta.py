@@ -8,10 +8,10 @@ because the library's own second try would put a rewrite on top of rows that it 
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import timedelta
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,16 @@ from deltalake.transaction import AddAction
 from ottla.lake.tables.attempts import commit_once
 from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound
 from ottla.lake.tables.delta_columns import CHECKPOINT_EVERY, HOOKS, Columns, refuse_deletion_vectors
-from ottla.lake.tables.delta_files import DataFile, add_action, files_of, remove_action, rewrite, write
+from ottla.lake.tables.delta_files import (
+    DataFile,
+    add_action,
+    files_of,
+    listed_files,
+    remove_action,
+    rewrite,
+    unneeded,
+    write,
+)
 from ottla.lake.tables.delta_log import read_transactions, standings_in, transactions_of
 from ottla.lake.tables.delta_place import Place, told_apart
 from ottla.lake.tables.evolution import conform, plain_schema
@@ -84,8 +93,10 @@ class DeltaTopic:
         counts: list[Compacted] = []
 
         def attempt(table: DeltaTable) -> None:
+            before = {file.path for file in files_of(table)}
             done = table.optimize.compact(target_size=target_bytes, post_commithook_properties=HOOKS)
             counts.append(Compacted(int(done["numFilesRemoved"]), int(done["numFilesAdded"])))
+            self._place.make_files_durable({file.path for file in files_of(table)} - before)
             self._place.make_durable(table.version())
 
         with told_apart():
@@ -97,13 +108,13 @@ class DeltaTopic:
     def expire(self, older_than: timedelta = timedelta(days=7), uncommitted: Collection[str] = ()) -> list[str]:
         """Remove files that the log does not name, or names as removed, once they are older than that."""
         with told_apart():
-            if (table := self._place.load()) is None:
+            if self._place.load() is None:
                 return []
-            hours = -(-int(older_than.total_seconds()) // 3600)
-            unnamed = table.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
-            spared = {name.removeprefix(f"{self.topic}/") for name in uncommitted}
-            gone = sorted({unquote(path) for path in unnamed} - spared)
             files = self._place.files()
+            listed = listed_files(files)
+            table = self._place.existing()
+            unnamed = unneeded(table, files, listed, time.time() - older_than.total_seconds())
+            gone = sorted(unnamed - {name.removeprefix(f"{self.topic}/") for name in uncommitted})
             for path in gone:
                 files.delete_file(path)
             table.create_checkpoint()
@@ -141,6 +152,7 @@ class DeltaTopic:
     ) -> None:
         """Commit actions and the round's transactions as the version after the loaded one."""
         standing = standing_after(done)
+        self._place.make_files_durable(action.path for action in actions if isinstance(action, AddAction))
         table.create_write_transaction(
             list(actions),
             "append",

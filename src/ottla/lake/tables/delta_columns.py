@@ -84,9 +84,11 @@ class Columns:
             if (file.path, str(inside)) not in self._rewritten:
                 copy = rewrite(files, file, lambda rows: conform(rows, inside), schema=inside)
                 self._rewritten[file.path, str(inside)] = copy
-        copies = [self._rewritten[file.path, str(inside)] for file in current]
+        found = [self._rewritten[file.path, str(inside)] for file in current]
+        copies = [copy for copy in found if copy is not None]
+        self._place.make_files_durable(copy.path for copy in copies)
         table.create_write_transaction(
-            [copy for copy in copies if copy is not None],
+            list(copies),
             "overwrite",
             Schema.from_arrow(schema),
             list(self._partition_columns),

@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 from deltalake._internal import RemoveAction
 from deltalake.transaction import AddAction
 
+from ottla.lake.tables.delta_log import read_removed
+
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
@@ -112,6 +114,32 @@ def write(
             writer.write_table(piece)
     size = files.get_file_info(path).size
     return add_action(files, path, partition, bytes=size)
+
+
+def listed_files(files: pa_fs.FileSystem) -> list[pa_fs.FileInfo]:
+    """All Parquet files below the table's folder, but those in folders that Delta reserves."""
+    return [
+        info
+        for info in files.get_file_info(pa_fs.FileSelector("", recursive=True))
+        if info.type == pa_fs.FileType.File
+        and info.path.endswith(".parquet")
+        and not any(part.startswith(("_", ".")) for part in info.path.split("/"))
+    ]
+
+
+def unneeded(table: DeltaTable, files: pa_fs.FileSystem, listed: list[pa_fs.FileInfo], before: float) -> set[str]:
+    """Files that the table, loaded after they were listed, does not consist of, and did not before a moment either.
+
+    Found here and not by the library's vacuum, which names files in two spellings and spares none by name.
+    """
+    current = {file.path for file in files_of(table)}
+    removed = read_removed(files)
+    found = set()
+    for info in listed:
+        since = removed[info.path] / 1000 if info.path in removed else info.mtime.timestamp()
+        if info.path not in current and since < before:
+            found.add(info.path)
+    return found
 
 
 def new_name() -> str:

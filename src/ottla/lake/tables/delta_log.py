@@ -1,4 +1,4 @@
-"""The transactions that a Delta log holds: how far each loader is, from the newest checkpoint and the commits after it.
+"""What a Delta log remembers beside the table's files: how far each loader is, and which files were removed when.
 
 Standings are kept as transactions of the log (`txn` actions) beside the loader's own, because the protocol carries
 those through every checkpoint and every clean-up of the log:
@@ -14,6 +14,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
 
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
@@ -59,14 +61,22 @@ def _standing(loader: str, number: int, topic: str, transactions: dict[str, int]
 
 def read_transactions(files: pa_fs.FileSystem) -> dict[str, int]:
     """Every application's newest transaction in the table whose root is the file system's."""
+    return {action["appId"]: action["version"] for action in _actions(files, "txn")}
+
+
+def read_removed(files: pa_fs.FileSystem) -> dict[str, int]:
+    """The files that the log remembers as removed, by path, with the moment of it in milliseconds."""
+    return {unquote(action["path"]): action["deletionTimestamp"] or 0 for action in _actions(files, "remove")}
+
+
+def _actions(files: pa_fs.FileSystem, kind: str) -> Iterator[dict[str, Any]]:
+    """All actions of a kind, those of the newest checkpoint first and then commit by commit."""
     names = [info.path.rpartition("/")[2] for info in files.get_file_info(pa_fs.FileSelector("_delta_log"))]
     version, checkpoint = _newest_checkpoint(names)
-    found: dict[str, int] = {}
     for name in checkpoint:
-        found.update(_of_checkpoint(files, f"_delta_log/{name}"))
+        yield from _of_checkpoint(files, f"_delta_log/{name}", kind)
     for name in sorted(name for name in names if (match := _COMMIT.fullmatch(name)) and int(match[1]) > version):
-        found.update(_of_lines(files, f"_delta_log/{name}"))
-    return found
+        yield from _of_lines(files, f"_delta_log/{name}", kind)
 
 
 def _newest_checkpoint(names: list[str]) -> tuple[int, list[str]]:
@@ -82,21 +92,20 @@ def _newest_checkpoint(names: list[str]) -> tuple[int, list[str]]:
     return key[0], parts[key] if key[1] else parts[key][:1]
 
 
-def _of_checkpoint(files: pa_fs.FileSystem, path: str) -> Iterator[tuple[str, int]]:
+def _of_checkpoint(files: pa_fs.FileSystem, path: str, kind: str) -> Iterator[dict[str, Any]]:
     if path.endswith(".json"):
-        yield from _of_lines(files, path)
+        yield from _of_lines(files, path, kind)
         return
     with files.open_input_file(path) as source:
         parquet = pq.ParquetFile(source)
-        if "txn" in parquet.schema_arrow.names:
-            for batch in parquet.iter_batches(columns=["txn"]):
+        if kind in parquet.schema_arrow.names:
+            for batch in parquet.iter_batches(columns=[kind]):
                 held = batch.column(0)
-                for action in held.filter(held.is_valid()).to_pylist():
-                    yield action["appId"], action["version"]
+                yield from held.filter(held.is_valid()).to_pylist()
 
 
-def _of_lines(files: pa_fs.FileSystem, path: str) -> Iterator[tuple[str, int]]:
+def _of_lines(files: pa_fs.FileSystem, path: str, kind: str) -> Iterator[dict[str, Any]]:
     with files.open_input_file(path) as source:
         for line in source.read().splitlines():
-            if line.strip() and (action := json.loads(line).get("txn")) is not None:
-                yield action["appId"], action["version"]
+            if line.strip() and (action := json.loads(line).get(kind)) is not None:
+                yield action

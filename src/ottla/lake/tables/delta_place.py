@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
@@ -21,12 +23,16 @@ from ottla.lake.stores import local_path
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.attempts import Conflict, Unknown
 
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
+
 
 class Place:
     """A folder below a lake's URL, through the library's own stores."""
 
     def __init__(self, url: str) -> None:
         self.url = url
+        if self._is_local and _ESCAPE.search(path := str(local_path(url))):
+            raise LakeRefused(f"a Delta table cannot lie in {path}: deltalake takes % and two digits for one character")
         self._options = storage_options(url)
 
     def load(self) -> DeltaTable | None:
@@ -53,15 +59,30 @@ class Place:
 
     def make_durable(self, version: int) -> None:
         """On a local disk the library leaves its log to the page cache; a power cut must not take a commit back."""
-        if not self.url.startswith("file://"):
-            return
-        folder = local_path(self.url) / "_delta_log"
-        for path in (folder / f"{version:020d}.json", folder, folder.parent, folder.parent.parent):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        if self._is_local:
+            folder = local_path(self.url)
+            _sync(folder / "_delta_log" / f"{version:020d}.json", folder / "_delta_log", folder, folder.parent)
+
+    def make_files_durable(self, paths: Iterable[str]) -> None:
+        """Put data files, and the names of them and of their folders, on a local disk before the log names them."""
+        if self._is_local:
+            root = local_path(self.url)
+            files = [root / path for path in paths]
+            folders = {folder for file in files for folder in file.parents if folder.is_relative_to(root)}
+            _sync(*files, *sorted(folders))
+
+    @property
+    def _is_local(self) -> bool:
+        return self.url.startswith("file://")
+
+
+def _sync(*paths: Path) -> None:
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def storage_options(url: str) -> dict[str, str]:

@@ -51,7 +51,6 @@ class IcebergTopic:
         namespace: str = "ottla",
     ) -> None:
         self.topic = topic
-        self._lake_url = lake_url.rstrip("/")
         self._partition_by = partition_by
         self._place = CatalogPlace(lake_url, topic, catalog, namespace)
 
@@ -70,7 +69,7 @@ class IcebergTopic:
             change = table.transaction()
             properties = self._record(change, table, done, token)
             if done.files:
-                paths = [f"{self._lake_url}/{file.path}" for file in done.files]
+                paths = [f"{self._place.lake}/{file.path}" for file in done.files]
                 change.add_files(paths, snapshot_properties=properties, check_duplicate_files=False)
             else:
                 with change.update_snapshot(snapshot_properties=properties).fast_append():
@@ -88,7 +87,7 @@ class IcebergTopic:
             schema = plain_schema(table.schema().as_arrow())
 
             def staged(file: TableFile) -> Iterator[pa.Table]:
-                with table.io.new_input(f"{self._lake_url}/{file.path}").open() as source:
+                with table.io.new_input(f"{self._place.lake}/{file.path}").open() as source:
                     yield from staged_pieces(source)
 
             changes = round_changes(staged, done.files, schema, key)
@@ -128,11 +127,11 @@ class IcebergTopic:
         )
         with told_apart():
             table = self._place.existing()
-            spared = {f"{self._lake_url}/{name}" for name in uncommitted}
+            spared = {f"{self._place.lake}/{name}" for name in uncommitted}
             gone = sorted(unreferenced(table, before) - spared)
             for path in gone:
                 table.io.delete(path)
-        return [path.removeprefix(f"{self._lake_url}/") for path in gone]
+        return [path.removeprefix(f"{self._place.lake}/") for path in gone]
 
     def _commit_round(self, done: TableRound, attempt: Callable[[Table, str], None]) -> bool:
         assert done.topic == self.topic

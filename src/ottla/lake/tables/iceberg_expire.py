@@ -24,9 +24,10 @@ def unreferenced(table: Table, before: datetime) -> set[str]:
 
     The catalog's own metadata files (`.json`) are left to the library, which keeps the last hundred.
     """
-    named = _named(table)
+    listed = _listed(table)
+    named = _named(table.refresh())
     found = set()
-    for location, written in _listed(table):
+    for location, written in listed:
         if not location.endswith(".json") and written < before and location not in named:
             found.add(location)
     return found

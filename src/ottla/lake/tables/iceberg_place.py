@@ -21,6 +21,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
+from ottla.lake.stores import local_path
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.attempts import Conflict, Unknown
 
@@ -37,7 +38,8 @@ class CatalogPlace:
             raise LakeRefused(
                 "--format iceberg needs --catalog URL: sqlite:////path/catalog.db, postgresql://… or http(s)://…"
             )
-        self.location = f"{lake_url.rstrip('/')}/{topic}"
+        self.lake = location_of(lake_url)
+        self.location = f"{self.lake}/{topic}"
         self.identifier = (*namespace.split("."), topic)
         self._properties = catalog_properties(catalog, lake_url)
         self._catalog: Catalog | None = None
@@ -82,7 +84,17 @@ def catalog_properties(catalog: str, lake_url: str) -> dict[str, str]:
         found = {"type": "sql", "uri": dialect}
     else:
         raise LakeRefused(f"'{catalog}' is no catalog: give a sqlite, postgresql, http or https URL")
-    return found | {"warehouse": lake_url} | _file_properties(lake_url)
+    return found | {"warehouse": location_of(lake_url)} | _file_properties(lake_url)
+
+
+def location_of(lake_url: str) -> str:
+    """The lake's place as the library writes it: a local path with its own characters, where a URL has `%20`."""
+    if not lake_url.startswith("file://"):
+        return lake_url.rstrip("/")
+    path = str(local_path(lake_url)).rstrip("/")
+    if "#" in path or "?" in path:
+        raise LakeRefused(f"an Iceberg table cannot lie in {path}: pyiceberg cuts a path at # and ?")
+    return f"file://{path}"
 
 
 def _file_properties(lake_url: str) -> dict[str, str]:
