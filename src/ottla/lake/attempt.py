@@ -148,6 +148,8 @@ class Attempt:
                 target=self._target,
                 kafka=self._settings.kafka,
                 rule=self._settings.rule,
+                key=self._settings.shape.key,
+                envelope=self._settings.shape.debezium,
             )
             for spans in shared
         ]

@@ -29,15 +29,19 @@ def audit_lines(counts: Iterable[RangeCount], committed: Commit) -> list[str]:
         )
         offsets = f"{count.span.start}-{count.span.end}"
         rows.append((partition.topic, str(partition.partition), offsets, *(f"{number:,}" for number in numbers)))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = [
+    return [*aligned(rows), verdict(list(whole.values()))]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table: the first column to the left, numbers to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
         "  ".join(
             cell.ljust(width) if column == 0 else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         for row in rows
     ]
-    return [*lines, verdict(list(whole.values()))]
 
 
 def verdict(counts: Sequence[RangeCount]) -> str:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake import LakeRefused, load
-from ottla.lake.settings import CODECS, size_bytes
+from ottla.lake import LakeRefused, load, upkeep_command
+from ottla.lake.settings import CODECS, FORMATS, size_bytes
 from ottla.spark import session
 from ottla.spark.options import duration_ms
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 def command(arguments: Sequence[str]) -> int:
     """Run `ottla lake ...`; the exit status."""
     options = _parser().parse_args(arguments)
+    if options.verb in upkeep_command.VERBS:
+        return _upkeep(options)
     if bool(options.topics) == (options.pattern is not None):
         print("ottla lake load: name topics or give --pattern, one of them", file=sys.stderr)
         return 2
@@ -49,8 +51,19 @@ def command(arguments: Sequence[str]) -> int:
     return _report(loaded)
 
 
+def _upkeep(options: argparse.Namespace) -> int:
+    if find_spec("pyarrow") is None:
+        print(f"ottla lake {options.verb}: needs pyarrow: pip install 'ottla[lake]'", file=sys.stderr)
+        return 1
+    try:
+        return upkeep_command.run(options)
+    except (LakeRefused, OSError) as fault:
+        print(f"ottla lake {options.verb}: {fault}", file=sys.stderr)
+        return 1
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ottla lake", description="Topics as a lake of Parquet files.")
+    parser = argparse.ArgumentParser(prog="ottla lake", description="Topics as a lake: plain Parquet, Delta, Iceberg.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     load_verb = verbs.add_parser(
         "load",
@@ -69,10 +82,21 @@ def _parser() -> argparse.ArgumentParser:
     when.add_argument("--continuous", action="store_true", help="again at once, until stopped")
     load_verb.add_argument("--json", action="store_true", help="values are JSON objects: make columns of their fields")
     load_verb.add_argument(
+        "--format", choices=FORMATS, help="parquet (default on file:// and hdfs://), delta (on object stores), iceberg"
+    )
+    load_verb.add_argument("--catalog", default="", metavar="URL", help="of Iceberg's catalog, e.g. sqlite:///lake.db")
+    load_verb.add_argument("--namespace", default="ottla", metavar="NAME", help="in the catalog; default ottla")
+    load_verb.add_argument(
+        "--key", default="", metavar="FIELDS", help="keep the last row of each key: key, or fields, commas between"
+    )
+    load_verb.add_argument(
+        "--debezium", action="store_true", help="values are Debezium's change events: load the rows that they change"
+    )
+    load_verb.add_argument(
         "--partition-by",
-        default="day",
+        default="",
         metavar="HOW",
-        help="none, or month|day|hour and fields with commas; default day",
+        help="none, or month|day|hour and fields, commas between; default day, with --key none",
     )
     load_verb.add_argument("--event-time", default="", metavar="FIELD", help="the field whose time counts, with --json")
     load_verb.add_argument("--time-zone", default="UTC", metavar="ZONE", help="of months, days and hours; default UTC")
@@ -85,10 +109,16 @@ def _parser() -> argparse.ArgumentParser:
         "--max-offsets", type=_count, default=20_000_000, metavar="N", help="in one round; default 20,000,000"
     )
     load_verb.add_argument("--compression", choices=CODECS, default="zstd", help="of files; default zstd")
+    load_verb.add_argument(
+        "--resume-from-table",
+        action="store_true",
+        help="where the lake's state was lost: go on from what its Delta or Iceberg tables say is loaded",
+    )
     load_verb.add_argument("--accept-loss", action="store_true", help="go on where retention removed records unread")
     load_verb.add_argument(
         "--read-uncommitted", action="store_true", help="load records of open and aborted transactions too"
     )
+    upkeep_command.add_verbs(verbs)
     return parser
 
 
@@ -152,6 +182,8 @@ def _load(options: argparse.Namespace) -> Loaded:
             catalog=options.catalog,
             namespace=options.namespace,
             key=options.key,
+            resume_from_table=options.resume_from_table,
+            debezium=options.debezium,
             partition_by=options.partition_by,
             event_time=options.event_time,
             time_zone=options.time_zone,

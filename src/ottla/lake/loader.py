@@ -19,6 +19,7 @@ from ottla.lake.audit import progress_line
 from ottla.lake.dead_letters import send_dead_letters
 from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan
 from ottla.lake.publishing import publisher
+from ottla.lake.resume import resumed
 from ottla.lake.settings import LoadSettings
 from ottla.lake.state import LakeState
 from ottla.lake.stores.base import LakeRefused
@@ -72,7 +73,10 @@ class Loader:
         self.state = state
         self.spark = spark
         self.tell = tell
-        self.name = state.settle(settings.shape)
+        lost = resumed(settings, state) if settings.resume else None
+        self.name = state.settle(settings.shape, loader=lost.loader if lost is not None else "")
+        if lost is not None:
+            state.adopt(lost.commit)
         self._publisher = publisher(settings.shape, state.store, self.name)
         self.loaded = Loaded(committed=state.committed())
         self._survey = Survey(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.lake import schema_file
+from ottla.lake.changes import staged_schema
 from ottla.lake.json_columns import unpack_schema
 from ottla.lake.plans import Commit, LakeFile, Publication
 from ottla.lake.shape import Shape
@@ -63,7 +64,10 @@ class Tables:
             loader=self._loader,
             number=publication.plan.number,
             topic=topic,
-            schema=schema_file.file_schema(columns, self._shape.layout, whole=self._shape.whole_rows),
+            schema=staged_schema(
+                schema_file.file_schema(columns, self._shape.layout, whole=self._shape.whole_rows),
+                debezium=self._shape.debezium,
+            ),
             files=tuple(self._file(file) for file in publication.files if file.written.topic == topic),
             offsets={each.partition: offset for each, offset in after.offsets.items() if each.topic == topic},
             rows={each.partition: rows for each, rows in after.rows.items() if each.topic == topic},

@@ -41,9 +41,13 @@ class LoadOptions(TypedDict, total=False):
     namespace: str
     key: str
     """Keep the last value of each key in a table: the record's own `key`, or fields, commas between."""
+    debezium: bool
+    """Values are Debezium's change events: load the rows that they tell of; needs `json` and `key`."""
     dead_letter: str | None
     target_size: str | int
     compression: str
+    resume_from_table: bool
+    """The lake's state was lost: go on from what its tables say is loaded."""
     accept_loss: bool
     read_committed: bool
     max_offsets: int
@@ -62,6 +66,8 @@ class LoadSettings:
     target_bytes: int = 256 * MiB
     compression: str = "zstd"
     accept_loss: bool = False
+    resume: bool = False
+    """Whether a lake without a state goes on from what its tables say."""
     most_offsets: int = 20_000_000
     """Offsets in one round: what is done over after a crash is at most that much."""
     longest_range: int = 4_000_000
@@ -94,17 +100,19 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
             read_committed=options.get("read_committed", True),
         ),
         shape=Shape(
-            format,
-            "json" if json else "bytes",
-            layout,
-            options.get("catalog", ""),
-            options.get("namespace", "ottla"),
-            key,
+            format=format,
+            values="json" if json else "bytes",
+            layout=layout,
+            catalog=options.get("catalog", ""),
+            namespace=options.get("namespace", "ottla"),
+            key=key,
+            debezium=options.get("debezium", False),
         ),
         rule=Rule(numbers_as_text=options.get("numbers_as_text", False)),
         dead_letter=dead_letter,
         target_bytes=size if isinstance(size, int) else size_bytes(size),
         compression=options.get("compression", "zstd"),
+        resume=options.get("resume_from_table", False),
         accept_loss=options.get("accept_loss", False),
         most_offsets=options.get("max_offsets", 20_000_000),
     )
@@ -116,6 +124,8 @@ def _check_format(format: str, layout: Layout, key: tuple[str, ...], options: Lo
         raise LakeRefused(f"--format {format}: it is one of {', '.join(FORMATS)}")
     if key and format == "parquet":
         raise LakeRefused("--key needs a table that can be changed: --format delta or iceberg")
+    if options.get("debezium") and not (key and options.get("json")):
+        raise LakeRefused("--debezium needs --json and --key: change events change rows")
     if bool(options.get("catalog")) != (format == "iceberg"):
         raise LakeRefused("--format iceberg needs --catalog URL, and no other format takes one")
     if format == "iceberg" and layout.time_unit and (layout.event_time or layout.time_zone != "UTC"):

@@ -20,6 +20,8 @@ class Shape:
     catalog: str = ""
     namespace: str = "ottla"
     key: tuple[str, ...] = ()
+    debezium: bool = False
+    """Whether values are Debezium's change events, which become the rows that they tell of."""
 
     @property
     def columns(self) -> bool:
@@ -41,6 +43,7 @@ class Shape:
             "catalog": self.catalog,
             "namespace": self.namespace,
             "key": list(self.key),
+            "debezium": self.debezium,
         }
 
     @classmethod
@@ -54,6 +57,7 @@ class Shape:
                 str(stored["catalog"]),
                 str(stored["namespace"]),
                 _texts(stored["key"]),
+                stored["debezium"] is True,
             )
         except (KeyError, TypeError) as fault:
             raise LakeRefused(f"lake.json is damaged: {fault}") from fault

@@ -119,6 +119,10 @@ class LakeState(LakeRecords):
                 )
         return str(stored["loader"])
 
+    def adopt(self, commit: Commit) -> None:
+        """Put a commit of somebody else's knowledge down, as the first of a lake whose state was lost."""
+        self._create(_name("commit", commit.number), commit.to_json())
+
     def write_plan(self, plan: LoadPlan) -> None:
         """Put a plan down before anything of it is read."""
         self._create(_name("plan", plan.number), plan.to_json())

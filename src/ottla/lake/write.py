@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.lake import json_columns
+from ottla.lake.changes import changes
 from ottla.lake.dead_letters import DeadLetters
 from ottla.lake.files import Files, Part, Target, TopicFiles
 from ottla.lake.layout import EVENT_TIME, event_times
@@ -42,6 +43,10 @@ class WriteTask:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Topic -> schema of its values' columns; without the topic where values stay bytes."""
     rule: Rule = field(default_factory=Rule)
+    key: tuple[str, ...] = ()
+    """The columns of a keyed table's key: files are staged for it, with deletes marked."""
+    envelope: bool = False
+    """Whether values are Debezium's change events."""
     poll_timeout_ms: int = 120_000
 
 
@@ -154,31 +159,32 @@ class _TopicWriter:
         self._wanted = block.wanted
         if block.table is None or not self._wanted.equals(self._schema):
             return len(block.faults)
-        rows = _with_columns(piece, block)
-        faults = block.faults
+        rows, places, faults = _with_columns(piece, block), np.flatnonzero(block.good), list(block.faults)
+        tombstones = null_mask(piece.batch.column("value"))[places]
         if self._task.target.layout.event_time:
-            rows, untimed = self._timed(rows, piece, block.good)
-            faults = sorted(faults + untimed)
+            rows, kept = self._timed(rows, tombstones)
+            late = f"field {self._task.target.layout.event_time}: no time that can be read"
+            faults += [(row, late) for row in places[~kept].tolist()]
+            places, tombstones = places[kept], tombstones[kept]
+        if self._task.key:
+            rows, unkeyed = changes(rows, tombstones, self._task.key, debezium=self._task.envelope)
+            faults += [(int(places[row]), why) for row, why in unkeyed]
         self._files.add(rows)
-        self._letters.add(span, piece.batch, faults)
+        self._letters.add(span, piece.batch, sorted(faults))
         return len(faults)
 
-    def _timed(self, rows: pa.Table, piece: Decoded, good: np.ndarray) -> tuple[pa.Table, list[tuple[int, str]]]:
-        """The rows with their event time; those without one that can be read are faults.
+    def _timed(self, rows: pa.Table, tombstones: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+        """The rows that have an event time, with it, and which of the given ones they are.
 
         A tombstone has no fields: its own time counts.
         """
-        places = np.flatnonzero(good)
-        tombstones = null_mask(piece.batch.column("value"))[places]
         own = all_numbers(rows.column("timestamp"))
         times, timely = own, np.zeros(rows.num_rows, dtype=np.bool_)
         if self._event_column:
             times, timely = event_times(rows.column(self._event_column))
         kept = timely | tombstones
-        name = self._task.target.layout.event_time
-        faults = [(row, f"field {name}: no time that can be read") for row in places[~kept].tolist()]
         table = rows.append_column(EVENT_TIME, indices(np.where(tombstones, own, times)))
-        return (table.take(indices(np.flatnonzero(kept))) if faults else table), faults
+        return (table if kept.all() else table.take(indices(np.flatnonzero(kept)))), kept
 
     def _finished(self) -> Files:
         made = self._files.close()

@@ -90,6 +90,9 @@ class TopicTable(Table, Protocol):
     def standings(self) -> list[Standing]:
         """The newest round of every loader that the table holds, sorted by loader."""
 
+    def columns(self) -> pa.Schema:
+        """The table's columns; none where there is no table yet."""
+
     def commit_keyed(self, done: TableRound, key: tuple[str, ...]) -> bool:
         """Take a round's staged files as changes by key: the last row of each key stays, a deleted key's goes.
 

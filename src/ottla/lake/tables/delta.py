@@ -62,6 +62,11 @@ class DeltaTopic:
         with told_apart():
             return [] if self._place.load() is None else standings_in(read_transactions(self._place.files()))
 
+    def columns(self) -> pa.Schema:
+        with told_apart():
+            table = self._place.load()
+        return pa.schema([]) if table is None else plain_schema(pa.schema(table.schema()))
+
     def commit(self, done: TableRound) -> bool:
         """Add a round's files in one commit."""
 

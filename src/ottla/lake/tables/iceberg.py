@@ -62,6 +62,11 @@ class IcebergTopic:
             table = self._place.load()
         return [] if table is None else standings_of(table)
 
+    def columns(self) -> pa.Schema:
+        with told_apart():
+            table = self._place.load()
+        return pa.schema([]) if table is None else plain_schema(table.schema().as_arrow())
+
     def commit(self, done: TableRound) -> bool:
         """Add a round's files in one snapshot."""
 

@@ -1,0 +1,47 @@
+"""Rows of a keyed table on their way into staged files: deletes marked, change events unwrapped, rows without a key
+told apart. Pure.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.lake.tables.envelopes import unwrap_envelopes
+from ottla.lake.tables.keyed import DELETED, keyless
+from ottla.spark.arrow import indices
+
+Faults = list[tuple[int, str]]
+
+
+def changes(rows: pa.Table, tombstones: np.ndarray, key: tuple[str, ...], *, debezium: bool) -> tuple[pa.Table, Faults]:
+    """The rows for a staged file, and the places of those that cannot be changes, with reasons.
+
+    A record without a value deletes its key; where the key is a field it has none, and the table passes over it.
+    """
+    faults: Faults = []
+    places = np.arange(rows.num_rows)
+    if debezium:
+        unwrapped = unwrap_envelopes(rows)
+        faults = list(unwrapped.faults)
+        rows, places = unwrapped.rows, np.delete(places, [place for place, _ in faults])
+    else:
+        rows = rows.append_column(DELETED, pa.array(tombstones))
+    missing = [name for name in key if name not in rows.column_names]
+    lacking = np.ones(rows.num_rows, dtype=np.bool_) if missing else _true(keyless(rows, key))
+    refused = lacking & ~_true(rows.column(DELETED))
+    faults += [(int(place), f"no key: {', '.join(key)}") for place in places[refused].tolist()]
+    kept = rows if not refused.any() else rows.take(indices(np.flatnonzero(~refused)))
+    return kept, sorted(faults)
+
+
+def staged_schema(columns: pa.Schema, *, debezium: bool) -> pa.Schema:
+    """The table's columns, given those of the files that hold whole change events."""
+    if not debezium:
+        return columns
+    rows = unwrap_envelopes(columns.empty_table()).rows.schema
+    return pa.schema([each for each in rows if each.name != DELETED])
+
+
+def _true(column: pa.ChunkedArray) -> np.ndarray:
+    return np.array(column.to_pylist(), dtype=np.bool_)
