@@ -78,7 +78,9 @@ def changed(draw: st.DrawFn, schema: Json) -> Json:
 @st.composite
 def _changed(draw: st.DrawFn, schema: Json, times: int) -> Json:
     if isinstance(schema, str):
-        return draw(st.sampled_from([schema] * 4 + list(PRIMITIVES) + [_distinct(["null", schema])])) if times else schema
+        return (
+            draw(st.sampled_from([schema] * 4 + list(PRIMITIVES) + [_distinct(["null", schema])])) if times else schema
+        )
     if isinstance(schema, list):
         parts = [draw(_changed(each, times)) for each in schema]
         return _distinct(draw(st.permutations(parts)) + draw(st.sampled_from([[], ["null"], ["double"], ["string"]])))

@@ -7,9 +7,9 @@ import json
 
 import fastavro
 import pytest
-from tests.formats.avro_examples import Json, changed, schemas, values
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
+from tests.formats.avro_examples import Json, changed, schemas, values
 
 from ottla.formats.avro_compatibility import avro_incompatibilities
 from ottla.formats.avro_tree import parse_avro
@@ -76,7 +76,14 @@ def test_records_are_matched_by_short_name_or_alias() -> None:
 
 @pytest.mark.parametrize(
     ("writer", "reader"),
-    [("int", "long"), ("int", "double"), ("long", "float"), ("float", "double"), ("string", "bytes"), ("bytes", "string")],
+    [
+        ("int", "long"),
+        ("int", "double"),
+        ("long", "float"),
+        ("float", "double"),
+        ("string", "bytes"),
+        ("bytes", "string"),
+    ],
 )
 def test_numbers_and_texts_are_promoted(writer: str, reader: str) -> None:
     assert kinds(reader, writer) == []

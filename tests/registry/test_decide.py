@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
+from tests.registry.http_client import record
 
 from ottla.registry import decide_settings as other
 from ottla.registry.decide import Decision, Proposal, look_up, register
@@ -22,7 +23,6 @@ from ottla.registry.records import (
     encode_value,
 )
 from ottla.registry.state import RegistryState
-from tests.registry.http_client import record
 
 T = TypeVar("T")
 

@@ -194,17 +194,17 @@ def find(
             continue
         if not any_rules and (each.metadata != wanted.metadata or each.rule_set != wanted.rule_set):
             continue
-        if each.schema == wanted.schema or _printed(state, each) == wanted.schema:
+        if each.schema == wanted.schema or _key(state, each) == _key(state, wanted):
             return each
     return None
 
 
-def _printed(state: RegistryState, value: SchemaValue) -> str | None:
-    """A stored schema as we print it: another registry may have spelled it differently."""
+def _key(state: RegistryState, value: SchemaValue) -> str:
+    """What a stored schema is compared by: another registry may have spelled it differently."""
     try:
-        return parsed_value(state, value).text
+        return parsed_value(state, value).key
     except InvalidSchema:
-        return None
+        return value.schema
 
 
 def look_up(

@@ -23,6 +23,8 @@ class ParsedSchema:
     schema_type: str
     text: str
     tree: Any
+    key: str
+    """Equal for schemas that count as the same one."""
 
     def incompatibilities(self, writer: ParsedSchema) -> list[Incompatibility]:
         """Why this schema, as the reader's, does not understand all that `writer` allows."""
@@ -61,7 +63,7 @@ def _avro(text: str, sources: Sources, *, normalized: bool) -> ParsedSchema:
     tree = parse_avro(text, [source for _, source in sources])
     printed = avro_text(tree, normalized=normalized)
     _check_by_fastavro(printed, sources)
-    return ParsedSchema("AVRO", printed, tree)
+    return ParsedSchema("AVRO", printed, tree, printed)
 
 
 def _check_by_fastavro(text: str, sources: Sources) -> None:
@@ -79,17 +81,17 @@ def _check_by_fastavro(text: str, sources: Sources) -> None:
 
 def _json(text: str, sources: Sources, *, normalized: bool) -> ParsedSchema:
     from ottla.formats.canonical import json_text
-    from ottla.formats.json_schema import parse_json_schema
+    from ottla.formats.json_schema_tree import parse_json_schema
 
     tree = parse_json_schema(text, dict(sources))
-    return ParsedSchema("JSON", json_text(tree.document, normalized=normalized), tree)
+    printed = json_text(tree.document, normalized=normalized)
+    return ParsedSchema("JSON", printed, tree, printed)
 
 
 def _protobuf(text: str, sources: Sources, *, normalized: bool) -> ParsedSchema:
-    from ottla.formats.protobuf_source import parse_protobuf
     from ottla.formats.protobuf_text import protobuf_text
+    from ottla.registry.protoc import parse_protobuf
 
-    tree = parse_protobuf(text, dict(sources))
-    if normalized or tree.text is None:
-        return ParsedSchema("PROTOBUF", protobuf_text(tree.file, normalized=normalized), tree)
-    return ParsedSchema("PROTOBUF", tree.text, tree)
+    source, tree = parse_protobuf(text, dict(sources))
+    normal = protobuf_text(tree.file, normalized=True)
+    return ParsedSchema("PROTOBUF", normal if normalized else source, tree, normal)

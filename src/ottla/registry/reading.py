@@ -51,7 +51,7 @@ def formatted(state: RegistryState, value: SchemaValue, form: str) -> str:
         from ottla.formats.canonical import avro_text
 
         return avro_text(AvroSchema(tree.root))
-    from ottla.formats.protobuf_source import serialized
+    from ottla.registry.protoc import serialized
 
     return serialized(tree)
 
