@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 Json = Any
 NAMES = ("a", "b", "c")
 TEXTS = ("", "x", "xy", "aaa", "b1")
+VALUES = (1, 2, "x", "xy", True, None)
 NUMBERS = (-3, 0, 1, 2, 1.5, 4, 10)
 
 documents = st.recursive(

@@ -30,7 +30,7 @@ class Http:
 
     def __call__(self, method: str, path: str, body: Any = None, *, raw: bytes | None = None, **headers: str) -> Answer:
         content = raw if raw is not None else None if body is None else json.dumps(body).encode()
-        given = {"Content-Type": V1} | {name.replace("_", "-"): value for name, value in headers.items()}
+        given = {"content-type": V1} | {name.replace("_", "-"): value for name, value in headers.items()}
         return Answer(_pool.request(method, self.url + path, body=content, headers=given, timeout=30))
 
     def register(self, subject: str, schema: Any, **more: Any) -> Answer:

@@ -7,8 +7,8 @@ from typing import TypeVar
 from ottla.registry import decide_settings, errors
 from ottla.registry.calls import LATEST, Call
 from ottla.registry.decide import Decision, register
-from ottla.registry.reading import version_fields
-from ottla.registry.records import Json
+from ottla.registry.identity import guid
+from ottla.registry.records import Json, SchemaValue, reference_fields
 from ottla.registry.state import RegistryState
 from ottla.registry.subjects import is_valid_context
 
@@ -23,7 +23,20 @@ def register_schema(state: RegistryState, call: Call) -> Decision[Json]:
     subject = call.writable_subject(state)
     normalize = call.flag("normalize") or bool(state.setting(subject, "normalize"))
     decision = register(state, subject, call.proposal(), normalize=normalize)
-    return _answer(decision, version_fields(state, decision.answer))
+    return _answer(decision, _registered(decision.answer, call.fields()))
+
+
+def _registered(value: SchemaValue, sent: dict[str, Json]) -> dict[str, Json]:
+    """Where the schema is now; what it is only where metadata or rules are not those that were sent.
+
+    The text is then the client's own: it may have sent a descriptor, which is stored as source.
+    """
+    made: dict[str, Json] = {"id": value.id, "version": value.version, "guid": guid(value.guid_bytes)}
+    if (value.metadata, value.rule_set) == (sent.get("metadata"), sent.get("ruleSet")):
+        return made
+    made |= {"schemaType": value.schema_type, "references": [reference_fields(each) for each in value.references]}
+    made |= {"metadata": value.metadata, "ruleSet": value.rule_set, "schema": sent.get("schema") or value.schema}
+    return {name: each for name, each in made.items() if each}
 
 
 def delete_version(state: RegistryState, call: Call) -> Decision[Json]:
