@@ -45,6 +45,12 @@ def listening(host: str, port: int) -> socket.socket:
     return bound
 
 
+def url_of(host: str, bound: socket.socket) -> str:
+    """Where a bound socket is reached."""
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{bound.getsockname()[1]}"
+
+
 @contextlib.asynccontextmanager
 async def serving(registry: Registry, bound: socket.socket) -> AsyncIterator[None]:
     """Serve a registry that is open on a bound socket for as long as the block lasts."""
@@ -76,8 +82,7 @@ class RegistryThread:
         self._topic = topic
         self._replication_factor = replication_factor
         self._socket = listening(host, port)
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
+        self.url = url_of(host, self._socket)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
