@@ -9,6 +9,7 @@ import signal
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import urllib3
@@ -236,14 +237,12 @@ def test_one_instance_sees_what_another_wrote(registry_broker: TestBroker, topic
             assert Http(two.url)("GET", f"/schemas/ids/{made}").status == 200
 
 
-def test_compaction_leaves_the_same_registry(topic: str) -> None:
-    options = {
-        "log.cleaner.backoff.ms": "100",
-        "log.segment.bytes": "14000",
-        "log.cleaner.min.cleanable.ratio": "0.01",
-    }
-    with TestBroker(options) as broker:
+def test_compaction_leaves_the_same_registry(topic: str, tmp_path: Path) -> None:
+    configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "internal.segment.bytes": "8000"}
+    with TestBroker({"log.cleaner.backoff.ms": "100"}, directory=tmp_path) as broker:
         bootstrap = broker.bootstrap_servers
+        with Admin(bootstrap) as admin:
+            admin.create_topic(topic, 1, 1, configs)
         with RegistryThread(bootstrap, port=0, topic=topic) as running:
             http = Http(running.url)
             for number in range(10):
