@@ -28,14 +28,17 @@ MAY_PRINT = (
     "sim/main.py",
     "storage/compact_child.py",
     "storage/scrub_child.py",
+    "registry/command.py",
 )
 MAY_CALL_FILES = (
     "storage/disk.py", "storage/cleaner.py", "storage/compact_child.py", "storage/scrub_child.py", "server",
     "coordination", "config", "lake", "spark/daemon.py",
-    "spark/workers.py", "cli", "console", "demo", "testing", "connect",
+    "spark/workers.py", "cli", "console", "demo", "testing", "connect", "registry/protoc.py",
 )  # fmt: skip
-MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "spark/workers.py")
-MAY_CATCH_ALL = ("server", "broker/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py")
+MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "spark/workers.py",
+                    "registry/server.py")  # fmt: skip
+MAY_CATCH_ALL = ("server", "broker/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py",
+                 "registry/app.py", "registry/server.py")  # fmt: skip
 
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap"}
 SOCKET_MODULES = {"socket", "socketserver", "ssl", "selectors"}

@@ -1,0 +1,490 @@
+"""Whether a JSON Schema reader accepts every document that a writer's schema lets pass.
+
+Each keyword of the reader must follow from what the writer's schema says. Where that cannot be shown the answer is
+no, so what is accepted really reads; some pairs are refused although no document would tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from ottla.formats import json_facts as facts
+from ottla.formats.compatibility import Incompatibility
+from ottla.formats.json_facts import NUMBERS, Json, Node
+from ottla.formats.json_schema_tree import JsonSchema, leads_outside, parts
+
+MAX_STEPS = 20_000
+_REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+_SPLIT = ("anyOf", "oneOf")
+Found = list[Incompatibility]
+
+
+def json_incompatibilities(reader: JsonSchema, writer: JsonSchema) -> Found:
+    """Why `reader` may refuse a document that `writer` lets pass; nothing where it cannot."""
+    return _Comparison(reader, writer).check(reader.root, (writer.root,), "")
+
+
+class _TooComplex(Exception):
+    """The comparison takes more steps than anybody should wait for."""
+
+
+class _Comparison:
+    """`nodes` are schemas that a document passes all at once: the writer's, with its allOf and $ref opened."""
+
+    def __init__(self, reader: JsonSchema, writer: JsonSchema) -> None:
+        self._schemas = (reader, writer)
+        self._asserts_format = reader.draft <= 7
+        self._homes: dict[int, tuple[JsonSchema, str]] = {}
+        self._made: dict[tuple[int, str], Node] = {}
+        self._values: dict[str, Node] = {}
+        self._kept: list[Json] = []
+        self._open: set[tuple[int, frozenset[int]]] = set()
+        self._steps = 0
+
+    # -- the whole ---
+
+    def check(self, reader: Json, writers: Sequence[Json], path: str) -> Found:
+        """Whether every document that passes all `writers` passes `reader`."""
+        if path:
+            return self._check(reader, writers, path)
+        try:
+            return self._check(reader, writers, path)
+        except _TooComplex:
+            return [Incompatibility("TOO_COMPLEX", path, f"not decided within {MAX_STEPS} steps")]
+
+    def _check(self, reader: Json, writers: Sequence[Json], path: str) -> Found:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise _TooComplex
+        if reader is True or reader == {}:
+            return []
+        nodes = self._opened(writers)
+        values = None if nodes is None else facts.values_of(nodes)
+        if nodes is None or not facts.types_of(nodes) or values == []:
+            return []
+        if reader is False:
+            return [Incompatibility("NOTHING_ALLOWED", path, "the reader allows nothing here")]
+        if any(node == reader and not _refers(node) for node in nodes):
+            return []
+        pair = (id(reader), frozenset(id(node) for node in nodes))
+        if pair in self._open:
+            return []
+        self._open.add(pair)
+        try:
+            found = self._implied(reader, nodes, path)
+            return self._split(reader, nodes, path, found) if found else []
+        finally:
+            self._open.discard(pair)
+
+    def _split(self, reader: Node, nodes: list[Node], path: str, found: Found) -> Found:
+        """Look at the writer's alternatives one by one: the reader must take each."""
+        values = facts.values_of(nodes)
+        if values is not None:
+            single = [self._only(value) for value in values]
+            if [id(node) for node in nodes] == [id(node) for node in single]:
+                return found
+            return next((why for node in single if (why := self._check(reader, (node,), path))), [])
+        for node in nodes:
+            for word in _SPLIT:
+                if isinstance(node.get(word), list):
+                    rest = [each for each in nodes if each is not node] + [self._without(node, word)]
+                    return next((why for each in node[word] if (why := self._check(reader, [*rest, each], path))), [])
+        types = facts.types_of(nodes)
+        if len(types) > 1 and any(word in reader for word in ("anyOf", "oneOf", "not", "if", "$ref", "allOf")):
+            groups = sorted(
+                {"number" if types >= NUMBERS and each in NUMBERS else each for each in types} - {"fraction"}
+            )
+            if len(groups) > 1:
+                return next(
+                    (why for each in groups if (why := self._check(reader, [*nodes, self._typed(each)], path))), []
+                )
+        return found
+
+    def _opened(self, writers: Sequence[Json]) -> list[Node] | None:
+        """The schemas with those that their $ref and allOf name; None where no document passes."""
+        found: list[Node] = []
+        seen: set[int] = set()
+        pending = list(writers)
+        while pending:
+            each = pending.pop(0)
+            if each is False:
+                return None
+            if each is True or id(each) in seen:
+                continue
+            seen.add(id(each))
+            if "$ref" in each:
+                target, home = self._target(each)
+                if not leads_outside(target):
+                    pending.append(target)
+                if home.draft <= 7:
+                    continue
+            pending += each.get("allOf", ())
+            if each:
+                found.append(each)
+        return found
+
+    def _target(self, part: Node) -> tuple[Json, JsonSchema]:
+        if id(part) in self._homes:
+            home, base = self._homes[id(part)]
+        else:
+            home = next((each for each in self._schemas if id(part) in each.bases), self._schemas[0])
+            base = home.bases.get(id(part), "")
+        return home.target(part["$ref"], base), home
+
+    # -- the reader's keywords ---
+
+    def _implied(self, reader: Node, nodes: list[Node], path: str) -> Found:
+        if "$ref" in reader:
+            target, home = self._target(reader)
+            if leads_outside(target):
+                return [
+                    Incompatibility("REFERENCE_CHANGED", f"{path}/$ref", "the $ref leads to a schema that is not here")
+                ]
+            found = self._check(target, nodes, path or "#")
+            if found or home.draft <= 7:
+                return found
+        types = facts.types_of(nodes)
+        found = self._type(reader, nodes, types, path)
+        if found:
+            return found
+        for applies, rule in (
+            (types & NUMBERS, self._numbers),
+            ("string" in types, self._strings),
+            ("array" in types, self._arrays),
+            ("object" in types, self._objects),
+            (True, self._combined),
+        ):
+            if applies:
+                found += rule(reader, nodes, path)
+        return found
+
+    def _type(self, reader: Node, nodes: list[Node], types: frozenset[str], path: str) -> Found:
+        if "type" in reader:
+            more = types - facts.atoms(reader["type"])
+            if more:
+                detail = f"the writer also allows {', '.join(sorted(more))}"
+                return [Incompatibility("TYPE_NARROWED", f"{path}/type", detail)]
+        for word in ("enum", "const"):
+            if word in reader:
+                allowed = {facts.json_key(each) for each in (reader["enum"] if word == "enum" else [reader["const"]])}
+                values = facts.values_of(nodes)
+                if values is None or any(facts.json_key(value) not in allowed for value in values):
+                    detail = "the writer allows values that the reader does not list"
+                    return [Incompatibility("ENUM_ARRAY_NARROWED", f"{path}/{word}", detail)]
+        return []
+
+    def _numbers(self, reader: Node, nodes: list[Node], path: str) -> Found:
+        found = []
+        for word, bound in (("minimum", facts.lower_bound), ("maximum", facts.upper_bound)):
+            wanted = bound(reader)
+            known = max((each for node in nodes if (each := bound(node)) is not None), default=None)
+            if wanted is not None and (known is None or known < wanted):
+                found.append(_narrowed(word, path))
+        if "multipleOf" in reader:
+            step = Fraction(str(reader["multipleOf"]))
+            known_steps = [Fraction(str(node["multipleOf"])) for node in nodes if "multipleOf" in node]
+            known_steps += [Fraction(1)] if "fraction" not in facts.types_of(nodes) else []
+            if not any(each % step == 0 for each in known_steps):
+                found.append(_narrowed("multipleOf", path))
+        return found
+
+    def _strings(self, reader: Node, nodes: list[Node], path: str) -> Found:
+        found = _sizes(reader, nodes, "minLength", "maxLength", path)
+        if "pattern" in reader and not any(_has_pattern(node, reader["pattern"]) for node in nodes):
+            found.append(_narrowed("pattern", path))
+        wanted = reader.get("format") if self._asserts_format else None
+        if wanted is not None and not any(node.get("format") == wanted for node in nodes):
+            found.append(_narrowed("format", path))
+        return found
+
+    def _arrays(self, reader: Node, nodes: list[Node], path: str) -> Found:
+        found = _sizes(reader, nodes, "minItems", "maxItems", path)
+        most = facts.number(nodes, "maxItems", least=False)
+        if reader.get("uniqueItems") is True:
+            known = any(node.get("uniqueItems") is True for node in nodes)
+            if not known and (most is None or most > 1):
+                found.append(_narrowed("uniqueItems", path))
+        prefix, rest = facts.items_of(reader)
+        longest = max([len(prefix), *(len(facts.items_of(node)[0]) for node in nodes)])
+        for index in range(longest + 1):
+            if most is None or index < most:
+                wanted = prefix[index] if index < len(prefix) else rest
+                found += self._check(wanted, facts.item_schemas(nodes, index), f"{path}/items/{index}")
+        return found + self._contains(reader, nodes, path)
+
+    def _contains(self, reader: Node, nodes: list[Node], path: str) -> Found:
+        if "contains" not in reader:
+            return []
+        least = reader.get("minContains", 1)
+        for node in nodes:
+            if "contains" not in node:
+                continue
+            same_most = "maxContains" not in reader or (
+                node["contains"] == reader["contains"]
+                and not _refers(node["contains"])
+                and "maxContains" in node
+                and node["maxContains"] <= reader["maxContains"]
+            )
+            enough = node.get("minContains", 1) >= least
+            if same_most and enough and not self._check(reader["contains"], (node["contains"],), f"{path}/contains"):
+                return []
+        return [] if least == 0 and "maxContains" not in reader else [_narrowed("contains", path)]
+
+    def _objects(self, reader: Node, nodes: list[Node], path: str) -> Found:
+        found = _sizes(reader, nodes, "minProperties", "maxProperties", path)
+        sure = facts.required(nodes)
+        if found and len(sure) >= reader.get("minProperties", 0):
+            found = [each for each in found if not each.path.endswith("minProperties")]
+        for name in reader.get("required", ()) if isinstance(reader.get("required"), list) else ():
+            if name not in sure:
+                detail = f"the writer need not have the property {name}"
+                found.append(Incompatibility("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}", detail))
+        for name, wanted in reader.get("properties", {}).items():
+            schemas = facts.property_schemas(nodes, name)
+            why = self._check(wanted, schemas, f"{path}/properties/{name}")
+            if why and not schemas:
+                detail = f"the writer allows any value as the property {name}, which it does not name"
+                why = [Incompatibility("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", f"{path}/properties/{name}", detail)]
+            found += why
+        found += self._pattern_properties(reader, nodes, path)
+        found += self._additional_properties(reader, nodes, path)
+        return found + self._dependencies(reader, nodes, path) + self._property_names(reader, nodes, path)
+
+    def _pattern_properties(self, reader: Node, nodes: list[Node], path: str) -> Found:
+        found: Found = []
+        for pattern, wanted in facts.patterns(reader).items():
+            where = f"{path}/patternProperties/{pattern}"
+            same = [facts.patterns(node)[pattern] for node in nodes if pattern in facts.patterns(node)]
+            for name in facts.named(nodes):
+                if facts.matches(pattern, name, unsure=True):
+                    found += self._check(wanted, facts.property_schemas(nodes, name), where)
+            for node in nodes:
+                for other, schema in facts.patterns(node).items():
+                    if other != pattern:
+                        found += self._check(wanted, [schema, *same], where)
+            free = [] if same else facts.other_schemas(nodes)
+            found += self._check(wanted, [*same, *free], where)
+        return found
+
+    def _additional_properties(self, reader: Node, nodes: list[Node], path: str) -> Found:
+        wanted = reader.get("additionalProperties", True)
+        where = f"{path}/additionalProperties"
+        known = facts.patterns(reader)
+        found: Found = []
+        for name in facts.named(nodes):
+            if name not in reader.get("properties", {}) and not any(
+                facts.matches(each, name, unsure=False) for each in known
+            ):
+                found += self._check(wanted, facts.property_schemas(nodes, name), f"{path}/properties/{name}")
+        for node in nodes:
+            for pattern, schema in facts.patterns(node).items():
+                if pattern not in known:
+                    found += self._check(wanted, [schema], where)
+        return found + self._check(wanted, facts.other_schemas(nodes), where)
+
+    def _property_names(self, reader: Node, nodes: list[Node], path: str) -> Found:
+        if "propertyNames" not in reader:
+            return []
+        known = [node["propertyNames"] for node in nodes if "propertyNames" in node]
+        closed = any(each is False for each in facts.other_schemas(nodes)) and not any(map(facts.patterns, nodes))
+        where = f"{path}/propertyNames"
+        if closed:
+            names = [self._only(name) for name in facts.named(nodes)]
+            return [why for node in names for why in self._check(reader["propertyNames"], (node,), where)]
+        return self._check(reader["propertyNames"], [*known, self._typed("string")], where)
+
+    def _dependencies(self, reader: Node, nodes: list[Node], path: str) -> Found:
+        found = []
+        sure = facts.required(nodes)
+        for word in ("dependencies", "dependentRequired", "dependentSchemas"):
+            for name, wanted in reader.get(word, {}).items():
+                if any(each is False for each in facts.property_schemas(nodes, name)):
+                    continue
+                same = any(_dependency(node, name) == wanted and not _refers(wanted) for node in nodes)
+                if isinstance(wanted, list):
+                    given = {
+                        each
+                        for node in nodes
+                        if isinstance(each_list := _dependency(node, name), list)
+                        for each in each_list
+                    }
+                    same = same or set(wanted) <= (sure | given)
+                if not same and (isinstance(wanted, list) or self._check(wanted, nodes, f"{path}/{word}/{name}")):
+                    found.append(_narrowed(f"{word}/{name}", path))
+        return found
+
+    # -- combinations in the reader ---
+
+    def _combined(self, reader: Node, nodes: list[Node], path: str) -> Found:
+        found: Found = []
+        for index, part in enumerate(reader.get("allOf", ())):
+            found += self._check(part, nodes, f"{path}/allOf/{index}")
+        if "anyOf" in reader and not self._any_of(reader["anyOf"], nodes, path):
+            found.append(
+                Incompatibility("COMBINED_TYPE_SUBSCHEMAS_CHANGED", f"{path}/anyOf", "no branch takes everything")
+            )
+        if "oneOf" in reader and not self._one_of(reader["oneOf"], nodes, path):
+            detail = "no branch takes everything that no other takes"
+            found.append(Incompatibility("COMBINED_TYPE_SUBSCHEMAS_CHANGED", f"{path}/oneOf", detail))
+        if "not" in reader and not self._excluded(reader["not"], nodes, path):
+            found.append(Incompatibility("NOT_TYPE_EXTENDED", f"{path}/not", "the writer may write what is excluded"))
+        if "if" in reader:
+            found += self._conditional(reader, nodes, path)
+        for word in ("unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"):
+            if word in reader and reader[word] is not True:
+                found.append(Incompatibility("NOT_COMPARABLE", f"{path}/{word}", "only equal schemas can be compared"))
+        return found
+
+    def _any_of(self, branches: list[Json], nodes: list[Node], path: str) -> bool:
+        return any(not self._check(each, nodes, f"{path}/anyOf") for each in branches)
+
+    def _one_of(self, branches: list[Json], nodes: list[Node], path: str) -> bool:
+        """One branch takes all, and none of the others anything."""
+        for chosen in branches:
+            others = [each for each in branches if each is not chosen]
+            if all(self.disjoint(each, nodes) for each in others) and not self._check(chosen, nodes, f"{path}/oneOf"):
+                return True
+        return self._one_of_one_of(branches, nodes, path)
+
+    def _one_of_one_of(self, branches: list[Json], nodes: list[Node], path: str) -> bool:
+        """The writer's oneOf against the reader's: what the writer's other branches exclude needs no proof."""
+        for node in nodes:
+            if not isinstance(node.get("oneOf"), list):
+                continue
+            rest = [each for each in nodes if each is not node] + [self._without(node, "oneOf")]
+            if all(self._takes_one(branches, node["oneOf"], each, rest, path) for each in node["oneOf"]):
+                return True
+        return False
+
+    def _takes_one(self, branches: list[Json], written: list[Json], choice: Json, rest: list[Node], path: str) -> bool:
+        opened = self._opened([*rest, choice])
+        if opened is None:
+            return True
+        excluded = [each for each in written if each is not choice]
+        for chosen in branches:
+            if self._check(chosen, opened, f"{path}/oneOf"):
+                continue
+            others = [each for each in branches if each is not chosen]
+            if all(self.disjoint(each, opened) or self._inside(each, excluded, path) for each in others):
+                return True
+        return False
+
+    def _inside(self, branch: Json, excluded: list[Json], path: str) -> bool:
+        """Whether all that a branch takes is taken by something that is excluded."""
+        return any(not self._check(each, (branch,), f"{path}/oneOf") for each in excluded)
+
+    def _excluded(self, unwanted: Json, nodes: list[Node], path: str) -> bool:
+        if self.disjoint(unwanted, nodes):
+            return True
+        return any("not" in node and not self._check(node["not"], (unwanted,), f"{path}/not") for node in nodes)
+
+    def _conditional(self, reader: Node, nodes: list[Node], path: str) -> Found:
+        words = ("if", "then", "else")
+        mine = {word: reader.get(word) for word in words}
+        if not _refers(mine) and any({word: node.get(word) for word in words} == mine for node in nodes):
+            return []
+        found = []
+        for word in ("then", "else"):
+            found += self._check(reader.get(word, True), nodes, f"{path}/{word}")
+        return found
+
+    # -- disjointness ---
+
+    def disjoint(self, one: Json, others: Sequence[Json], depth: int = 8) -> bool:
+        """Whether surely no document passes both `one` and all `others`."""
+        left, right = self._opened([one]), self._opened(others)
+        if left is None or right is None:
+            return True
+        self._steps += 1
+        if depth == 0 or self._steps > MAX_STEPS:
+            return False
+        if not facts.types_of(left) & facts.types_of(right):
+            return True
+        if facts.values_differ(left, right):
+            return True
+        if self._apart(left, right, depth) or self._apart(right, left, depth):
+            return True
+        return self._objects_disjoint(left, right, depth)
+
+    def _apart(self, split: list[Node], whole: list[Node], depth: int) -> bool:
+        """Whether all alternatives of one side are apart from the other."""
+        for node in split:
+            for word in _SPLIT:
+                if isinstance(node.get(word), list):
+                    return all(self.disjoint(each, whole, depth - 1) for each in node[word])
+        return False
+
+    def _objects_disjoint(self, left: list[Node], right: list[Node], depth: int) -> bool:
+        """Whether a property that must be there cannot be what both want."""
+        if (facts.types_of(left) & facts.types_of(right)) != {"object"}:
+            return False
+        for name in sorted(facts.required(left) | facts.required(right)):
+            mine, theirs = facts.property_schemas(left, name), facts.property_schemas(right, name)
+            if False in mine or False in theirs:
+                return True
+            if mine and theirs and self.disjoint(self._all_of(mine), theirs, depth - 1):
+                return True
+        return False
+
+    # -- nodes made here ---
+
+    def _all_of(self, schemas: list[Json]) -> Json:
+        if len(schemas) == 1:
+            return schemas[0]
+        made = {"allOf": schemas}
+        self._kept.append(made)
+        return made
+
+    def _without(self, node: Node, word: str) -> Node:
+        """A node without a keyword; always the same object, so that recursion is noticed."""
+        key = (id(node), word)
+        if key not in self._made:
+            made = {name: value for name, value in node.items() if name != word}
+            self._made[key] = made
+            home = next((each for each in self._schemas if id(node) in each.bases), None)
+            if id(node) in self._homes:
+                self._homes[id(made)] = self._homes[id(node)]
+            elif home is not None:
+                self._homes[id(made)] = (home, home.bases[id(node)])
+        return self._made[key]
+
+    def _only(self, value: Json) -> Node:
+        return self._values.setdefault(f"value {facts.json_key(value)}", facts.only(value))
+
+    def _typed(self, word: str) -> Node:
+        return self._values.setdefault(f"type {word}", {"type": word})
+
+
+def _sizes(reader: Node, nodes: list[Node], least: str, most: str, path: str) -> Found:
+    found = []
+    for word, is_least in ((least, True), (most, False)):
+        wanted = reader.get(word)
+        if wanted is None or (is_least and wanted == 0):
+            continue
+        known = facts.number(nodes, word, least=is_least)
+        if known is None or (known < wanted if is_least else known > wanted):
+            found.append(_narrowed(word, path))
+    return found
+
+
+def _narrowed(word: str, path: str) -> Incompatibility:
+    kind = "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in word.split("/", maxsplit=1)[0])
+    return Incompatibility(f"{kind}_NARROWED", f"{path}/{word}", "the writer's schema does not promise it")
+
+
+def _has_pattern(node: Node, pattern: str) -> bool:
+    value = node.get("const")
+    return node.get("pattern") == pattern or (isinstance(value, str) and facts.matches(pattern, value, unsure=False))
+
+
+def _dependency(node: Node, name: str) -> Json:
+    return next((node[word][name] for word in _DEPENDENCIES if name in node.get(word, {})), None)
+
+
+_DEPENDENCIES = ("dependencies", "dependentRequired", "dependentSchemas")
+
+
+def _refers(schema: Json) -> bool:
+    """Whether equal text may mean different things, since it points elsewhere."""
+    return any(_REFERRING & part.keys() for part in parts(schema))

@@ -1,0 +1,1 @@
+"""A schema registry with the interface of Confluent's, kept in a compacted topic of any Kafka cluster."""

@@ -1,0 +1,97 @@
+"""One face for the three types of schemas: parse, print in one way, compare with an earlier version."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ottla.formats.compatibility import Incompatibility, InvalidSchema
+
+Sources = tuple[tuple[str, str], ...]
+"""Referenced schemas, each after those that it refers to itself: the name it is used by, and its text."""
+
+TYPES = ("JSON", "PROTOBUF", "AVRO")
+_KEPT = 2_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParsedSchema:
+    """A valid schema. `text` is what is stored and compared."""
+
+    schema_type: str
+    text: str
+    tree: Any
+    key: str
+    """Equal for schemas that count as the same one."""
+
+    def incompatibilities(self, writer: ParsedSchema) -> list[Incompatibility]:
+        """Why this schema, as the reader's, does not understand all that `writer` allows."""
+        if writer.schema_type != self.schema_type:
+            detail = f"the reader's type is {self.schema_type}, the writer's {writer.schema_type}"
+            return [Incompatibility("SCHEMA_TYPE_CHANGED", "", detail)]
+        if self.schema_type == "AVRO":
+            from ottla.formats.avro_compatibility import avro_incompatibilities
+
+            return avro_incompatibilities(self.tree, writer.tree)
+        if self.schema_type == "JSON":
+            from ottla.formats.json_compatibility import json_incompatibilities
+
+            return json_incompatibilities(self.tree, writer.tree)
+        from ottla.formats.protobuf_compatibility import protobuf_incompatibilities
+
+        return protobuf_incompatibilities(self.tree, writer.tree)
+
+
+@lru_cache(_KEPT)
+def parse(schema_type: str, text: str, sources: Sources = (), *, normalized: bool = False) -> ParsedSchema:
+    """Parse and print a schema; InvalidSchema where it is none."""
+    if schema_type == "AVRO":
+        return _avro(text, sources, normalized=normalized)
+    if schema_type == "JSON":
+        return _json(text, sources, normalized=normalized)
+    if schema_type == "PROTOBUF":
+        return _protobuf(text, sources, normalized=normalized)
+    raise InvalidSchema(f"no schema type {schema_type}; there are {', '.join(TYPES)}")
+
+
+def _avro(text: str, sources: Sources, *, normalized: bool) -> ParsedSchema:
+    from ottla.formats.avro_tree import parse_avro
+    from ottla.formats.canonical import avro_text
+
+    tree = parse_avro(text, [source for _, source in sources])
+    printed = avro_text(tree, normalized=normalized)
+    _check_by_fastavro(printed, sources)
+    return ParsedSchema("AVRO", printed, tree, printed)
+
+
+def _check_by_fastavro(text: str, sources: Sources) -> None:
+    """Ask the library that readers will use, too: what it cannot parse, nobody should register."""
+    from fastavro.schema import SchemaParseException, UnknownType, parse_schema
+
+    named: dict[str, Any] = {}
+    try:
+        for _, source in sources:
+            parse_schema(json.loads(source), named_schemas=named)
+        parse_schema(json.loads(text), named_schemas=named)
+    except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as fault:
+        raise InvalidSchema(f"fastavro refuses it: {fault}") from fault
+
+
+def _json(text: str, sources: Sources, *, normalized: bool) -> ParsedSchema:
+    from ottla.formats.canonical import json_text
+    from ottla.formats.json_schema_tree import parse_json_schema
+
+    tree = parse_json_schema(text, dict(sources))
+    printed = json_text(tree.document, normalized=normalized)
+    return ParsedSchema("JSON", printed, tree, printed)
+
+
+def _protobuf(text: str, sources: Sources, *, normalized: bool) -> ParsedSchema:
+    from ottla.formats.protobuf_text import protobuf_text
+    from ottla.registry.protoc import parse_protobuf
+
+    source, tree = parse_protobuf(text, dict(sources))
+    normal = protobuf_text(tree.file, normalized=True)
+    return ParsedSchema("PROTOBUF", normal if normalized else source, tree, normal)

@@ -1,0 +1,163 @@
+"""Protobuf sources to descriptors, by the protoc that grpcio-tools brings, inside this process.
+
+protoc reads its imports from a directory, so they are written into a temporary one.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import binascii
+import tempfile
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message import DecodeError
+
+from ottla.formats.compatibility import InvalidSchema
+from ottla.formats.protobuf_compatibility import ProtobufSchema
+from ottla.formats.protobuf_text import protobuf_text
+
+_MAIN = "default.proto"
+_KNOWN = {
+    "confluent/meta.proto": """
+syntax = "proto3";
+package confluent;
+import "google/protobuf/descriptor.proto";
+message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }
+extend google.protobuf.FileOptions { Meta file_meta = 1088; }
+extend google.protobuf.MessageOptions { Meta message_meta = 1088; }
+extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
+extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
+extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }
+""",
+    "confluent/type/decimal.proto": """
+syntax = "proto3";
+package confluent.type;
+message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
+""",
+}
+"""Imports that clients take for granted, as google/protobuf/*.proto, which grpcio-tools has."""
+
+
+def parse_protobuf(text: str, imports: Mapping[str, str]) -> tuple[str, ProtobufSchema]:
+    """A schema as source, or as a base64 descriptor as some clients send it; the source, and what it means.
+
+    `imports` are the sources (or descriptors) of imported files. Raises InvalidSchema.
+    """
+    given = _descriptor(text)
+    main = _MAIN
+    while main in imports:
+        main = f"_{main}"
+    if given is None:
+        return text.strip().replace("\r\n", "\n"), _compiled(text, main, imports)
+    printed = protobuf_text(given)
+    schema = _compiled(printed, main, imports)
+    if _stripped(given) != _stripped(schema.file):
+        # The descriptor has options of extensions, which only their own definitions could print.
+        return text, ProtobufSchema(given, schema.imports)
+    return printed, schema
+
+
+def serialized(schema: ProtobufSchema) -> str:
+    """The descriptor in base64."""
+    return base64.b64encode(schema.file.SerializeToString(deterministic=True)).decode()
+
+
+def _descriptor(text: str) -> FileDescriptorProto | None:
+    """The descriptor that a text is in base64; None where it is something else."""
+    try:
+        content = base64.b64decode(text.strip(), validate=True)
+        return FileDescriptorProto.FromString(content) if content else None
+    except (binascii.Error, DecodeError, ValueError):
+        return None
+
+
+def _compiled(text: str, main: str, imports: Mapping[str, str]) -> ProtobufSchema:
+    with tempfile.TemporaryDirectory(prefix="ottla-protoc-") as folder:
+        for name, source in {**_KNOWN, **imports, main: text}.items():
+            descriptor = _descriptor(source)
+            _write(folder, name, source if descriptor is None else protobuf_text(descriptor))
+        files = _run(main, folder)
+    return ProtobufSchema(files.pop(main), files)
+
+
+def _write(folder: str, name: str, source: str) -> None:
+    place = PurePosixPath(name)
+    if place.is_absolute() or ".." in place.parts or "\0" in name or not place.parts:
+        raise InvalidSchema(f"the import {name!r} is no relative path")
+    path = Path(folder, *place.parts)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, encoding="utf-8")
+    except (OSError, UnicodeEncodeError) as fault:
+        raise InvalidSchema(f"the import {name!r} cannot be used: {fault}") from fault
+
+
+def _run(main: str, folder: str) -> dict[str, FileDescriptorProto]:
+    """The file and all that it imports, by name."""
+    from grpc_tools._protoc_compiler import ProtocErrors, get_protos
+
+    spec = find_spec("grpc_tools")
+    assert spec is not None and spec.submodule_search_locations
+    library = Path(next(iter(spec.submodule_search_locations)), "_proto")
+    try:
+        modules = get_protos(main.encode(), [folder.encode(), str(library).encode()])
+    except ProtocErrors as fault:
+        found = "; ".join(_sentence(each) for each in fault.errors())
+        raise InvalidSchema(found or str(fault)) from fault
+    files = {}
+    for _, module in modules:
+        descriptor = FileDescriptorProto.FromString(_embedded(module))
+        files[descriptor.name] = descriptor
+    return files
+
+
+def _sentence(error: object) -> str:
+    """One of protoc's errors; it counts lines and columns from 0."""
+    filename, message = (_text(getattr(error, name)) for name in ("filename", "message"))
+    line, column = getattr(error, "line", -1), getattr(error, "column", -1)
+    return f"{filename} line {line + 1}, column {column + 1}: {message}" if line >= 0 else f"{filename}: {message}"
+
+
+def _text(content: bytes | str) -> str:
+    return content.decode("utf-8", "replace") if isinstance(content, bytes) else content
+
+
+def _embedded(module: bytes) -> bytes:
+    """The serialized descriptor inside a generated Python module."""
+    for node in ast.walk(ast.parse(module)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr == "AddSerializedFile" and isinstance(node.args[0], ast.Constant):
+            content = node.args[0].value
+            assert isinstance(content, bytes)
+            return content
+    raise InvalidSchema("protoc made no descriptor")
+
+
+def _stripped(file: FileDescriptorProto) -> bytes:
+    """A descriptor without what sources do not say."""
+    copy = FileDescriptorProto()
+    copy.CopyFrom(file)
+    copy.ClearField("name")
+    copy.ClearField("source_code_info")
+    if copy.syntax == "proto2":
+        copy.ClearField("syntax")
+    pending = list(copy.message_type)
+    for extension in copy.extension:
+        extension.ClearField("json_name")
+    while pending:
+        message = pending.pop()
+        pending += message.nested_type
+        for field in (*message.field, *message.extension):
+            if field.json_name == _default_json_name(field.name):
+                field.ClearField("json_name")
+    return bytes(copy.SerializeToString(deterministic=True))
+
+
+def _default_json_name(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in rest)

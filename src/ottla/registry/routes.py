@@ -1,0 +1,118 @@
+"""Which endpoint answers a method and a path. Paths are cut before they are decoded: a subject may have slashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from ottla.registry import reading, writing
+from ottla.registry.calls import Call
+from ottla.registry.decide import Decision
+from ottla.registry.errors import RegistryError
+from ottla.registry.records import Json
+from ottla.registry.state import RegistryState
+from ottla.registry.subjects import DEFAULT_CONTEXT
+
+Read = Callable[[RegistryState, Call], Json]
+Write = Callable[[RegistryState, Call], Decision[Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An endpoint that answers from the state. `fresh`: from the state at the end of the topic."""
+
+    do: Read
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    do: Write
+    status: int = 200
+
+
+Endpoint = Reading | Writing
+
+ROUTES: dict[str, dict[str, Endpoint]] = {
+    "": {"GET": Reading(reading.root)},
+    "subjects": {"GET": Reading(reading.subjects)},
+    "subjects/{subject}": {
+        "POST": Reading(reading.lookup),
+        "DELETE": Writing(writing.delete_subject),
+    },
+    "subjects/{subject}/metadata": {"GET": Reading(reading.by_metadata)},
+    "subjects/{subject}/versions": {
+        "GET": Reading(reading.versions),
+        "POST": Writing(writing.register_schema),
+    },
+    "subjects/{subject}/versions/{version}": {
+        "GET": Reading(reading.version),
+        "DELETE": Writing(writing.delete_version),
+    },
+    "subjects/{subject}/versions/{version}/schema": {"GET": Reading(reading.version_schema)},
+    "subjects/{subject}/versions/{version}/referencedby": {"GET": Reading(reading.referenced_by)},
+    "schemas": {"GET": Reading(reading.schemas)},
+    "schemas/types": {"GET": Reading(reading.schema_types)},
+    "schemas/ids/{id}": {"GET": Reading(reading.schema_by_id)},
+    "schemas/ids/{id}/schema": {"GET": Reading(reading.text_by_id)},
+    "schemas/ids/{id}/subjects": {"GET": Reading(reading.subjects_by_id)},
+    "schemas/ids/{id}/versions": {"GET": Reading(reading.versions_by_id)},
+    "schemas/guids/{guid}": {"GET": Reading(reading.schema_by_guid)},
+    "schemas/guids/{guid}/ids": {"GET": Reading(reading.ids_by_guid)},
+    "contexts": {"GET": Reading(reading.contexts)},
+    "contexts/{context}": {"DELETE": Writing(writing.delete_context, status=204)},
+    "config": {
+        "GET": Reading(reading.settings),
+        "PUT": Writing(writing.change_settings),
+        "DELETE": Writing(writing.reset_settings),
+    },
+    "config/{subject}": {
+        "GET": Reading(reading.settings),
+        "PUT": Writing(writing.change_settings),
+        "DELETE": Writing(writing.reset_settings),
+    },
+    "mode": {
+        "GET": Reading(reading.mode),
+        "PUT": Writing(writing.change_mode),
+        "DELETE": Writing(writing.reset_mode),
+    },
+    "mode/{subject}": {
+        "GET": Reading(reading.mode),
+        "PUT": Writing(writing.change_mode),
+        "DELETE": Writing(writing.reset_mode),
+    },
+    "compatibility/subjects/{subject}/versions": {"POST": Reading(reading.compatibility, fresh=True)},
+    "compatibility/subjects/{subject}/versions/{version}": {"POST": Reading(reading.compatibility, fresh=True)},
+    "v1/metadata/version": {"GET": Reading(reading.server_version)},
+}
+_CUT = [(path.split("/"), endpoints) for path, endpoints in ROUTES.items()]
+
+
+def route(method: str, raw_path: str) -> tuple[Endpoint, Mapping[str, str], str]:
+    """The endpoint, the names in the path and the context for subjects; RegistryError 404 or 405."""
+    parts = raw_path.split("?", 1)[0].strip("/").split("/")
+    context = DEFAULT_CONTEXT
+    if parts[0] == "contexts" and len(parts) > 2:
+        context = unquote(parts[1]).strip(":")
+        context = context if context.startswith(".") else f".{context}"
+        parts = parts[2:]
+    for pattern, endpoints in _CUT:
+        names = _match(pattern, parts)
+        if names is not None:
+            if method not in endpoints:
+                raise RegistryError(405, "HTTP 405 Method Not Allowed")
+            return endpoints[method], names, context
+    raise RegistryError(404, "HTTP 404 Not Found")
+
+
+def _match(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
+    if len(pattern) != len(parts):
+        return None
+    names = {}
+    for wanted, part in zip(pattern, parts, strict=True):
+        if wanted.startswith("{"):
+            names[wanted[1:-1]] = unquote(part)
+        elif wanted != part:
+            return None
+    return names

@@ -1,0 +1,121 @@
+"""The registry as one instance runs it: follows the topic, answers from its state, writes through it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from ottla.client.aio import Cluster
+from ottla.client.errors import ClientError, RequestTimedOut
+from ottla.client.model import ClientSettings
+from ottla.client.transport import PLAINTEXT, Security
+from ottla.kernel.errors import ApiError
+from ottla.registry import errors
+from ottla.registry.decide import Decision
+from ottla.registry.errors import RegistryError
+from ottla.registry.state import RegistryState
+from ottla.registry.topic import DEFAULT_TOPIC, SchemasTopic, UnusableTopic
+
+T = TypeVar("T")
+_ATTEMPTS = 100
+_STUCK = 3
+"""So many refusals in a row without a new record in the topic begin a new producer epoch."""
+_PAUSE_S = 1.0
+_log = logging.getLogger(__name__)
+
+
+class Registry:
+    """An async context manager. Reads see all that this instance has read; `fresh` catches up first."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        topic: str = DEFAULT_TOPIC,
+        replication_factor: int = -1,
+        settings: ClientSettings | None = None,
+        security: Security = PLAINTEXT,
+        timeout_ms: int = 30_000,
+    ) -> None:
+        self.state = RegistryState()
+        self._cluster = Cluster(bootstrap, settings=settings, security=security)
+        self._following = Cluster(bootstrap, settings=settings, security=security)
+        self.topic = SchemasTopic(
+            self._cluster,
+            self.state.apply,
+            topic=topic,
+            replication_factor=replication_factor,
+            timeout_ms=timeout_ms,
+        )
+        self._writing = asyncio.Lock()
+        self._follower: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Registry:
+        try:
+            await self.topic.open()
+        except BaseException:
+            await self._cluster.close()
+            raise
+        self._follower = asyncio.create_task(self._follow())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._follower is not None:
+            self._follower.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._follower
+        await self._following.close()
+        await self._cluster.close()
+
+    @property
+    def cluster_id(self) -> str:
+        return self._cluster.plan.metadata.cluster_id or ""
+
+    async def fresh(self) -> None:
+        """Read to the topic's end; RegistryError where that fails."""
+        try:
+            await self.topic.catch_up()
+        except (ApiError, ClientError, UnusableTopic) as fault:
+            raise errors.store_failed(str(fault)) from fault
+
+    async def write(self, decide: Callable[[RegistryState], Decision[T]]) -> T:
+        """Decide on the state at the topic's end and append, again and again until nobody else comes between."""
+        async with self._writing:
+            try:
+                return await self._write(decide)
+            except RequestTimedOut as fault:
+                raise errors.timed_out(str(fault)) from fault
+            except (ApiError, ClientError, UnusableTopic) as fault:
+                raise errors.store_failed(str(fault)) from fault
+
+    async def _write(self, decide: Callable[[RegistryState], Decision[T]]) -> T:
+        stuck = 0
+        for _ in range(_ATTEMPTS):
+            await self.topic.catch_up()
+            decision = decide(self.state)
+            if not decision.records:
+                return decision.answer
+            before = self.topic.position
+            if await self.topic.append(decision.records):
+                return decision.answer
+            await self.topic.catch_up()
+            stuck = stuck + 1 if self.topic.position == before else 0
+            if stuck >= _STUCK:
+                await self.topic.fence()
+                stuck = 0
+        raise RegistryError(50001, f"{_ATTEMPTS} attempts to write were all overtaken by other instances")
+
+    async def _follow(self) -> None:
+        """Follow the topic; what goes wrong is logged and tried again, writes and reads catch up by themselves."""
+        while True:
+            try:
+                await self.topic.follow(self._following)
+            except (ApiError, ClientError) as fault:
+                _log.warning("cannot follow the registry's topic: %s", fault)
+                await asyncio.sleep(_PAUSE_S)
+            except UnusableTopic as fault:
+                _log.error("%s", fault)
+                return

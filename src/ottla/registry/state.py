@@ -1,0 +1,230 @@
+"""All that the registry's records make: subjects and versions, ids per context, settings, who refers to whom.
+
+Pure. Records are applied in the order of the topic; the last one for a key counts, as after compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from ottla.formats.compatibility import Level
+from ottla.registry.records import (
+    CONFIG,
+    DELETE_SUBJECT,
+    MODE,
+    ContextKey,
+    DeletedThrough,
+    GreatestIds,
+    Json,
+    Key,
+    ModeValue,
+    NoopKey,
+    SchemaKey,
+    SchemaValue,
+    Settings,
+    SubjectKey,
+    Value,
+)
+from ottla.registry.subjects import DEFAULT_CONTEXT, context_of, join, qualified
+
+V = TypeVar("V")
+DEFAULT_LEVEL = Level.BACKWARD
+READWRITE = "READWRITE"
+READONLY_OVERRIDE = "READONLY_OVERRIDE"
+
+
+@dataclass(slots=True)
+class Context:
+    """The ids of one context. An id belongs to one content; a content has one id."""
+
+    holders: dict[int, dict[SchemaKey, None]] = field(default_factory=dict)
+    """Id to the versions that have it, oldest first; soft-deleted ones too."""
+    by_content: dict[bytes, list[int]] = field(default_factory=dict)
+    """Fingerprint to ids. More than one comes from other registries alone."""
+    greatest_id: int = 0
+
+
+class RegistryState:
+    """`apply` takes one record; everything else looks."""
+
+    def __init__(self) -> None:
+        self.subjects: dict[str, dict[int, SchemaValue]] = {}
+        self.contexts: dict[str, Context] = {DEFAULT_CONTEXT: Context()}
+        self._settings: dict[str | None, Settings] = {}
+        self._modes: dict[str | None, str] = {}
+        self._referrers: dict[SchemaKey, dict[SchemaKey, None]] = {}
+
+    # -- records ---
+
+    def apply(self, key: Key, value: Value) -> None:
+        """Take one record of the topic, a tombstone too."""
+        if isinstance(key, SchemaKey):
+            assert value is None or isinstance(value, SchemaValue)
+            self._apply_schema(key, value)
+        elif isinstance(key, NoopKey) and isinstance(value, GreatestIds):
+            for name, number in value.ids.items():
+                context = self._context(name)
+                context.greatest_id = max(context.greatest_id, number)
+        elif isinstance(key, ContextKey):
+            self._apply_context(key.context, exists=value is not None)
+        elif isinstance(key, SubjectKey):
+            self._apply_subject(key, value)
+
+    def _apply_schema(self, key: SchemaKey, value: SchemaValue | None) -> None:
+        versions = self.subjects.setdefault(key.subject, {})
+        former = versions.pop(key.version, None)
+        if former is not None:
+            self._forget(key, former)
+        if value is not None:
+            versions[key.version] = value
+            if versions and next(reversed(versions)) < max(versions):
+                self.subjects[key.subject] = dict(sorted(versions.items()))
+            self._enter(key, value)
+        elif not versions:
+            del self.subjects[key.subject]
+
+    def _enter(self, key: SchemaKey, value: SchemaValue) -> None:
+        context = self._context(context_of(key.subject))
+        context.holders.setdefault(value.id, {})[key] = None
+        ids = context.by_content.setdefault(value.guid_bytes, [])
+        if value.id not in ids:
+            ids.append(value.id)
+        context.greatest_id = max(context.greatest_id, value.id)
+        for target in self.targets(value):
+            self._referrers.setdefault(target, {})[key] = None
+
+    def _forget(self, key: SchemaKey, former: SchemaValue) -> None:
+        context = self._context(context_of(key.subject))
+        holders = context.holders[former.id]
+        del holders[key]
+        content = former.guid_bytes
+        if not any(self._at(holder).guid_bytes == content for holder in holders):
+            context.by_content[content].remove(former.id)
+            if not context.by_content[content]:
+                del context.by_content[content]
+        if not holders:
+            del context.holders[former.id]
+        for target in self.targets(former):
+            self._referrers[target].pop(key, None)
+
+    def _apply_context(self, name: str, *, exists: bool) -> None:
+        if exists:
+            self._context(name)
+        elif name != DEFAULT_CONTEXT and name in self.contexts and not self.contexts[name].holders:
+            del self.contexts[name]
+
+    def _apply_subject(self, key: SubjectKey, value: Value) -> None:
+        if key.kind == CONFIG:
+            _set(self._settings, key.subject, value if isinstance(value, Settings) else None)
+        elif key.kind == MODE:
+            _set(self._modes, key.subject, value.mode if isinstance(value, ModeValue) else None)
+        elif key.kind == DELETE_SUBJECT and isinstance(value, DeletedThrough) and key.subject is not None:
+            for version, each in list(self.subjects.get(key.subject, {}).items()):
+                if version <= value.version and not each.deleted:
+                    self._apply_schema(SchemaKey(key.subject, version), replace(each, deleted=True))
+
+    def _context(self, name: str) -> Context:
+        return self.contexts.setdefault(name, Context())
+
+    def _at(self, key: SchemaKey) -> SchemaValue:
+        return self.subjects[key.subject][key.version]
+
+    # -- schemas ---
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[SchemaValue]:
+        """A subject's versions, oldest first; soft-deleted ones if asked for."""
+        return [each for each in self.subjects.get(subject, {}).values() if deleted or not each.deleted]
+
+    def version(self, subject: str, version: int) -> SchemaValue | None:
+        return self.subjects.get(subject, {}).get(version)
+
+    def holders(self, context: str, schema_id: int) -> list[SchemaValue]:
+        """The versions that have an id in a context, soft-deleted ones too."""
+        found = self.contexts.get(context)
+        return [self._at(key) for key in found.holders.get(schema_id, ())] if found else []
+
+    def ids_of(self, context: str, content: bytes) -> list[int]:
+        """The ids of a content in a context, the first given first."""
+        found = self.contexts.get(context)
+        return found.by_content.get(content, []) if found else []
+
+    def greatest_id(self, context: str) -> int:
+        """The greatest id that a context has ever given out; 0 where there is none."""
+        found = self.contexts.get(context)
+        return found.greatest_id if found else 0
+
+    def by_guid(self, content: bytes) -> Iterator[tuple[str, int, SchemaValue]]:
+        """Context, id and a version for each place that has a content."""
+        for name, context in self.contexts.items():
+            for schema_id in context.by_content.get(content, ()):
+                for key in context.holders[schema_id]:
+                    value = self._at(key)
+                    if value.guid_bytes == content:
+                        yield name, schema_id, value
+                        break
+
+    def targets(self, value: SchemaValue) -> list[SchemaKey]:
+        """The versions that a schema refers to; a reference without context means the schema's own."""
+        context = context_of(value.subject)
+        return [SchemaKey(qualified(each.subject, context), each.version) for each in value.references]
+
+    def referrers(self, subject: str, version: int) -> list[SchemaValue]:
+        """The versions that refer to one."""
+        return [self._at(key) for key in self._referrers.get(SchemaKey(subject, version), ())]
+
+    # -- settings ---
+
+    def own_settings(self, subject: str | None) -> Settings | None:
+        """What was set for a subject itself, for a context (`:.ctx:`), or for all (None)."""
+        return self._settings.get(subject)
+
+    def setting(self, subject: str | None, name: str) -> Json:
+        """A setting that counts for a subject: its own, its context's, everybody's, in this order; None: nowhere."""
+        for scope in _scopes(subject):
+            found = self._settings.get(scope)
+            if found is not None and found.values.get(name) is not None:
+                return found.values[name]
+        return None
+
+    def level(self, subject: str | None) -> Level:
+        found = self.setting(subject, "compatibilityLevel")
+        try:
+            return Level(found or DEFAULT_LEVEL)
+        except ValueError:
+            return DEFAULT_LEVEL
+
+    def alias(self, subject: str) -> str:
+        """The subject that a name stands for: its alias where one is set on it, else itself."""
+        found = self._settings.get(subject)
+        alias = found.values.get("alias") if found is not None else None
+        return qualified(alias, context_of(subject)) if isinstance(alias, str) and alias else subject
+
+    def own_mode(self, subject: str | None) -> str | None:
+        return self._modes.get(subject)
+
+    def mode(self, subject: str | None) -> str:
+        """The mode that counts for a subject; READONLY_OVERRIDE of the whole registry comes before its own."""
+        if self._modes.get(None) == READONLY_OVERRIDE:
+            return READONLY_OVERRIDE
+        for scope in _scopes(subject):
+            if scope in self._modes:
+                return self._modes[scope]
+        return READWRITE
+
+
+def _scopes(subject: str | None) -> list[str | None]:
+    """From a subject's own settings to everybody's."""
+    if subject is None:
+        return [None]
+    context = context_of(subject)
+    of_context = [] if context == DEFAULT_CONTEXT else [join(context, "")]
+    return [subject, *(each for each in of_context if each != subject), None]
+
+
+def _set(where: dict[str | None, V], subject: str | None, value: V | None) -> None:
+    if value is None:
+        where.pop(subject, None)
+    else:
+        where[subject] = value

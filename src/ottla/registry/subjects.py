@@ -1,0 +1,55 @@
+"""Names of subjects and the contexts they are in: `:.context:name`, or `name` alone in the default context."""
+
+from __future__ import annotations
+
+DEFAULT_CONTEXT = "."
+_RESERVED = frozenset({"__GLOBAL", "__EMPTY"})
+
+
+def split(subject: str) -> tuple[str, str]:
+    """A subject's context and its name in it. `:.ctx:` names the context itself: its name is empty."""
+    if subject.startswith(":."):
+        context, colon, name = subject[1:].partition(":")
+        if colon:
+            return context, name
+        return context, ""
+    return DEFAULT_CONTEXT, subject
+
+
+def qualified(subject: str, context: str = DEFAULT_CONTEXT) -> str:
+    """The one spelling of a subject; `context` counts where the subject names none."""
+    if not subject.startswith(":."):
+        return join(context, subject)
+    return join(*split(subject))
+
+
+def join(context: str, name: str) -> str:
+    return name if context == DEFAULT_CONTEXT else f":{context}:{name}"
+
+
+def context_of(subject: str) -> str:
+    return split(subject)[0]
+
+
+def is_valid(subject: str) -> bool:
+    """Whether a subject may be registered."""
+    context, name = split(subject)
+    return (
+        bool(name)
+        and name not in _RESERVED
+        and is_valid_context(context)
+        and not any(ord(letter) < 32 or ord(letter) == 127 for letter in subject)
+    )
+
+
+def is_valid_context(context: str) -> bool:
+    return context.startswith(".") and ":" not in context
+
+
+def matches(subject: str, prefix: str) -> bool:
+    """Whether a list with `subjectPrefix` has a subject: `:*:` stands for every context, nothing for the default."""
+    if prefix.startswith(":*:"):
+        return split(subject)[1].startswith(prefix[3:])
+    context, name = split(prefix)
+    own_context, own_name = split(subject)
+    return own_context == context and own_name.startswith(name)

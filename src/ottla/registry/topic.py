@@ -1,0 +1,228 @@
+"""The registry's topic: read it to its end, and append only if nobody else has appended since.
+
+All instances write under one producer id that nobody else has. A broker takes a batch of it only with the sequence
+number that follows the last one, which every reader of the topic knows. So an append is a compare-and-set: of two
+instances that decided on the same state one gets in, the other finds a foreign record at its place and decides again.
+The broker keeps that promise to idempotent producers since Apache Kafka 0.11; the reasons are in
+docs/decisions/0021-registry-writers.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ottla.client import admin
+from ottla.client.admin import NewTopic, Resource, ResourceType
+from ottla.client.aio import Cluster
+from ottla.client.model import EARLIEST, LATEST, Fetched
+from ottla.client.transfer import produce
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.records.batch import Batch, iterate_batches
+from ottla.records.builder import build_batch
+from ottla.records.reader import Record as LogRecord
+from ottla.records.reader import read_records
+from ottla.registry.records import (
+    Key,
+    NoopKey,
+    Record,
+    UnreadableRecord,
+    Value,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+
+DEFAULT_TOPIC = "_schemas"
+PRODUCER_ID = int.from_bytes(b"ottla", "big")
+"""Far above the ids that brokers give out, which count from 0 in blocks."""
+NONCE_HEADER = "ottla.append"
+MAX_BYTES = 4 * 1024 * 1024
+_PARTITION = 0
+_SEQUENCES = 2**31
+_LAST_EPOCH = 2**15 - 1
+_CONFLICTS = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+    }
+)
+_log = logging.getLogger(__name__)
+
+
+class UnusableTopic(Exception):
+    """The topic is not one that a registry can live in; the message says how to mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The sequence number that the next append takes."""
+
+    epoch: int = 0
+    sequence: int = 0
+
+
+class SchemasTopic:
+    """Follows the topic from its start; `apply` is told of every record in order."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        apply: Callable[[Key, Value], None],
+        *,
+        topic: str = DEFAULT_TOPIC,
+        replication_factor: int = -1,
+        timeout_ms: int = 30_000,
+    ) -> None:
+        self.position = 0
+        """The next offset to read."""
+        self._cluster = cluster
+        self._apply = apply
+        self._topic = topic
+        self._replication_factor = replication_factor
+        self._timeout_ms = timeout_ms
+        self._place = Place()
+        self._awaited: set[bytes] = set()
+        self._landed: set[bytes] = set()
+
+    @property
+    def partition(self) -> TopicPartition:
+        return TopicPartition(self._topic, _PARTITION)
+
+    async def open(self) -> None:
+        """Create the topic where it does not exist, check it, and read it to its end."""
+        wanted = NewTopic(self._topic, 1, self._replication_factor, {"cleanup.policy": "compact"})
+        outcome = (await self._cluster.run(admin.create_topics(self._cluster.plan, [wanted])))[self._topic]
+        if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise outcome
+        view = await self._cluster.topic(self._topic)
+        if len(view.partitions) != 1:
+            raise UnusableTopic(f"the topic {self._topic} has {len(view.partitions)} partitions; a registry needs one")
+        await self._check_policy()
+        earliest = await self._cluster.list_offsets([self.partition], EARLIEST)
+        self.position = earliest[self.partition].offset
+        await self.catch_up()
+
+    async def _check_policy(self) -> None:
+        resource = Resource(ResourceType.TOPIC, self._topic)
+        story = admin.describe_configs(self._cluster.plan, [resource], keys=["cleanup.policy"])
+        found = (await self._cluster.run(story))[resource]
+        policies = [each.value for each in found if each.name == "cleanup.policy"] if isinstance(found, list) else []
+        if policies and policies[0] != "compact":
+            raise UnusableTopic(
+                f"cleanup.policy of the topic {self._topic} is {policies[0]}: old schemas would be deleted; "
+                "set it to compact"
+            )
+
+    async def catch_up(self) -> None:
+        """Read to where the topic ends now."""
+        found = await self._cluster.list_offsets([self.partition], LATEST)
+        end = found[self.partition].offset
+        if end < self.position:
+            raise UnusableTopic(
+                f"the topic {self._topic} ends at offset {end}, and {self.position} was read already: was it made "
+                "anew? Start the registry again"
+            )
+        await self._read_to(end)
+
+    async def follow(self, cluster: Cluster) -> None:
+        """Read what comes, over connections of its own, until it is cancelled."""
+        while True:
+            piece = await cluster.fetch(self._topic, _PARTITION, self.position, max_bytes=MAX_BYTES, max_wait_ms=5_000)
+            self._take(piece)
+
+    async def append(self, records: Sequence[Record]) -> bool:
+        """Append records together and read them back; False, and nothing appended, where another came first.
+
+        Raises ApiError or ClientError where the outcome is not known: the records may then be in the topic or come
+        into it later, as long as nobody else appends before.
+        """
+        place, nonce = self._place, secrets.token_bytes(16)
+        now_ms = int(time.time() * 1000)
+        header = ((NONCE_HEADER, nonce),)
+        batch = build_batch(
+            [LogRecord(0, now_ms, encode_key(key), encode_value(key, value), header) for key, value in records],
+            producer_id=PRODUCER_ID,
+            producer_epoch=place.epoch,
+            base_sequence=place.sequence,
+        )
+        self._awaited.add(nonce)
+        try:
+            try:
+                landed = await self._cluster.run(
+                    produce(self._cluster.plan, self._topic, _PARTITION, batch, delivery_timeout_ms=self._timeout_ms)
+                )
+            except ApiError as fault:
+                if fault.code in _CONFLICTS:
+                    return False
+                raise
+            await self._read_back(landed.base_offset)
+            return nonce in self._landed
+        finally:
+            self._awaited.discard(nonce)
+            self._landed.discard(nonce)
+
+    async def fence(self) -> None:
+        """Begin a new epoch where the broker's memory of our sequence is not what the topic says.
+
+        The record holds no decision, so it does no harm wherever it lands; every writer has to read it first.
+        """
+        if self._place.epoch >= _LAST_EPOCH:
+            raise UnusableTopic(f"all producer epochs of the topic {self._topic} are used up; copy it to a new topic")
+        self._place = Place(self._place.epoch + 1, 0)
+        _log.warning("beginning producer epoch %d of the topic %s", self._place.epoch, self._topic)
+        await self.append([(NoopKey(), None)])
+
+    async def _read_back(self, offset: int) -> None:
+        """Read until the record at an offset is applied; -1, for a duplicate of old, is read already."""
+        await self._read_to(offset + 1)
+
+    async def _read_to(self, end: int) -> None:
+        while self.position < end:
+            piece = await self._cluster.fetch(
+                self._topic, _PARTITION, self.position, max_bytes=MAX_BYTES, max_wait_ms=500
+            )
+            self._take(piece)
+
+    def _take(self, piece: Fetched) -> None:
+        """Apply what was fetched, unless another fetch was faster."""
+        if piece.error:
+            raise UnusableTopic(
+                f"the topic {self._topic} has lost offset {piece.offset} ({piece.error.name}): was it made anew? "
+                "Start the registry again"
+            )
+        if piece.offset != self.position:
+            return
+        for batch in iterate_batches(piece.records):
+            if batch.producer_id == PRODUCER_ID and not batch.is_control:
+                self._place = _after(batch)
+            for record in [] if batch.is_control else read_records(batch):
+                if record.offset >= piece.offset:
+                    self._apply_record(record)
+        self.position = piece.next_offset
+
+    def _apply_record(self, record: LogRecord) -> None:
+        for name, content in record.headers:
+            if name == NONCE_HEADER and content in self._awaited:
+                self._landed.add(content)
+        if record.key is None:
+            _log.warning("%s: the record at offset %d has no key; it is left out", self._topic, record.offset)
+            return
+        try:
+            key = decode_key(record.key)
+            value = decode_value(key, record.value)
+        except UnreadableRecord as fault:
+            _log.warning("%s: the record at offset %d is left out: %s", self._topic, record.offset, fault)
+            return
+        self._apply(key, value)
+
+
+def _after(batch: Batch) -> Place:
+    return Place(batch.producer_epoch, (batch.base_sequence + batch.last_offset_delta + 1) % _SEQUENCES)

@@ -1,0 +1,108 @@
+"""Protobuf schemas: compiled, printed, sent as descriptors."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+from ottla.formats.compatibility import InvalidSchema
+from ottla.formats.protobuf_text import protobuf_text
+from ottla.registry.parsing import parse
+from ottla.registry.protoc import parse_protobuf, serialized
+
+RICH = """
+syntax = "proto2";
+package a.b;
+import "google/protobuf/timestamp.proto";
+import public "google/protobuf/any.proto";
+option java_package = "com.x";
+option optimize_for = SPEED;
+message Outer {
+  option deprecated = true;
+  required int32 id = 1 [default = -5, deprecated = true];
+  optional string text = 2 [default = "a\\"b\\\\", json_name = "other"];
+  repeated int32 numbers = 3 [packed = true];
+  map<string, Inner> inners = 4;
+  oneof choice { string one = 5; Inner two = 6; }
+  optional group Result = 7 { optional string url = 8; }
+  message Inner { optional google.protobuf.Timestamp at = 1; extensions 100 to 199; }
+  enum Colour { option allow_alias = true; RED = 0; CRIMSON = 0; BLUE = 5 [deprecated = true]; reserved 7, 9 to 11; }
+  optional Colour colour = 9 [default = BLUE];
+  optional bytes raw = 10 [default = "\\001\\377"];
+  reserved 20, 30 to 40, 1000 to max;
+  reserved "old";
+  extend Inner { optional int32 more = 101; }
+}
+extend Outer.Inner { repeated string tags = 100; }
+service S { rpc Call (Outer) returns (stream Outer.Inner) { option deprecated = true; } }
+"""
+
+
+def test_what_is_printed_compiles_to_the_same_descriptor() -> None:
+    _, schema = parse_protobuf(RICH, {})
+    _, again = parse_protobuf(protobuf_text(schema.file), {})
+    assert again.file == schema.file
+
+
+@pytest.mark.parametrize("head", ['syntax = "proto3";', 'edition = "2023";'])
+def test_newer_syntaxes_are_printed_too(head: str) -> None:
+    body = "message M { int32 a = 1; repeated string b = 2; oneof c { bool d = 3; } map<int32, bytes> e = 4; }"
+    optional = " message N { optional int32 a = 1; }" if "proto3" in head else ""
+    _, schema = parse_protobuf(head + body + optional, {})
+    _, again = parse_protobuf(protobuf_text(schema.file), {})
+    assert again.file == schema.file
+
+
+def test_a_descriptor_in_base64_is_stored_as_source() -> None:
+    _, schema = parse_protobuf(RICH, {})
+    source, again = parse_protobuf(serialized(schema), {})
+    assert source.startswith('syntax = "proto2";')
+    assert again.file == schema.file
+
+
+def test_a_descriptor_whose_options_cannot_be_printed_stays_as_it_is() -> None:
+    field = 'string s = 1 [(confluent.field_meta).doc = "d"];'
+    text = f'syntax = "proto3"; import "confluent/meta.proto"; message M {{ {field} }}'
+    _, schema = parse_protobuf(text, {})
+    sent = serialized(schema)
+    source, again = parse_protobuf(sent, {})
+    assert source == sent
+    assert again.file == schema.file
+
+
+def test_spelling_does_not_make_another_schema() -> None:
+    one = parse("PROTOBUF", 'syntax = "proto3"; message M { int32 a = 1; string b = 2; }')
+    two = parse("PROTOBUF", '// words\nsyntax = "proto3";\nmessage M {\n  string b = 2;\n  int32 a = 1;\n}\n')
+    assert one.text != two.text
+    assert one.key == two.key
+
+
+def test_imports_are_those_of_the_references() -> None:
+    text = 'syntax = "proto3"; import "lib/other.proto"; message M { lib.Other other = 1; }'
+    other = 'syntax = "proto3"; package lib; message Other { int32 a = 1; }'
+    with pytest.raises(InvalidSchema, match=r"lib/other\.proto"):
+        parse_protobuf(text, {})
+    _, schema = parse_protobuf(text, {"lib/other.proto": other})
+    assert ".lib.Other" in schema.all_messages()
+    encoded = serialized(parse_protobuf(other, {})[1])
+    assert ".lib.Other" in parse_protobuf(text, {"lib/other.proto": encoded})[1].all_messages()
+
+
+def test_faults_name_line_and_column() -> None:
+    with pytest.raises(InvalidSchema, match="line 2, column 25"):
+        parse_protobuf('syntax = "proto3";\nmessage M { int32 a = 1 }', {})
+
+
+@pytest.mark.parametrize("name", ["/etc/x.proto", "../x.proto", "a/../../x.proto"])
+def test_no_import_leads_out_of_the_folder(name: str) -> None:
+    with pytest.raises(InvalidSchema, match="relative path"):
+        parse_protobuf('syntax = "proto3"; message M {}', {name: 'syntax = "proto3";'})
+
+
+def test_random_base64_is_no_schema() -> None:
+    with pytest.raises(InvalidSchema):
+        parse_protobuf(
+            base64.b64encode(FileDescriptorProto(dependency=["nowhere.proto"]).SerializeToString()).decode(), {}
+        )
