@@ -104,7 +104,7 @@ def _submitted_conf() -> SparkConf:
 
     SparkContext._ensure_initialized()
     conf = SparkConf()
-    return _with_defaults(conf, SETTINGS if on_this_machine(conf.get("spark.master")) else ON_CLUSTERS)
+    return _with_ours(conf)
 
 
 def _launched_conf(settings: SparkSettings) -> SparkConf:
@@ -133,7 +133,7 @@ def _launched_conf(settings: SparkSettings) -> SparkConf:
     elif conf.get("spark.master", SPARKS_OWN_MASTER) == SPARKS_OWN_MASTER:
         conf.setMaster(default_master())
     os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable))
-    return _with_defaults(conf, SETTINGS if on_this_machine(conf.get("spark.master")) else ON_CLUSTERS)
+    return _with_ours(conf)
 
 
 def _submit_arguments(settings: SparkSettings, master: str | None, rest: str) -> str:
@@ -148,8 +148,10 @@ def _submit_arguments(settings: SparkSettings, master: str | None, rest: str) ->
     return f"{shlex.join(arguments)} {rest}".strip()
 
 
-def _with_defaults(conf: SparkConf, defaults: dict[str, str]) -> SparkConf:
-    for name, value in defaults.items():
+def _with_ours(conf: SparkConf) -> SparkConf:
+    """Our settings where there are no others."""
+    local = on_this_machine(conf.get("spark.master") or "")
+    for name, value in (SETTINGS if local else ON_CLUSTERS).items():
         conf.setIfMissing(name, value)
     return conf
 
