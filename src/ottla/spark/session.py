@@ -52,11 +52,11 @@ def session(application: str = "ottla", master: str | None = None, **settings: s
     """
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     given = {name.replace("__", "."): value for name, value in settings.items()}
     chosen = master or os.environ.get("SPARK_MASTER") or default_master()
+    os.environ.setdefault("PYSPARK_PYTHON", workers_python(chosen))
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(application).master(chosen)
     for name, value in {**SETTINGS, **given}.items():
         builder = builder.config(name, value)
@@ -68,6 +68,20 @@ def session(application: str = "ottla", master: str | None = None, **settings: s
 def default_master() -> str:
     """All cores of this machine."""
     return f"local[{os.cpu_count() or 2},4]"
+
+
+def on_this_machine(master: str) -> bool:
+    """Whether tasks run inside the driver's JVM."""
+    return master == "local" or master.startswith("local[")
+
+
+def workers_python(master: str) -> str:
+    """What workers run where nobody says otherwise: this Python."""
+    if not on_this_machine(master):
+        return sys.executable
+    from ottla.spark.daemon import launcher  # not before: Spark runs that module by its name
+
+    return launcher()
 
 
 def register_source(spark: SparkSession) -> None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.errors import ClientError
-from ottla.spark.session import ON_CLUSTERS, SETTINGS, default_master, register_source
+from ottla.spark.session import ON_CLUSTERS, SETTINGS, default_master, on_this_machine, register_source, workers_python
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -93,11 +92,6 @@ def open_session(settings: SparkSettings, *, application: str = "ottla") -> Open
     return Opened(spark, owned=True)
 
 
-def on_this_machine(master: str) -> bool:
-    """Whether tasks run inside the driver's JVM."""
-    return master == "local" or master.startswith("local[")
-
-
 def _submitted_conf() -> SparkConf:
     """What spark-submit was told, and our settings where it was told nothing. The master stays as it is."""
     from pyspark import SparkConf, SparkContext
@@ -132,7 +126,8 @@ def _launched_conf(settings: SparkSettings) -> SparkConf:
         conf.setMaster(given)
     elif conf.get("spark.master", SPARKS_OWN_MASTER) == SPARKS_OWN_MASTER:
         conf.setMaster(default_master())
-    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable))
+    usual = os.environ.get("PYSPARK_PYTHON") or workers_python(conf.get("spark.master") or "")
+    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python") or usual
     return _with_ours(conf)
 
 
