@@ -49,22 +49,27 @@ def built_wheel(folder: Path) -> Path:
 
 def environment(home: Path, wheel: Path) -> Path:
     """A virtual environment with ottla from the wheel; the folder of its programs, and two that are not right."""
-    programs = _virtual(home / "right", PYTHON, wheel)
-    others = [_virtual(home / "without", WITHOUT_OTTLA, None), _virtual(home / "minor", OTHER_MINOR, wheel)]
+    programs = virtual_environment(home / "right", PYTHON, wheel)
+    others = [
+        virtual_environment(home / "without", WITHOUT_OTTLA, None),
+        virtual_environment(home / "minor", OTHER_MINOR, wheel),
+    ]
     for other, name in zip(others, (WITHOUT_OTTLA, OTHER_MINOR), strict=True):
         script = programs / name
         script.write_text(f'#!/bin/sh\nexec {other / name} "$@"\n')
         script.chmod(0o755)
-    (_packages(home / "minor") / "sitecustomize.py").write_text(OTHER_VERSION)
+    (_packages(home / OTHER_MINOR) / "sitecustomize.py").write_text(OTHER_VERSION)
     return programs
 
 
-def _virtual(home: Path, name: str, wheel: Path | None) -> Path:
+def virtual_environment(home: Path, name: str, wheel: Path | None, *, shared: bool = True) -> Path:
+    """A virtual environment; the folder of its programs, one of which is Python by this name."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True, timeout=60)
     (home / "bin" / name).symlink_to(sys.executable)
     packages = _packages(home)
     # A folder named in a .pth file is searched, but .pth files in it are not read: no editable ottla comes with it.
-    (packages / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    if shared:
+        (packages / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n")
     if wheel is not None:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(packages)
