@@ -50,12 +50,8 @@ def built_wheel(folder: Path) -> Path:
 def environment(home: Path, wheel: Path) -> Path:
     """A virtual environment with ottla from the wheel; the folder of its programs, and two that are not right."""
     programs = virtual_environment(home / "right", PYTHON, wheel)
-    others = [
-        virtual_environment(home / "without", WITHOUT_OTTLA, None),
-        virtual_environment(home / "minor", OTHER_MINOR, wheel),
-    ]
-    for other, name in zip(others, (WITHOUT_OTTLA, OTHER_MINOR), strict=True):
-        script = programs / name
+    for name, found in ((WITHOUT_OTTLA, None), (OTHER_MINOR, wheel)):
+        other, script = virtual_environment(home / name, name, found), programs / name
         script.write_text(f'#!/bin/sh\nexec {other / name} "$@"\n')
         script.chmod(0o755)
     (_packages(home / OTHER_MINOR) / "sitecustomize.py").write_text(OTHER_VERSION)

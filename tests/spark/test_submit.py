@@ -51,6 +51,18 @@ def test_settings_for_a_session_that_is_there_are_refused(spark, option) -> None
         open_session(parsed(*option))
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["spark.test.sasl.line", "spark.test.credential", "spark.test.password"])
+def test_spark_shows_no_setting_that_sounds_like_a_secret(spark, name) -> None:  # type: ignore[no-untyped-def]
+    spark.conf.set(name, "sesame")
+    try:
+        shown = {row.key: row.value for row in spark.sql("SET").collect()}
+    finally:
+        spark.conf.unset(name)
+    assert name in shown
+    assert "sesame" not in shown[name]
+
+
 def opened(*arguments: str, **environment: str) -> dict[str, object]:
     result = subprocess.run(
         [sys.executable, str(JOBS), *arguments],
