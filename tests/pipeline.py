@@ -78,7 +78,7 @@ def spark():  # type: ignore[no-untyped-def]
     made.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def eventually() -> Callable[[Callable[[], bool]], None]:
     """Wait until something holds; fail after a minute and a half, which a busy machine may need."""
 

@@ -3,13 +3,15 @@
 import socket
 import sys
 from collections.abc import Iterator
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from ottla.spark import workers
-from ottla.spark.workers import hurry_answers
+from ottla.spark.workers import hurry_answers, import_ahead
 
 
 @pytest.fixture
@@ -52,3 +54,31 @@ def test_a_process_that_is_no_worker_keeps_its_sockets(
     monkeypatch.delitem(sys.modules, "pyspark.daemon", raising=False)
     hurry_answers()
     assert delayed(connection)
+
+
+def test_a_module_is_imported_while_the_worker_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "this_comes_late", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Late()])
+    thread = import_ahead("this_comes_late")
+    assert thread is not None
+    thread.join(30)
+    assert sys.modules["this_comes_late"].here
+    assert import_ahead("this_comes_late") is None
+
+
+def test_a_module_that_is_not_installed_is_left_out(capfd: pytest.CaptureFixture[str]) -> None:
+    thread = import_ahead("no_such_module_anywhere")
+    assert thread is not None
+    thread.join(30)
+    assert "no_such_module_anywhere" not in sys.modules
+    assert capfd.readouterr().err == ""
+
+
+class Late(Loader):
+    """Finds one module, which is made on the spot."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name == "this_comes_late" else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.here = True  # type: ignore[attr-defined]

@@ -1,17 +1,37 @@
-"""The parent of Spark's Python workers, started faster: `spark.python.daemon.module`, which session.py sets.
+"""The Pythons that Spark starts, started faster: `spark.python.daemon.module`, and on one machine a launcher.
 
 Spark puts pyspark.zip first on the path, whose modules every new Python compiles again; where the same pyspark is
 installed beside it, with compiled modules, that one is taken. And the client that tasks of ours use is imported once,
 before workers are forked. Not pyarrow, numpy or pandas: they start threads, which a fork would lose.
+
+For each step of planning Spark starts a Python too, by a module that no setting changes: hence the launcher.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import os
+import shlex
+import shutil
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 
 WORKER = "pyspark.worker"
+LAUNCHER = """\
+#!/bin/sh
+# Python for Spark, without this archive of modules: the same ones are installed, and compiled.
+path=":$PYTHONPATH:"
+for archive in {archives}; do
+    case "$path" in
+        *":$archive:"*) path="${{path%%":$archive:"*}}:${{path#*":$archive:"}}" ;;
+    esac
+done
+path="${{path#:}}"
+PYTHONPATH="${{path%:}}" exec {python} "$@"
+"""
 
 
 def without_archives(paths: list[str]) -> list[str]:
@@ -19,12 +39,31 @@ def without_archives(paths: list[str]) -> list[str]:
     archives = [
         path for path in paths if path.endswith(".zip") and Path(path).parts[-4:-1] == ("pyspark", "python", "lib")
     ]
+    searched = {Path(path).resolve() for path in paths if path}
     ours = {
         archive
         for archive in archives
-        if (home := Path(archive).parents[2]).joinpath("__init__.py").exists() and str(home.parent) in paths
+        if (home := Path(archive).parents[2]).joinpath("__init__.py").exists() and home.parent.resolve() in searched
     }
     return [path for path in paths if path not in ours]
+
+
+@cache
+def launcher() -> str:
+    """A program that starts this Python without pyspark's archive; this Python where there cannot be one.
+
+    It costs a shell's start and saves over half a second of compiling. Removed when this process ends.
+    """
+    import pyspark
+
+    folder = Path(tempfile.mkdtemp(prefix="ottla-python-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    program = folder / "python"
+    archive = Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip"
+    archives = shlex.join(dict.fromkeys([str(archive), str(archive.resolve())]))
+    program.write_text(LAUNCHER.format(archives=archives, python=shlex.quote(sys.executable)))
+    program.chmod(0o700)
+    return str(program) if os.access(program, os.X_OK) else sys.executable
 
 
 def main() -> None:

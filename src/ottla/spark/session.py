@@ -27,7 +27,20 @@ SETTINGS = {
     # Over TCP either side may wait 40 ms for an acknowledgement that the other holds back.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.log.level": "ERROR",
+    # Names of settings whose values Spark hides in its pages and logs: its own list, and Kafka's words for secrets.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|sasl|jaas|credential|private",
 }
+
+ON_CLUSTERS = {
+    name: SETTINGS[name]
+    for name in (
+        "spark.ui.showConsoleProgress",
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+        "spark.python.daemon.module",
+        "spark.redaction.regex",
+    )
+}
+"""Those that hold for executors on other machines too."""
 
 
 def session(application: str = "ottla", master: str | None = None, **settings: str) -> SparkSession:
@@ -39,12 +52,43 @@ def session(application: str = "ottla", master: str | None = None, **settings: s
     """
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    given = {name.replace("__", "."): value for name, value in settings.items()}
+    chosen = master or os.environ.get("SPARK_MASTER") or default_master()
+    os.environ.setdefault("PYSPARK_PYTHON", workers_python(chosen))
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    given = {name.replace("__", "."): value for name, value in settings.items()}
-    chosen = master or os.environ.get("SPARK_MASTER") or f"local[{os.cpu_count() or 2},4]"
     builder = SparkSession.builder.appName(application).master(chosen)
     for name, value in {**SETTINGS, **given}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    register_source(made)
+    return made
+
+
+def default_master() -> str:
+    """All cores of this machine."""
+    return f"local[{os.cpu_count() or 2},4]"
+
+
+def on_this_machine(master: str) -> bool:
+    """Whether tasks run inside the driver's JVM."""
+    return master == "local" or master.startswith("local[")
+
+
+def workers_python(master: str) -> str:
+    """What workers run where nobody says otherwise: this Python."""
+    if not on_this_machine(master):
+        return sys.executable
+    from ottla.spark.daemon import launcher  # not before: Spark runs that module by its name
+
+    return launcher()
+
+
+def register_source(spark: SparkSession) -> None:
+    """Tell Spark of `format("ottla")`: looking for it by itself takes a Python process, and PYSPARK_DRIVER_PYTHON.
+
+    Spark would use that variable's Python on executors too. Registered, the source uses spark.pyspark.python.
+    """
+    from ottla.spark.source import OttlaDataSource
+
+    spark.dataSource.register(OttlaDataSource)

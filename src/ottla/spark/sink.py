@@ -58,9 +58,7 @@ class OttlaBatchWriter(DataSourceArrowWriter):
         self.options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        from ottla.spark.writer import write_rows
-
-        return write_rows(self.options, iterator)
+        return _write(self.options, iterator)
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
@@ -71,6 +69,13 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         self.options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        from ottla.spark.writer import write_rows
+        return _write(self.options, iterator)
 
-        return write_rows(self.options, iterator)
+
+def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
+    """On the executor."""
+    from ottla.spark.workers import import_ahead
+    from ottla.spark.writer import write_rows
+
+    import_ahead()
+    return write_rows(options, batches)
