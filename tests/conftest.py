@@ -39,8 +39,8 @@ NO_ZOOKEEPER = "Apache ZooKeeper's jars are not here"
 NO_HDFS = "Apache Hadoop's jars are not here"
 """Reason of the tests that want an HDFS, on a machine without Maven, or without Java."""
 
-FORESEEN_OUTSIDE_CI = (NO_KAFKA, NO_ZOOKEEPER, NO_HDFS, "no Apache Kafka jars", "no `java` on the PATH", "no C compiler",
-                       "no Java compiler")  # fmt: skip
+FORESEEN_OUTSIDE_CI = (NO_KAFKA, NO_ZOOKEEPER, NO_HDFS, "no Apache Kafka jars", "no `java` on the PATH",
+                       "no C compiler", "no Java compiler")  # fmt: skip
 """Allowed on a person's machine, where set-up went on without; on CI they are a fault."""
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from fault_proxy import CUT, CUT_ANSWER, HOLD, LOSE, STATUS, FaultProxy
@@ -203,17 +204,20 @@ def test_a_reveal_that_could_not_delete_is_finished_by_a_repeat(store, proxy):
     assert store.entries("_ottla/tmp/") == []
 
 
-def test_moves_run_side_by_side(store, proxy):
+def test_moves_run_side_by_side(proxy, s3_url):
     """All copies stand at the store at the same time; one after the other, the second would never arrive."""
-    moves = [written(store, f"final-{number}", b"rows") for number in range(4)]
-    with proxy.rule("PUT", "/final-", HOLD, times=4) as rule:
+    store = ObjectStore(place_of(s3_url), Patience(request_seconds=100))
+    moves = [written(store, f"final-{number}", b"rows") for number in range(8)]
+    with ExitStack() as block:
+        rules = [block.enter_context(proxy.rule("PUT", f"/{move.final}", HOLD)) for move in moves]
         revealing = threading.Thread(target=store.reveal, args=(moves,))
         revealing.start()
-        while rule.times:
-            time.sleep(0.01)
-        rule.let_go.set()
+        arrived = [rule.struck.wait(30) for rule in rules]
+        for rule in rules:
+            rule.let_go.set()
         revealing.join()
-    assert store.read("final-3") == b"rows"
+    assert all(arrived)
+    assert store.read("final-7") == b"rows"
 
 
 # -- outputs
