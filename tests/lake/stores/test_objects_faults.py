@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -89,6 +92,14 @@ def test_a_create_cut_in_the_middle_of_its_body_is_sent_again_whole(store, proxy
 
 
 # -- bursts, and faults that do not pass
+
+
+def test_a_store_that_is_away_for_twelve_tries_is_waited_for(proxy, s3_url):
+    """A refused connection is answered at once: the patience of a lake counts time, not tries."""
+    store = open_store(s3_url)
+    with proxy.rule("PUT", "/head", LOSE, times=12):
+        store.replace("head", b"1")
+    assert store.read("head") == b"1"
 
 
 def test_a_burst_of_503_is_waited_out_by_every_call(store, proxy):
@@ -291,6 +302,27 @@ def test_no_more_than_six_pieces_are_in_memory(store, proxy):
     assert output.finish() == 96 * MIB
 
 
+@pytest.mark.parametrize("lines", ["output.sink.write(bytes(40 << 20))", "store.hold('one')", "output.finish()"])
+def test_a_process_that_leaves_things_open_ends_in_order(store, moto, s3_url, lines):
+    """Its upload is aborted and its lease released at its exit; before, the interpreter died of a thread in obstore."""
+    program = (
+        "from ottla.lake.stores import open_store\n"
+        f"store = open_store('{s3_url}')\noutput = store.open_output('data/1')\n{lines}"
+    )
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    assert moto.open_uploads(place_of(s3_url).path) == []
+    store.hold("two").release()
+
+
+def test_an_output_that_is_forgotten_is_aborted(store, moto, s3_url):
+    output = store.open_output("data/1")
+    output.sink.write(bytes(40 * MIB))
+    del output
+    gc.collect()
+    assert moto.open_uploads(place_of(s3_url).path) == []
+
+
 # -- inputs
 
 
@@ -337,6 +369,13 @@ def test_a_claim_whose_answer_is_lost_is_held(store, proxy):
         hold = store.hold("one")
     hold.check()
     hold.release()
+
+
+@pytest.mark.parametrize("seconds", ["1", "2", "300"])
+def test_any_lease_time_makes_a_client_that_tries_again(proxy, s3_url, monkeypatch, seconds):
+    monkeypatch.setenv("OTTLA_LAKE_LEASE_SECONDS", seconds)
+    with proxy.rule("GET", "_ottla/lease", STATUS):
+        open_store(s3_url).hold("one").release()
 
 
 def test_a_holder_that_cannot_renew_for_the_lease_time_has_lost_the_lake(store, proxy):
