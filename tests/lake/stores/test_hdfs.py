@@ -96,6 +96,23 @@ def test_a_service_that_no_configuration_knows_is_refused_by_a_sentence(monkeypa
         open_store("hdfs://service/lake")
 
 
+def test_a_service_is_looked_up_in_the_configuration(mini_hdfs, hdfs_url, tmp_path, monkeypatch):
+    settings = {
+        "dfs.nameservices": "service",
+        "dfs.ha.namenodes.service": "one",
+        "dfs.namenode.rpc-address.service.one": f"127.0.0.1:{mini_hdfs.port}",
+    }
+    rows = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()
+    )
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{rows}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    store = open_store(f"hdfs://service{path_of(hdfs_url)}")
+    store.replace("a", b"1")
+    assert open_store(hdfs_url).read("a") == b"1"
+    assert store.url.startswith("hdfs://service/")
+
+
 def test_a_folder_of_leases_that_somebody_emptied_is_refused_by_name(client, hdfs_url):
     client.mkdirs(f"{path_of(hdfs_url)}/_ottla/lease", create_parent=True)
     with pytest.raises(LakeRefused, match="remove that folder"):

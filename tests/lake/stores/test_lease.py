@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.lake.stores.base import LakeRefused, StoreUnreachable
-from ottla.lake.stores.lease import Claim, Seen, lease_seconds, take
+from ottla.lake.stores.lease import Claim, Seen, _now, lease_seconds, take
 
 SECONDS = 1.0
 
@@ -22,10 +22,16 @@ class MemoryCell:
         self.swaps = 0
         self.lose_answers = 0
         self.lose_requests = 0
+        self.lose_looks = 0
+        self.landed = 0.0
+        """When the claim was last swapped."""
         self._lock = threading.Lock()
 
     def look(self) -> Seen | None:
         with self._lock:
+            if self.lose_looks:
+                self.lose_looks -= 1
+                raise StoreUnreachable("the look was lost")
             return self.seen
 
     def swap(self, seen: Seen | None, claim: Claim) -> tuple[str, ...] | None:
@@ -36,6 +42,7 @@ class MemoryCell:
             if seen != self.seen:
                 return None
             self.swaps += 1
+            self.landed = _now()
             self.seen = Seen(claim, (str(self.swaps),))
             if self.lose_answers:
                 self.lose_answers -= 1
@@ -78,6 +85,16 @@ def test_a_lost_answer_is_found_to_be_ones_own():
     lease.release()
 
 
+def test_a_renewal_found_later_counts_from_its_first_request():
+    """Nobody may take it for younger than the store does: the heir counts from when the claim changed."""
+    cell = MemoryCell()
+    lease = take(cell, "one", "the lake", 5.0)
+    cell.lose_answers, cell.lose_looks = 1, 1
+    until(lambda: cell.swaps == 2 and lease._seen.claim.count == 1)
+    assert lease._renewed <= cell.landed
+    lease.release()
+
+
 def test_lost_requests_are_made_up_for_within_the_lease_time():
     cell = MemoryCell()
     lease = take(cell, "one", "the lake", 2.0)
@@ -93,6 +110,7 @@ def test_a_holder_whose_requests_are_all_lost_gives_up_by_its_own_clock():
     cell.lose_requests = 1_000_000
     until(lambda: is_lost(lease))
     cell.lose_requests = 0
+    until(lambda: not lease._thread.is_alive())
     assert is_lost(lease), "what was lost for a moment stays lost"
     lease.release()
 

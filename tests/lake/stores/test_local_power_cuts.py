@@ -183,6 +183,13 @@ def test_a_repeat_of_a_reveal_may_be_cut_too():
         assert [state.read(move.final) for move in MOVES] == BODIES
 
 
+def test_names_that_somebody_else_moved_are_made_durable_too():
+    disk = prepared(write(*MOVES), lambda store: store.replace("topic=a/other", b""))
+    disk.rename(str(LAKE / MOVES[0].temporary), str(LAKE / MOVES[0].final))
+    reveal(a_store(disk))
+    assert {state.read(MOVES[0].final) for state in map(a_store, disk.legal_states())} == {BODIES[0]}
+
+
 def test_a_cut_reveal_over_an_older_file_leaves_the_old_or_the_new_one():
     older = b"rows of a round that was given up"
     before = (write(*MOVES), lambda store: store.replace(MOVES[0].final, older))
@@ -210,6 +217,16 @@ def test_a_folder_that_was_removed_is_made_durable_anew():
     store = a_store(disk)
     store.open_output(MOVES[0].temporary).abandon()
     store.remove_folder("_ottla/tmp/")
+    write(MOVES[0])(store)
+    assert {state.read(MOVES[0].temporary) for state in map(a_store, disk.legal_states())} == {BODIES[0]}
+
+
+def test_a_folder_that_another_process_made_anew_is_made_durable_too():
+    disk = prepared(write(MOVES[0]))
+    store = a_store(disk)
+    store.open_output(MOVES[0].temporary).abandon()
+    store.remove_folder("_ottla/tmp/")
+    disk.make_directory(str(LAKE / "_ottla/tmp/7"))
     write(MOVES[0])(store)
     assert {state.read(MOVES[0].temporary) for state in map(a_store, disk.legal_states())} == {BODIES[0]}
 

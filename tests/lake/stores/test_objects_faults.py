@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from fault_proxy import CUT, CUT_ANSWER, HOLD, LOSE, STATUS, FaultProxy
@@ -88,6 +92,14 @@ def test_a_create_cut_in_the_middle_of_its_body_is_sent_again_whole(store, proxy
 
 
 # -- bursts, and faults that do not pass
+
+
+def test_a_store_that_is_away_for_twelve_tries_is_waited_for(proxy, s3_url):
+    """A refused connection is answered at once: the patience of a lake counts time, not tries."""
+    store = open_store(s3_url)
+    with proxy.rule("PUT", "/head", LOSE, times=12):
+        store.replace("head", b"1")
+    assert store.read("head") == b"1"
 
 
 def test_a_burst_of_503_is_waited_out_by_every_call(store, proxy):
@@ -203,17 +215,20 @@ def test_a_reveal_that_could_not_delete_is_finished_by_a_repeat(store, proxy):
     assert store.entries("_ottla/tmp/") == []
 
 
-def test_moves_run_side_by_side(store, proxy):
+def test_moves_run_side_by_side(proxy, s3_url):
     """All copies stand at the store at the same time; one after the other, the second would never arrive."""
-    moves = [written(store, f"final-{number}", b"rows") for number in range(4)]
-    with proxy.rule("PUT", "/final-", HOLD, times=4) as rule:
+    store = ObjectStore(place_of(s3_url), Patience(request_seconds=100))
+    moves = [written(store, f"final-{number}", b"rows") for number in range(8)]
+    with ExitStack() as block:
+        rules = [block.enter_context(proxy.rule("PUT", f"/{move.final}", HOLD)) for move in moves]
         revealing = threading.Thread(target=store.reveal, args=(moves,))
         revealing.start()
-        while rule.times:
-            time.sleep(0.01)
-        rule.let_go.set()
+        arrived = [rule.struck.wait(30) for rule in rules]
+        for rule in rules:
+            rule.let_go.set()
         revealing.join()
-    assert store.read("final-3") == b"rows"
+    assert all(arrived)
+    assert store.read("final-7") == b"rows"
 
 
 # -- outputs
@@ -287,6 +302,27 @@ def test_no_more_than_six_pieces_are_in_memory(store, proxy):
     assert output.finish() == 96 * MIB
 
 
+@pytest.mark.parametrize("lines", ["output.sink.write(bytes(40 << 20))", "store.hold('one')", "output.finish()"])
+def test_a_process_that_leaves_things_open_ends_in_order(store, moto, s3_url, lines):
+    """Its upload is aborted and its lease released at its exit; before, the interpreter died of a thread in obstore."""
+    program = (
+        "from ottla.lake.stores import open_store\n"
+        f"store = open_store('{s3_url}')\noutput = store.open_output('data/1')\n{lines}"
+    )
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    assert moto.open_uploads(place_of(s3_url).path) == []
+    store.hold("two").release()
+
+
+def test_an_output_that_is_forgotten_is_aborted(store, moto, s3_url):
+    output = store.open_output("data/1")
+    output.sink.write(bytes(40 * MIB))
+    del output
+    gc.collect()
+    assert moto.open_uploads(place_of(s3_url).path) == []
+
+
 # -- inputs
 
 
@@ -333,6 +369,13 @@ def test_a_claim_whose_answer_is_lost_is_held(store, proxy):
         hold = store.hold("one")
     hold.check()
     hold.release()
+
+
+@pytest.mark.parametrize("seconds", ["1", "2", "300"])
+def test_any_lease_time_makes_a_client_that_tries_again(proxy, s3_url, monkeypatch, seconds):
+    monkeypatch.setenv("OTTLA_LAKE_LEASE_SECONDS", seconds)
+    with proxy.rule("GET", "_ottla/lease", STATUS):
+        open_store(s3_url).hold("one").release()
 
 
 def test_a_holder_that_cannot_renew_for_the_lease_time_has_lost_the_lake(store, proxy):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from store_rigs import BUCKET
 
 from ottla.lake.stores import LakeRefused, lake_url, open_store
 from ottla.lake.stores.objects import ObjectStore
@@ -112,3 +115,21 @@ def test_an_azure_container_without_an_account_is_refused_by_a_sentence(monkeypa
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     with pytest.raises(LakeRefused, match="Account must be specified"):
         open_store("az://container/p")
+
+
+def test_every_url_of_the_guide_is_taken():
+    guide = (Path(__file__).resolve().parents[3] / "docs/guide/lake-stores.md").read_text()
+    table = guide.partition("The libraries come with")[0]
+    urls = [url for url in re.findall(r"`([a-z0-9]+://[^`]*)`", table) if not url.endswith("://")]
+    assert len(urls) == 7
+    for url in urls:
+        written = url.replace(":port", ":8020")
+        assert lake_url(written) == written
+
+
+def test_the_lifecycle_rule_of_the_guide_is_one(moto):
+    guide = (Path(__file__).resolve().parents[3] / "docs/guide/lake-stores.md").read_text()
+    rule = json.loads(guide.partition("--lifecycle-configuration \\")[2].partition("'")[2].partition("'")[0])
+    moto.client().put_bucket_lifecycle_configuration(Bucket=BUCKET, LifecycleConfiguration=rule)
+    found = moto.client().get_bucket_lifecycle_configuration(Bucket=BUCKET)["Rules"]
+    assert found[0]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 1}

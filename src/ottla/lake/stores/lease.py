@@ -6,6 +6,7 @@ of the one who wants it, belongs to a holder that is dead or stands still; clock
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import threading
@@ -136,6 +137,7 @@ class Lease:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="ottla-lake-lease", daemon=True)
         self._thread.start()
+        atexit.register(self.release)  # a thread inside the store's client must not outlive the interpreter
 
     def check(self) -> None:
         """LakeRefused once the claim is another's, or was not renewed for the lease time, so that it may be."""
@@ -149,6 +151,7 @@ class Lease:
 
     def release(self) -> None:
         """Write that the lease is free, if the claim is still ours."""
+        atexit.unregister(self.release)
         self._ended.set()
         self._thread.join(self._seen.claim.seconds)
         if not self._lost and not self._thread.is_alive():

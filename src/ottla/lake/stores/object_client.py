@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Client = S3Store | GCSStore | AzureStore
 
 _STATUS = re.compile(r"status code: (\d{3})")
+_FIRST_PAUSE = 0.1
 _PASSING = (408, 409, 425, 429)
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
@@ -44,7 +45,8 @@ _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does no
 class Patience:
     """How long a client tries before the store counts as unreachable."""
 
-    retries: int = 8
+    retries: int = 1_000
+    """So many that the time decides."""
     seconds: float = 90.0
     """From a request's first try to the start of its last."""
     request_seconds: float = 60.0
@@ -122,11 +124,15 @@ def _options(endpoint: str, patience: Patience) -> ClientConfig:
 
 
 def _retries(patience: Patience) -> RetryConfig:
-    longest = timedelta(seconds=min(10.0, patience.seconds / 4))
+    longest = max(min(10.0, patience.seconds / 4), 2 * _FIRST_PAUSE)  # obstore panics where it is not above the first
     return {
         "max_retries": patience.retries,
         "retry_timeout": timedelta(seconds=patience.seconds),
-        "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": longest, "base": 2},
+        "backoff": {
+            "init_backoff": timedelta(seconds=_FIRST_PAUSE),
+            "max_backoff": timedelta(seconds=longest),
+            "base": 2,
+        },
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+import weakref
 from collections.abc import Callable, Iterator
 
 import obstore
@@ -32,27 +33,25 @@ class ObjectOutput:
     def __init__(self, client: Client, key: str) -> None:
         self._client = client
         self._key = key
-        self._mark = uuid.uuid4().hex
-        self._pieces = _Pieces(self._begin)
-        self._upload: _Upload | None = None
+        self._mark = mark = uuid.uuid4().hex
+        self._pieces = _Pieces(lambda: _Upload(client, key, mark))
         self.sink = pa.PythonFile(self._pieces, mode="w")
-
-    def _begin(self) -> _Upload:
-        self._upload = _Upload(self._client, self._key, self._mark)
-        return self._upload
+        # A thread inside obstore must not outlive the interpreter; and an output may be forgotten.
+        weakref.finalize(self, self._pieces.give_up)
 
     def finish(self) -> int:
         self.sink.close()
         try:
-            if self._upload is None:
+            upload = self._pieces.upload
+            if upload is None:
                 with asked(f"writing {self._key}"):
                     obstore.put(
-                        self._client, self._key, bytes(self._pieces.piece), attributes=self._attributes(),
+                        self._client, self._key, bytes(self._pieces.piece), attributes={MARK: self._mark},
                         use_multipart=False,
                     )  # fmt: skip
             else:
-                self._upload.offer(self._pieces.piece)
-                self._upload.end()
+                upload.offer(self._pieces.piece)
+                upload.end()
         except OSError:
             if not self._stands():
                 raise
@@ -60,11 +59,7 @@ class ObjectOutput:
 
     def abandon(self) -> None:
         self._pieces.close()
-        if self._upload is not None:
-            self._upload.abandon()
-
-    def _attributes(self) -> dict[str, str]:
-        return {MARK: self._mark}
+        self._pieces.give_up()
 
     def _stands(self) -> bool:
         """Whether the object of this very writer is there: the last answer was lost, or the repeat was refused."""
@@ -81,7 +76,7 @@ class _Pieces:
 
     def __init__(self, begin: Callable[[], _Upload]) -> None:
         self._begin = begin
-        self._upload: _Upload | None = None
+        self.upload: _Upload | None = None
         self.piece = bytearray()
         self.bytes = 0
         self.closed = False
@@ -97,9 +92,9 @@ class _Pieces:
         room = PIECE_BYTES - len(self.piece)
         self.piece += view[:room]
         if len(self.piece) == PIECE_BYTES:
-            if self._upload is None:
-                self._upload = self._begin()
-            self._upload.offer(self.piece)
+            if self.upload is None:
+                self.upload = self._begin()
+            self.upload.offer(self.piece)
             self.piece = bytearray(view[room:])
 
     def tell(self) -> int:
@@ -110,6 +105,10 @@ class _Pieces:
 
     def close(self) -> None:
         self.closed = True
+
+    def give_up(self) -> None:
+        if self.upload is not None:
+            self.upload.abandon()
 
     def readable(self) -> bool:
         return False
