@@ -20,8 +20,8 @@ import pyarrow as pa
 from ottla.formats.avro import AvroReader
 from ottla.formats.avro_rows import RowReader
 from ottla.formats.decoder import Decoder
-from ottla.formats.rows import WriterSchema
 from ottla.formats.wire import framed
+from ottla.formats.writer import WriterSchema
 
 SCHEMA = {
     "type": "record",

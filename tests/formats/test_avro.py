@@ -14,7 +14,7 @@ from ottla.formats.avro_blocks import BlockReader, why_not
 from ottla.formats.avro_columns import finished
 from ottla.formats.avro_rows import RowReader
 from ottla.formats.faults import BadPayload, SchemaFault
-from ottla.formats.rows import WriterSchema
+from ottla.formats.writer import WriterSchema
 
 UNHURRIED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -8,8 +8,8 @@ from tests.formats.avro_cases import payload_of
 
 from ottla.formats.decoder import Decoder, arrow_schema
 from ottla.formats.faults import UnknownSchema
-from ottla.formats.rows import WriterSchema
 from ottla.formats.wire import framed
+from ottla.formats.writer import WriterSchema
 
 
 def record(*fields, name="r"):

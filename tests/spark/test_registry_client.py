@@ -7,7 +7,7 @@ import pytest
 from tests.registry_server import RegistryServer
 
 from ottla.formats.faults import UnknownSchema
-from ottla.formats.rows import WriterSchema
+from ottla.formats.writer import WriterSchema
 from ottla.spark import registry_client
 from ottla.spark.registry_client import (
     PASSWORD,

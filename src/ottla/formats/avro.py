@@ -15,7 +15,8 @@ from ottla.formats.avro_schema import MISSING, Array, Field, Map, Node, Record, 
 from ottla.formats.avro_types import arrow_type, members, only_branch, plain_type
 from ottla.formats.evolution import described
 from ottla.formats.faults import BadPayload, SchemaFault
-from ottla.formats.rows import Block, WriterSchema
+from ottla.formats.rows import Block
+from ottla.formats.writer import WriterSchema
 
 BLOCK_ROWS = 1 << 16
 ROWS_ALONE = 32

@@ -16,8 +16,9 @@ import pyarrow as pa
 from ottla.formats.arrays import Mask, valid
 from ottla.formats.evolution import check, converted, widened
 from ottla.formats.faults import SchemaFault, UnknownSchema, Unresolvable
-from ottla.formats.rows import Block, WriterSchema
+from ottla.formats.rows import Block
 from ottla.formats.wire import Cut, Faults, Group, Rows, cut
+from ottla.formats.writer import WriterSchema
 
 KINDS: Final = ("avro", "protobuf", "json", "text", "binary")
 TYPED: Final = ("avro", "protobuf", "json")

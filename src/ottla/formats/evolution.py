@@ -107,8 +107,8 @@ def _promotes(source: pa.DataType, target: pa.DataType) -> bool:
         return bool(whole_digits and target.scale >= source.scale)
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
         return bool((source.tz is None) == (target.tz is None))
-    if pa.types.is_time(source) and pa.types.is_time(target):
-        return True
+    if source == pa.time64("us"):
+        return bool(target == pa.int64())
     texts = (pa.string(), pa.binary())
     return source in texts and target in texts
 

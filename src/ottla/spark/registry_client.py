@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ottla.formats.faults import UnknownSchema
-from ottla.formats.rows import WriterSchema
+from ottla.formats.writer import WriterSchema
 
 USER, PASSWORD, TOKEN = "OTTLA_REGISTRY_USER", "OTTLA_REGISTRY_PASSWORD", "OTTLA_REGISTRY_TOKEN"
 ROUNDS = 4
