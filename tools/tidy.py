@@ -29,7 +29,9 @@ MAY_PRINT = (
     "storage/compact_child.py",
     "storage/scrub_child.py",
 )
+# protoc reads schemas from files alone.
 MAY_CALL_FILES = (
+    "formats/protoc.py",
     "storage/disk.py", "storage/cleaner.py", "storage/compact_child.py", "storage/scrub_child.py", "server",
     "coordination", "config", "lake", "spark/daemon.py",
     "spark/workers.py", "cli", "console", "demo", "testing", "connect",

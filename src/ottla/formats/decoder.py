@@ -67,7 +67,7 @@ class Decoder:
     """Reads values of one kind into one schema. Keeps what it learnt about each schema id: make one and use it long.
 
     Without a target the rows have what all schemas among them have together. With `bare`, values are payloads of that
-    schema without a prefix.
+    schema without a prefix. `message` names the message to read of Protobuf files with several; else the first is.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Decoder:
         target: pa.Schema | None = None,
         *,
         bare: WriterSchema | None = None,
+        message: str = "",
     ) -> None:
         if kind not in KINDS:
             raise ValueError(f"values of the kind '{kind}': there are {', '.join(KINDS)}")
@@ -88,6 +89,7 @@ class Decoder:
         self.target = target
         self._schemas = schemas
         self._bare = bare
+        self._message = message
         self._known: dict[int, _Known] = {}
 
     def decode(self, values: pa.Array) -> Decoded:
@@ -147,7 +149,7 @@ class Decoder:
 
     def _judge(self, named: str, writer: WriterSchema) -> _Known:
         try:
-            reader = reader_of(self.kind, writer)
+            reader = reader_of(self.kind, writer, message=self._message, framed=self._bare is None)
         except SchemaFault as fault:
             return _Known(None, None, f"{named} cannot be read: {fault}")
         schema = row_schema(reader.type)
@@ -172,20 +174,27 @@ class _Known:
     reason: str = ""
 
 
-def reader_of(kind: str, writer: WriterSchema) -> Reader:
-    """The reader for a schema, or `SchemaFault`."""
+def reader_of(kind: str, writer: WriterSchema, *, message: str = "", framed: bool = True) -> Reader:
+    """The reader for a schema, or `SchemaFault`.
+
+    `message` names one of a Protobuf file's messages, which is the first otherwise; `framed` payloads say which it is.
+    """
     if writer.kind.lower() != kind:
         raise SchemaFault(f"it is of the kind {writer.kind}, not {kind.upper()}")
     if kind == "avro":
         from ottla.formats.avro import AvroReader
 
         return AvroReader(writer)
+    if kind == "protobuf":
+        from ottla.formats.protobuf import ProtobufReader
+
+        return ProtobufReader(writer, message=message, framed=framed)
     raise SchemaFault(f"schemas of the kind {writer.kind} are not read yet")
 
 
-def arrow_schema(writer: WriterSchema) -> pa.Schema:
+def arrow_schema(writer: WriterSchema, *, message: str = "") -> pa.Schema:
     """The columns of a schema, or `SchemaFault`."""
-    return row_schema(reader_of(writer.kind.lower(), writer).type)
+    return row_schema(reader_of(writer.kind.lower(), writer, message=message).type)
 
 
 def row_schema(kind: pa.DataType) -> pa.Schema:

@@ -15,15 +15,20 @@ import pyarrow as pa
 from ottla.formats.arrays import items, lists, offsets, valid
 from ottla.formats.faults import Unresolvable
 
-ALIASES, DEFAULT = b"ottla.aliases", b"ottla.default"
+ALIASES, DEFAULT, NUMBER = b"ottla.aliases", b"ottla.default", b"ottla.number"
+NOTES = (ALIASES, DEFAULT, NUMBER)
 UNION_MEMBER = "member_"
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _FLOATS = (pa.float32(), pa.float64())
 
 
-def described(field: pa.Field, *, aliases: tuple[str, ...] = (), default: pa.Array | None = None) -> pa.Field:
-    """The field with its aliases and its default (an array of one value) noted in it."""
+def described(
+    field: pa.Field, *, aliases: tuple[str, ...] = (), default: pa.Array | None = None, number: int | None = None
+) -> pa.Field:
+    """The field with its aliases, its default (an array of one value) and its number (Protobuf's) noted in it."""
     notes: dict[bytes, bytes] = {}
+    if number is not None:
+        notes[NUMBER] = str(number).encode()
     if aliases:
         notes[ALIASES] = json.dumps(list(aliases)).encode()
     if default is not None:
@@ -145,12 +150,20 @@ def _wrapped(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _source_of(field: pa.Field, source: pa.DataType) -> pa.Field | None:
-    """The writer's field for one of the target's: of its name, of its alias, or one that has its name for an alias."""
+    """The writer's field for one of the target's: of its name, of its alias, or one that has its name for an alias.
+
+    Protobuf has no aliases: there a field of another name but the same number was renamed.
+    """
     for name in (field.name, *aliases(field)):
         at = source.get_field_index(name)
         if at >= 0:
             return source.field(at)
-    return next((written for written in source if field.name in aliases(written)), None)
+    number = (field.metadata or {}).get(NUMBER)
+    for written in source:
+        same_number = number is not None and (written.metadata or {}).get(NUMBER) == number
+        if field.name in aliases(written) or same_number:
+            return written
+    return None
 
 
 def aliases(field: pa.Field) -> tuple[str, ...]:

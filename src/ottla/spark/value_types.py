@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NOTES = (b"ottla.aliases", b"ottla.default")
+_NOTES = (b"ottla.aliases", b"ottla.default", b"ottla.number")
 MOST_DIGITS = 38
 
 
@@ -67,7 +67,7 @@ def spark_type(kind: pa.DataType, path: str = "value") -> DataType:
     if pa.types.is_list(kind):
         return ArrayType(spark_type(kind.value_type, f"{path}[]"))
     if pa.types.is_map(kind):
-        return MapType(StringType(), spark_type(kind.item_type, f"{path}[]"))
+        return MapType(spark_type(kind.key_type, path), spark_type(kind.item_type, f"{path}[]"))
     raise ValueError(f"{path} is a {kind} in its schema, which Spark has no type for")
 
 
