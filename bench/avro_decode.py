@@ -51,11 +51,11 @@ def main() -> None:
     writer = WriterSchema("AVRO", json.dumps(SCHEMA))
     decoder, alone = Decoder("avro", lambda _: writer), RowReader(AvroReader(writer).node)
     print(f"{sum(map(len, payloads)) / rows:.1f} bytes in a payload, {rows} of them")
-    _rate("decoder to Arrow", rows, lambda: decoder.decode(values).table)
+    rate("decoder to Arrow", rows, lambda: decoder.decode(values).table)
     some = payloads[: rows // 4]
-    _rate("its row reader, to plain values", len(some), lambda: [alone.read(payload) for payload in some])
-    _rate("fastavro, to dicts", len(some), lambda: _dicts(parsed, some))
-    _rate(
+    rate("its row reader, to plain values", len(some), lambda: [alone.read(payload) for payload in some])
+    rate("fastavro, to dicts", len(some), lambda: _dicts(parsed, some))
+    rate(
         "fastavro, to Arrow",
         len(some),
         lambda: pa.Table.from_pylist(_dicts(parsed, some), decoder.decode(values[:1]).wanted),
@@ -85,7 +85,7 @@ def _dicts(parsed: object, payloads: list[bytes]) -> list[object]:
     return [fastavro.schemaless_reader(io.BytesIO(payload), parsed, None) for payload in payloads]
 
 
-def _rate(label: str, rows: int, once: Callable[[], object]) -> None:
+def rate(label: str, rows: int, once: Callable[[], object]) -> None:
     """The best of five runs."""
     best = float("inf")
     for _ in range(5):

@@ -78,6 +78,7 @@ class Decoder:
         *,
         bare: WriterSchema | None = None,
         message: str = "",
+        validate: bool = False,
     ) -> None:
         if kind not in KINDS:
             raise ValueError(f"values of the kind '{kind}': there are {', '.join(KINDS)}")
@@ -90,6 +91,7 @@ class Decoder:
         self._schemas = schemas
         self._bare = bare
         self._message = message
+        self._validate = validate
         self._known: dict[int, _Known] = {}
 
     def decode(self, values: pa.Array) -> Decoded:
@@ -149,7 +151,9 @@ class Decoder:
 
     def _judge(self, named: str, writer: WriterSchema) -> _Known:
         try:
-            reader = reader_of(self.kind, writer, message=self._message, framed=self._bare is None)
+            reader = reader_of(
+                self.kind, writer, message=self._message, framed=self._bare is None, validate=self._validate
+            )
         except SchemaFault as fault:
             return _Known(None, None, f"{named} cannot be read: {fault}")
         schema = row_schema(reader.type)
@@ -174,10 +178,13 @@ class _Known:
     reason: str = ""
 
 
-def reader_of(kind: str, writer: WriterSchema, *, message: str = "", framed: bool = True) -> Reader:
+def reader_of(
+    kind: str, writer: WriterSchema, *, message: str = "", framed: bool = True, validate: bool = False
+) -> Reader:
     """The reader for a schema, or `SchemaFault`.
 
     `message` names one of a Protobuf file's messages, which is the first otherwise; `framed` payloads say which it is.
+    `validate` holds JSON values against all that their schema says, not only against their columns' types.
     """
     if writer.kind.lower() != kind:
         raise SchemaFault(f"it is of the kind {writer.kind}, not {kind.upper()}")
@@ -189,7 +196,9 @@ def reader_of(kind: str, writer: WriterSchema, *, message: str = "", framed: boo
         from ottla.formats.protobuf import ProtobufReader
 
         return ProtobufReader(writer, message=message, framed=framed)
-    raise SchemaFault(f"schemas of the kind {writer.kind} are not read yet")
+    from ottla.formats.json_schema import JsonReader
+
+    return JsonReader(writer, validate=validate)
 
 
 def arrow_schema(writer: WriterSchema, *, message: str = "") -> pa.Schema:
