@@ -98,10 +98,34 @@ def widened(target: pa.Schema, found: pa.Schema) -> pa.Schema:
     return pa.schema(list(merged), metadata=target.metadata)
 
 
+def lacking(source: pa.DataType, target: pa.DataType, path: str = "value") -> list[str]:
+    """The fields of the source that the target has no place for."""
+    if pa.types.is_struct(source) and pa.types.is_struct(target) and not _joins_union(source, target):
+        used: dict[str, pa.Field] = {}
+        for field in target:
+            found = _source_of(field, source)
+            if found is not None:
+                used[found.name] = field
+        missing = [f"{path}.{field.name}" for field in source if field.name not in used]
+        for name, field in used.items():
+            inner = source.field(source.get_field_index(name)).type
+            missing += lacking(inner, field.type, f"{path}.{name}")
+        return missing
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        return lacking(source.item_type, target.item_type, f"{path}[]")
+    if pa.types.is_list(source) and pa.types.is_list(target):
+        return lacking(source.value_type, target.value_type, f"{path}[]")
+    return []
+
+
 def _promotes(source: pa.DataType, target: pa.DataType) -> bool:
+    if source == pa.int64() and target == pa.time64("us"):
+        return True
     if source in _INTEGERS:
         if target in _INTEGERS:
             return bool(source.bit_width <= target.bit_width)
+        if pa.types.is_decimal(target):
+            return bool(target.precision - target.scale >= 19)
         return target in _FLOATS
     if pa.types.is_unsigned_integer(source) and pa.types.is_unsigned_integer(target):
         return bool(source.bit_width <= target.bit_width)

@@ -28,11 +28,11 @@ MOST_COLUMNS = 5_000
 UINT64 = pa.decimal128(20, 0)
 MICROS = pa.timestamp("us", tz="UTC")
 _LEAST_SECONDS, _MOST_SECONDS = -62_135_596_800, 253_402_300_799
-_WRAPPERS = frozenset(
+WRAPPERS = frozenset(
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-_AS_JSON = frozenset(f"google.protobuf.{kind}" for kind in ("Struct", "Value", "ListValue"))
+AS_JSON = frozenset(f"google.protobuf.{kind}" for kind in ("Struct", "Value", "ListValue"))
 _SCALARS = {
     FieldDescriptor.CPPTYPE_INT32: pa.int32(),
     FieldDescriptor.CPPTYPE_INT64: pa.int64(),
@@ -95,7 +95,7 @@ class _Columns:
         return Column(kind, build)
 
     def _field(self, field: FieldDescriptor) -> Column | None:
-        if _is_map(field):
+        if is_map(field):
             return self._map(field)
         one = self._value(field)
         return _repeated(one) if one is not None and field.is_repeated else one
@@ -106,11 +106,11 @@ class _Columns:
         name = field.message_type.full_name
         if name == "google.protobuf.Timestamp":
             return Column(MICROS, _timestamps)
-        if name in _WRAPPERS:
+        if name in WRAPPERS:
             inner = _scalar(field.message_type.fields_by_name["value"])
             read = attrgetter("value")
             return Column(inner.type, lambda messages: inner.build(list(map(read, messages))))
-        if name in _AS_JSON:
+        if name in AS_JSON:
             return Column(pa.string(), lambda messages: pa.array(list(map(_json, messages)), pa.string()))
         return self.message(field.message_type)
 
@@ -209,11 +209,11 @@ def _json(message: Message) -> str:
 
 def _absent(field: FieldDescriptor) -> Any:
     """What a field without presence holds that nobody set."""
-    if _is_map(field):
+    if is_map(field):
         return {}
     return [] if field.is_repeated else field.default_value
 
 
-def _is_map(field: FieldDescriptor) -> bool:
+def is_map(field: FieldDescriptor) -> bool:
     kind = field.message_type
     return kind is not None and bool(kind.GetOptions().map_entry) and bool(field.is_repeated)
