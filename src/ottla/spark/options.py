@@ -22,6 +22,8 @@ from ottla.spark.value_options import BYTES, VALUE, VALUE_ERROR, ValueOptions, v
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
+    from ottla.spark.written_values import WrittenBy
+
 log = logging.getLogger("ottla.spark")
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -96,6 +98,7 @@ OPTIONS: tuple[Option, ...] = (
         "The text of a schema: what values are read as, or written as; else the latest of the subject. Without a "
         "registry values have no schema id, and all are of this schema.",
     ),
+    Option("value.message", "the first", "source and sink", "The message of a Protobuf schema that has several."),
     Option(
         "value.mode",
         "failfast",
@@ -157,6 +160,8 @@ class SinkOptions:
     kafka: KafkaSettings
     topic: str | None
     values: ValueOptions = BYTES
+    written_by: WrittenBy | None = None
+    """The schema of typed values, settled when the query started."""
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:

@@ -21,6 +21,7 @@ class ValueOptions:
     urls: tuple[str, ...] = ()
     schema: str = ""
     subject: str = ""
+    message: str = ""
     permissive: bool = False
 
     @property
@@ -46,6 +47,9 @@ def value_options(text: Callable[[str], str | None]) -> ValueOptions:
     if mode not in MODES:
         raise ValueError(f"Option 'value.mode' must be failfast or permissive, got '{mode}'")
     given, schema, subject = text("registry.url"), text("value.schema") or "", text("value.subject") or ""
+    message = (text("value.message") or "").strip()
+    if message and kind != "protobuf":
+        raise ValueError("Option 'value.message' needs option 'value.format' to be protobuf")
     if kind not in WITH_SCHEMA:
         for name, found in (("registry.url", given), ("value.schema", schema), ("value.subject", subject)):
             if found:
@@ -56,4 +60,4 @@ def value_options(text: Callable[[str], str | None]) -> ValueOptions:
     if subject and not given:
         raise ValueError("Option 'value.subject' needs option 'registry.url'")
     urls = registry_urls(given) if given else ()
-    return ValueOptions(kind, urls, schema, subject.strip(), mode == "permissive")
+    return ValueOptions(kind, urls, schema, subject.strip(), message, mode == "permissive")

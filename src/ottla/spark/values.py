@@ -32,7 +32,7 @@ def value_type(options: ValueOptions, topics: Callable[[], list[str]]) -> DataTy
     found: dict[str, DataType] = {}
     for subject, writer in _schemas(options, topics).items():
         try:
-            found[subject] = _type_of(options.kind, writer)
+            found[subject] = _type_of(options, writer)
         except (SchemaFault, ValueError) as fault:
             raise ValueError(f"The schema of {subject} cannot be a column: {fault}") from fault
     first, *others = found
@@ -67,11 +67,11 @@ def latest(options: ValueOptions, subject: str) -> WriterSchema:
         raise ValueError(f"The registry has no schema to read the values by: {fault}") from fault
 
 
-def _type_of(kind: str, writer: WriterSchema) -> DataType:
+def _type_of(options: ValueOptions, writer: WriterSchema) -> DataType:
     from ottla.formats.decoder import reader_of
     from ottla.spark.value_types import spark_type
 
-    return spark_type(reader_of(kind, writer).type)
+    return spark_type(reader_of(options.kind, writer, message=options.message).type)
 
 
 _decoders: dict[tuple[ValueOptions, str], Decoder] = {}
@@ -100,8 +100,9 @@ def _made(options: ValueOptions, kind: DataType) -> Decoder:
     wanted = arrow_type(kind)
     target = pa.schema(list(wanted)) if pa.types.is_struct(wanted) else row_schema(wanted)
     if options.urls:
-        return Decoder(options.kind, registry(options.urls).schema, target)
-    return Decoder(options.kind, target=target, bare=WriterSchema(options.kind.upper(), options.schema))
+        return Decoder(options.kind, registry(options.urls).schema, target, message=options.message)
+    given = WriterSchema(options.kind.upper(), options.schema)
+    return Decoder(options.kind, target=target, bare=given, message=options.message)
 
 
 def typed(
