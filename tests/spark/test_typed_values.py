@@ -172,6 +172,49 @@ def test_columns_without_the_value_ask_no_registry(bootstrap, topics):
     assert rows(bootstrap, topic, **options) == [{"offset": 0}]
 
 
+def test_protobuf_values_are_read_by_the_message_named(bootstrap, registry, topics):
+    topic = topics.new()
+    text = 'syntax="proto3"; message First { string a=1; } message Second { uint64 n=1; map<int32, string> m=2; }'
+    number = registry.register(f"{topic}-value", text, "PROTOBUF")
+    prefix = b"\x00" + number.to_bytes(4, "big")
+    fill(topics, topic, prefix + b"\x02\x02\x08\x07\x12\x05\x08\x01\x12\x01x", prefix + b"\x00\x0a\x01a")
+    options = {"value__format": "protobuf", "registry__url": registry.url, "value__mode": "permissive"}
+    second = rows(bootstrap, topic, value__message="Second", columns="value,value_error", **options)
+    assert second[0] == {"value": {"n": 7, "m": [(1, "x")]}, "value_error": None}
+    assert "a message First where Second is read" in second[1]["value_error"]
+    first = rows(bootstrap, topic, columns="value", **options)
+    assert [row["value"] for row in first] == [None, {"a": "a"}]
+
+
+def test_json_values_are_read_by_their_schema(bootstrap, registry, topics):
+    topic = topics.new()
+    text = {"type": "object", "properties": {"id": {"type": "integer"}, "any": {"type": ["string", "integer"]}}}
+    number = registry.register(f"{topic}-value", text, "JSON")
+    fill(topics, topic, b"\x00" + number.to_bytes(4, "big") + b'{"id": 1, "any": "x"}')
+    options = {"value__format": "json", "registry__url": registry.url, "columns": "value"}
+    assert rows(bootstrap, topic, **options) == [{"value": {"id": 1, "any": '"x"'}}]
+
+
+def test_a_decimal_too_wide_for_spark_is_refused_by_its_name(bootstrap):
+    wide = {"type": "bytes", "logicalType": "decimal", "precision": 50}
+    text = json.dumps({"type": "record", "name": "r", "fields": [{"name": "d", "type": wide}]})
+    with pytest.raises(ValueError, match=r"value\.d is a decimal256\(50, 0\).*Spark has no type for"):
+        source(bootstrap, "t", value__format="avro", value__schema=text).schema()
+
+
+def test_a_version_that_does_not_fit_makes_its_records_bad(bootstrap, orders, registry, topics):
+    changed = {**V2, "fields": [{"name": "id", "type": "string"}]}
+    options = {"value__format": "avro", "registry__url": registry.url, "value__mode": "permissive"}
+    reader = source(bootstrap, orders, columns="value,value_error", **options)
+    started = reader.reader(reader.schema())
+    number = registry.register(f"{orders}-value", changed)
+    fill(topics, orders, framed(number, changed, {"id": "seven"}))
+    spans = plan_batch(Survey.of(cluster(started.options.kafka), started.options), started.options, [])
+    found = [row for batch in read_ranges(spans, started.options) for row in batch.to_pylist()]
+    assert [row["value"] is None for row in found] == [False, False, False, True]
+    assert "value.id: string is written, int64 is wanted; start again" in found[3]["value_error"]
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
