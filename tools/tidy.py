@@ -30,7 +30,9 @@ MAY_PRINT = (
     "storage/scrub_child.py",
     "registry/command.py",
 )
+# protoc reads schemas from files alone.
 MAY_CALL_FILES = (
+    "formats/protoc.py",
     "storage/disk.py", "storage/cleaner.py", "storage/compact_child.py", "storage/scrub_child.py", "server",
     "coordination", "config", "lake", "spark/daemon.py",
     "spark/workers.py", "cli", "console", "demo", "testing", "connect", "registry/protoc.py",

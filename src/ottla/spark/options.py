@@ -12,10 +12,17 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ottla.kernel.ids import TopicPartition
 from ottla.spark.kafka_settings import KafkaSettings, consumer_settings, producer_settings
 from ottla.spark.plan import Edge, Limit, SpecificOffsets, Timestamps, check_limits, flat
+from ottla.spark.value_options import BYTES, VALUE, VALUE_ERROR, ValueOptions, value_options
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+    from ottla.spark.written_values import WrittenBy
 
 log = logging.getLogger("ottla.spark")
 
@@ -69,6 +76,36 @@ OPTIONS: tuple[Option, ...] = (
     Option("publishOffsets", "true", "stream source", "Commit what was read to a consumer group, for lag tools."),
     Option("columns", "", "source", "Only these columns, comma-separated: Spark does not prune for Python sources."),
     Option("pushdown", "false", "batch source", "Take filters; needs spark.sql.python.filterPushdown.enabled."),
+    Option(
+        "value.format",
+        "binary",
+        "source and sink",
+        "What values are: binary, text, avro, protobuf or json. The last three make the column value a struct.",
+    ),
+    Option(
+        "registry.url",
+        "",
+        "source and sink",
+        "The schema registry, or several of its URLs with commas between. Values then start with a schema id. "
+        "Credentials come from the environment: OTTLA_REGISTRY_USER and OTTLA_REGISTRY_PASSWORD, or "
+        "OTTLA_REGISTRY_TOKEN.",
+    ),
+    Option("value.subject", "TOPIC-value", "source and sink", "The subject in the registry."),
+    Option(
+        "value.schema",
+        "",
+        "source and sink",
+        "The text of a schema: what values are read as, or written as; else the latest of the subject. Without a "
+        "registry values have no schema id, and all are of this schema.",
+    ),
+    Option("value.message", "the first", "source and sink", "The message of a Protobuf schema that has several."),
+    Option(
+        "value.mode",
+        "failfast",
+        "source",
+        "failfast or permissive: whether a value that cannot be read fails the query, or is null with the reason in a "
+        "column value_error.",
+    ),
     Option("topic", "", "sink", "Write every row to this topic; goes before the column topic."),
 )
 
@@ -111,6 +148,9 @@ class SourceOptions:
     group_id_prefix: str = "spark-kafka-source"
     publish_offsets: bool = True
     pushdown: bool = False
+    values: ValueOptions = BYTES
+    value_type: DataType | None = None
+    """The type of typed values, fixed when the query started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +159,9 @@ class SinkOptions:
 
     kafka: KafkaSettings
     topic: str | None
+    values: ValueOptions = BYTES
+    written_by: WrittenBy | None = None
+    """The schema of typed values, settled when the query started."""
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -160,23 +203,36 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         group_id_prefix=given.text("groupIdPrefix") or "spark-kafka-source",
         publish_offsets=given.flag("publishOffsets", default=True),
         pushdown=given.flag("pushdown", default=False),
+        values=value_options(given.text),
     )
 
 
-def check_source(options: Mapping[str, str]) -> None:
-    """What can be refused before it is known whether a read is a batch or a stream."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is known of a read before it is known whether it is a batch or a stream."""
+
+    selection: Selection
+    kafka: KafkaSettings
+    values: ValueOptions
+
+
+def check_source(options: Mapping[str, str]) -> Source:
+    """Refuse what can be refused before it is known whether a read is a batch or a stream."""
     given = _Given(options)
-    _selection(given)
-    consumer_settings(given.kafka)
+    return Source(_selection(given), consumer_settings(given.kafka), value_options(given.text))
 
 
 def source_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     """The columns that a read has; all that is needed to name its schema."""
     given = _Given(options)
     every = (*COLUMNS, HEADERS) if given.flag("includeHeaders", default=False) else COLUMNS
+    if value_options(given.text).error_column:
+        every = (*every, VALUE_ERROR)
     wanted = [name.strip() for name in (given.text("columns") or "").split(",") if name.strip()]
     if unknown := [name for name in wanted if name not in every]:
         raise ValueError(f"Option 'columns' names {', '.join(unknown)}; there are: {', '.join(every)}")
+    if VALUE_ERROR in wanted and VALUE not in wanted:
+        raise ValueError(f"Option 'columns' names {VALUE_ERROR}, which needs the column {VALUE} beside it")
     return tuple(name for name in every if name in wanted) if wanted else every
 
 
@@ -184,7 +240,8 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Understand a sink's options or raise ValueError in the words of Spark's connector."""
     given = _Given(options)
     topic = given.text("topic")
-    return SinkOptions(producer_settings(given.kafka), topic.strip() if topic is not None else None)
+    values = value_options(given.text)
+    return SinkOptions(producer_settings(given.kafka), topic.strip() if topic is not None else None, values)
 
 
 class _Given:

@@ -25,11 +25,14 @@ from ottla.spark.connections import cluster
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.options import COLUMNS, HEADERS, SourceOptions
 from ottla.spark.plan import DataLoss, OffsetRange
+from ottla.spark.value_options import VALUE
+from ottla.spark.values import typed
 
 log = logging.getLogger("ottla.spark")
 
 MOST_BYTES = 32 << 20
 """Keys and values in one record batch; compressed pieces may hold much more."""
+EVERY = (*COLUMNS, HEADERS)
 LEAST_BYTES = 256 << 10
 """Asked for at least; a batch that is larger comes whole all the same."""
 _bytes_each: dict[str, float] = {}
@@ -43,17 +46,23 @@ _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTIT
 
 def read_ranges(spans: Iterable[OffsetRange], options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """What a task yields."""
+    columns = options.columns
+    kind = options.value_type if options.values.typed and VALUE in columns else None
+    fetched = columns if kind is None else tuple(name for name in EVERY if name in {*columns, VALUE, "offset"})
     for span in spans:
         pieces = read_decoded(
             span,
             options.kafka,
-            columns=options.columns,
+            columns=fetched,
             poll_timeout_ms=options.poll_timeout_ms,
             fail_on_data_loss=options.fail_on_data_loss,
             counted=False,
         )
         for piece in pieces:
-            yield piece.batch
+            if kind is None:
+                yield piece.batch
+            else:
+                yield typed(piece.batch, options.values, kind, columns, str(span.topic_partition))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ Comes from source.py. Nothing heavy is imported before it is needed, as in batch
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from ottla.spark.options import SinkOptions
+from ottla.spark.value_options import WITH_SCHEMA
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,8 +27,11 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 }
 
 
-def check_columns(schema: StructType, topic: str | None) -> None:
-    """Refuse what cannot be written, in the words of Spark's connector; other columns are left alone."""
+def check_columns(schema: StructType, topic: str | None, *, typed: bool = False) -> None:
+    """Refuse what cannot be written, in the words of Spark's connector; other columns are left alone.
+
+    A typed value is of any type that its schema takes.
+    """
     kinds = {each.name: each.dataType.simpleString() for each in schema.fields}
     if topic is None and "topic" not in kinds:
         raise ValueError(
@@ -36,10 +40,21 @@ def check_columns(schema: StructType, topic: str | None) -> None:
     if "value" not in kinds:
         raise ValueError("Required attribute 'value' not found")
     for name, accepted in ACCEPTED.items():
-        if name in kinds and kinds[name] not in accepted and not (name == "topic" and topic is not None):
+        free = (name == "topic" and topic is not None) or (name == "value" and typed)
+        if name in kinds and kinds[name] not in accepted and not free:
             raise ValueError(
                 f"{name} attribute unsupported type {kinds[name]}. {name} must be a(n) {' or '.join(accepted)}"
             )
+
+
+def checked(options: SinkOptions, schema: StructType) -> SinkOptions:
+    """The options with the schema that values are written by, or ValueError."""
+    check_columns(schema, options.topic, typed=options.values.kind in WITH_SCHEMA)
+    if options.values.kind not in WITH_SCHEMA:
+        return options
+    from ottla.spark.written_values import settled
+
+    return replace(options, written_by=settled(options.values, schema["value"].dataType, options.topic))
 
 
 @dataclass(frozen=True)
@@ -54,8 +69,7 @@ class OttlaBatchWriter(DataSourceArrowWriter):
     """Writes a data frame; there is nothing to commit or take back."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        check_columns(schema, options.topic)
-        self.options = options
+        self.options = checked(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return _write(self.options, iterator)
@@ -65,8 +79,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
     """Writes micro-batches; there is nothing to commit or take back."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        check_columns(schema, options.topic)
-        self.options = options
+        self.options = checked(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return _write(self.options, iterator)

@@ -3,6 +3,8 @@ stream.py, writing in sink.py."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -22,7 +24,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla.spark.options import check_source, sink_options, source_columns, source_options
+from ottla.spark.options import Source, SourceOptions, check_source, sink_options, source_columns, source_options
+from ottla.spark.value_options import VALUE, VALUE_ERROR
 
 HEADERS_TYPE = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 COLUMN_TYPES: dict[str, DataType] = {
@@ -34,12 +37,14 @@ COLUMN_TYPES: dict[str, DataType] = {
     "timestamp": TimestampType(),
     "timestampType": IntegerType(),
     "headers": HEADERS_TYPE,
+    VALUE_ERROR: StringType(),
 }
 
 
-def row_schema(columns: tuple[str, ...]) -> StructType:
-    """The rows of Spark's own connector, or these of their columns."""
-    return StructType([StructField(name, COLUMN_TYPES[name]) for name in columns])
+def row_schema(columns: tuple[str, ...], value: DataType | None = None) -> StructType:
+    """The rows of Spark's own connector, or these of their columns; `value` is the type of typed values."""
+    kinds = COLUMN_TYPES if value is None else {**COLUMN_TYPES, VALUE: value}
+    return StructType([StructField(name, kinds[name]) for name in columns])
 
 
 class OttlaDataSource(DataSource):
@@ -50,21 +55,24 @@ class OttlaDataSource(DataSource):
         return "ottla"
 
     def schema(self) -> StructType:
-        check_source(self.options)
-        return row_schema(source_columns(self.options))
+        given = check_source(self.options)
+        columns = source_columns(self.options)
+        if not given.values.typed or VALUE not in columns:
+            return row_schema(columns)
+        from ottla.spark.values import value_type
+
+        return row_schema(columns, value_type(given.values, lambda: topics_of(given)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from ottla.spark.batch import OttlaBatchReader, OttlaFilteringReader
 
-        self._check_schema(schema)
-        options = source_options(self.options, streaming=False)
+        options = self._with_value_type(source_options(self.options, streaming=False), schema)
         return OttlaFilteringReader(options) if options.pushdown else OttlaBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from ottla.spark.stream import OttlaStreamReader
 
-        self._check_schema(schema)
-        return OttlaStreamReader(source_options(self.options, streaming=True))
+        return OttlaStreamReader(self._with_value_type(source_options(self.options, streaming=True), schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from ottla.spark.sink import OttlaBatchWriter
@@ -80,6 +88,20 @@ class OttlaDataSource(DataSource):
 
         return OttlaStreamWriter(sink_options(self.options), schema)
 
-    def _check_schema(self, schema: StructType) -> None:
+    def _with_value_type(self, options: SourceOptions, schema: StructType) -> SourceOptions:
+        """The options with the type that values got when the query started."""
         if tuple(schema.fieldNames()) != source_columns(self.options):
             raise ValueError("Kafka source has a fixed schema and cannot be set with a custom one")
+        if VALUE not in schema.fieldNames():
+            return options
+        return replace(options, value_type=schema[VALUE].dataType)
+
+
+def topics_of(given: Source) -> list[str]:
+    """The names of the topics that a source reads; those that match a pattern are asked for."""
+    if given.selection.topics or given.selection.partitions:
+        return sorted({*given.selection.topics, *(each.topic for each in given.selection.partitions)})
+    from ottla.spark.connections import cluster
+
+    views = cluster(given.kafka).topics()
+    return sorted(name for name, view in views.items() if given.selection.chosen(name, internal=view.is_internal))

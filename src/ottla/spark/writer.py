@@ -27,6 +27,7 @@ from ottla.spark.connections import cluster
 from ottla.spark.options import SinkOptions
 from ottla.spark.partitions import choose, spread_rows
 from ottla.spark.sink import Written
+from ottla.spark.written_values import written
 
 
 @dataclass(slots=True)
@@ -48,7 +49,8 @@ def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Writt
     # Taken out while in use: after a failure nobody knows where the sequences stand, and the next task takes a new id.
     producer = _producers.pop(mine, None) or _Producer(where.init_producer_id(), turn=random.randrange(1 << 16))
     rows = sent = 0
-    for batch in batches:
+    for given in batches:
+        batch = given if options.written_by is None else written(given, options.written_by)
         for topic, part in _by_topic(options, batch):
             sent += _write_topic(where, producer, options, topic, part)
             rows += part.num_rows

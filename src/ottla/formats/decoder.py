@@ -1,0 +1,260 @@
+"""The one door for reading: values of records in, rows of one Arrow schema out, a reason for each row that is bad.
+
+Schemas are found by a function that the caller gives; how a schema becomes columns is a matter of avro.py,
+protobuf.py and json_schema.py, and how one schema's columns become another's of evolution.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.formats.arrays import Mask, valid
+from ottla.formats.evolution import check, converted, widened
+from ottla.formats.faults import SchemaFault, UnknownSchema, Unresolvable
+from ottla.formats.rows import Block
+from ottla.formats.wire import Cut, Faults, Group, Rows, cut
+from ottla.formats.writer import WriterSchema
+
+KINDS: Final = ("avro", "protobuf", "json", "text", "binary")
+TYPED: Final = ("avro", "protobuf", "json")
+VALUE = "value"
+"""The column of values that have no fields."""
+
+Schemas = Callable[[int], WriterSchema]
+"""Finds the schema of an id; raises `UnknownSchema` where there is none."""
+
+
+class Reader(Protocol):
+    """Reads payloads of one writer's schema."""
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the values."""
+
+    def read(self, payloads: pa.Array) -> Block:
+        """All payloads, none of them null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The rows that could be read, in their order.
+
+    `values` are structs of the target's fields; null stands for a record without a value, which is good. `wanted` is
+    the target with what the writers' schemas of these rows have beyond it: where it is another schema, decode again
+    with it to lose nothing.
+    """
+
+    values: pa.StructArray
+    good: Mask
+    faults: list[tuple[int, str]]
+    wanted: pa.Schema
+
+    @property
+    def table(self) -> pa.Table:
+        """The good rows as columns; a record without a value is a row of nulls."""
+        fields = list(self.values.type)
+        if not fields:
+            return pa.table({}).select([])
+        return pa.Table.from_arrays(self.values.flatten(), schema=pa.schema(fields))
+
+
+class Decoder:
+    """Reads values of one kind into one schema. Keeps what it learnt about each schema id: make one and use it long.
+
+    Without a target the rows have what all schemas among them have together. With `bare`, values are payloads of that
+    schema without a prefix. `message` names the message to read of Protobuf files with several; else the first is.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        schemas: Schemas | None = None,
+        target: pa.Schema | None = None,
+        *,
+        bare: WriterSchema | None = None,
+        message: str = "",
+        validate: bool = False,
+    ) -> None:
+        if kind not in KINDS:
+            raise ValueError(f"values of the kind '{kind}': there are {', '.join(KINDS)}")
+        if kind in TYPED and schemas is None and bare is None:
+            raise ValueError(f"{kind} values need a schema or a registry")
+        if kind not in TYPED:
+            target = pa.schema([(VALUE, pa.string() if kind == "text" else pa.binary())])
+        self.kind = kind
+        self.target = target
+        self._schemas = schemas
+        self._bare = bare
+        self._message = message
+        self._validate = validate
+        self._known: dict[int, _Known] = {}
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """Read a binary column; each row is good or has its reason among the faults."""
+        if self.kind not in TYPED:
+            return self._plain(values)
+        parts = self._cut(values)
+        faults = list(parts.faults)
+        read: list[tuple[Rows, pa.Schema, pa.Array]] = []
+        wanted = self.target
+        for group in parts.groups:
+            known = self._of(group.schema_id)
+            if known.schema is not None:
+                wanted = _widened(wanted, known.schema)
+            if known.reader is None:
+                faults += [(row, known.reason) for row in group.rows.tolist()]
+                continue
+            block = known.reader.read(group.payloads)
+            rows = group.rows
+            faults += [(int(rows[at]), reason) for at, reason in block.faults]
+            read.append((rows[block.good], known.schema, block.array))
+        wanted = wanted if wanted is not None else pa.schema([])
+        target = pa.struct(list(wanted if self.target is None else self.target))
+        pieces = [(parts.nulls, pa.nulls(len(parts.nulls), target))]
+        for rows, written, array in read:
+            pieces.append(_fitted(rows, _row(array), pa.struct(list(written)), target, faults))
+        return _gathered(len(values), pieces, faults, wanted)
+
+    def _cut(self, values: pa.Array) -> Cut:
+        if self._bare is None:
+            return cut(values)
+        present = valid(values)
+        rows = np.flatnonzero(present)
+        groups = (Group(-1, rows, values.drop_null()),) if len(rows) else ()
+        return Cut(groups, np.flatnonzero(~present), [])
+
+    def _plain(self, values: pa.Array) -> Decoded:
+        assert self.target is not None
+        target = pa.struct(list(self.target))
+        faults: Faults = []
+        rows = np.arange(len(values))
+        whole = pa.StructArray.from_arrays([values], [VALUE])
+        pieces = [_fitted(rows, whole, whole.type, target, faults)]
+        return _gathered(len(values), pieces, faults, self.target)
+
+    def _of(self, schema_id: int) -> _Known:
+        """All that is known of a schema id."""
+        found = self._known.get(schema_id)
+        if found is None:
+            named = "the schema" if schema_id < 0 else f"schema {schema_id}"
+            try:
+                writer = self._bare if self._bare is not None else self._find(schema_id)
+            except UnknownSchema as fault:
+                return _Known(None, None, f"{named} is not known: {fault}")  # not kept: it may be registered yet
+            found = self._known[schema_id] = self._judge(named, writer)
+        return found
+
+    def _judge(self, named: str, writer: WriterSchema) -> _Known:
+        try:
+            reader = reader_of(
+                self.kind, writer, message=self._message, framed=self._bare is None, validate=self._validate
+            )
+        except SchemaFault as fault:
+            return _Known(None, None, f"{named} cannot be read: {fault}")
+        schema = row_schema(reader.type)
+        try:
+            if self.target is not None:
+                check(pa.struct(list(schema)), pa.struct(list(self.target)))
+        except Unresolvable as fault:
+            return _Known(None, schema, f"{named} cannot be read: {fault}; start again to take up newer types")
+        return _Known(reader, schema)
+
+    def _find(self, schema_id: int) -> WriterSchema:
+        assert self._schemas is not None
+        return self._schemas(schema_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A schema's reader, or why there is none; its columns where it has some."""
+
+    reader: Reader | None
+    schema: pa.Schema | None
+    reason: str = ""
+
+
+def reader_of(
+    kind: str, writer: WriterSchema, *, message: str = "", framed: bool = True, validate: bool = False
+) -> Reader:
+    """The reader for a schema, or `SchemaFault`.
+
+    `message` names one of a Protobuf file's messages, which is the first otherwise; `framed` payloads say which it is.
+    `validate` holds JSON values against all that their schema says, not only against their columns' types.
+    """
+    if writer.kind.lower() != kind:
+        raise SchemaFault(f"it is of the kind {writer.kind}, not {kind.upper()}")
+    if kind == "avro":
+        from ottla.formats.avro import AvroReader
+
+        return AvroReader(writer)
+    if kind == "protobuf":
+        from ottla.formats.protobuf import ProtobufReader
+
+        return ProtobufReader(writer, message=message, framed=framed)
+    from ottla.formats.json_schema import JsonReader
+
+    return JsonReader(writer, validate=validate)
+
+
+def arrow_schema(writer: WriterSchema, *, message: str = "") -> pa.Schema:
+    """The columns of a schema, or `SchemaFault`."""
+    return row_schema(reader_of(writer.kind.lower(), writer, message=message).type)
+
+
+def row_schema(kind: pa.DataType) -> pa.Schema:
+    """The columns of values: a record's fields, or one column for what has no fields."""
+    return pa.schema(list(kind) if pa.types.is_struct(kind) else [pa.field(VALUE, kind)])
+
+
+def _row(array: pa.Array) -> pa.Array:
+    if pa.types.is_struct(array.type):
+        return array
+    return pa.StructArray.from_arrays([array], [VALUE])
+
+
+def _widened(wanted: pa.Schema | None, found: pa.Schema) -> pa.Schema:
+    if wanted is None:
+        return found
+    try:
+        return widened(wanted, found)
+    except Unresolvable:
+        return wanted
+
+
+def _fitted(
+    rows: Rows, array: pa.Array, source: pa.DataType, target: pa.DataType, faults: Faults
+) -> tuple[Rows, pa.Array]:
+    """The rows that fit the target, as its type; the others are added to the faults."""
+    try:
+        check(source, target)
+        return rows, converted(array, target, source)
+    except Unresolvable as fault:
+        faults += [(row, str(fault)) for row in rows.tolist()]
+        return rows[:0], pa.nulls(0, target)
+    except pa.ArrowInvalid:
+        pass
+    kept, arrays = [], [pa.nulls(0, target)]
+    for at, row in enumerate(rows.tolist()):
+        try:
+            arrays.append(converted(array.slice(at, 1), target, source))
+            kept.append(at)
+        except pa.ArrowInvalid as fault:
+            faults.append((row, str(fault)))
+    return rows[np.array(kept, dtype=np.int64)], pa.concat_arrays(arrays)
+
+
+def _gathered(count: int, pieces: list[tuple[Rows, pa.Array]], faults: Faults, wanted: pa.Schema) -> Decoded:
+    """All pieces in the order of their rows."""
+    good = np.zeros(count, dtype=np.bool_)
+    used = [piece for piece in pieces if len(piece[0])] or pieces[:1]
+    rows = np.concatenate([rows for rows, _ in used])
+    good[rows] = True
+    values = used[0][1]
+    if len(used) > 1:
+        values = pa.concat_arrays([array for _, array in used]).take(pa.array(np.argsort(rows)))
+    return Decoded(values, good, sorted(faults), wanted)

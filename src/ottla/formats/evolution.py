@@ -1,0 +1,248 @@
+"""How a column of one schema becomes a column of another: fields by name and alias, defaults, wider numbers.
+
+The target's fields say by their metadata under which other names they were written, and their defaults. A field that
+the writer does not know is its default, else null; nothing that is only missing makes a row bad.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.formats.arrays import items, lists, offsets, valid
+from ottla.formats.faults import Unresolvable
+
+ALIASES, DEFAULT, NUMBER = b"ottla.aliases", b"ottla.default", b"ottla.number"
+NOTES = (ALIASES, DEFAULT, NUMBER)
+UNION_MEMBER = "member_"
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_FLOATS = (pa.float32(), pa.float64())
+
+
+def described(
+    field: pa.Field, *, aliases: tuple[str, ...] = (), default: pa.Array | None = None, number: int | None = None
+) -> pa.Field:
+    """The field with its aliases, its default (an array of one value) and its number (Protobuf's) noted in it."""
+    notes: dict[bytes, bytes] = {}
+    if number is not None:
+        notes[NUMBER] = str(number).encode()
+    if aliases:
+        notes[ALIASES] = json.dumps(list(aliases)).encode()
+    if default is not None:
+        batch = pa.RecordBatch.from_arrays([default], ["default"])
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        notes[DEFAULT] = base64.b64encode(sink.getvalue())
+    return field.with_metadata(notes) if notes else field
+
+
+def check(source: pa.DataType, target: pa.DataType, path: str = "value") -> None:
+    """Raise `Unresolvable` unless every value of the source type may become one of the target."""
+    if source == target or pa.types.is_null(source) or _promotes(source, target):
+        return
+    if _is_union(target) and _union_member(source, target) is not None:
+        return
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        for field in target:
+            found = _source_of(field, source)
+            if found is not None:
+                check(found.type, field.type, f"{path}.{field.name}")
+        return
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        check(source.item_type, target.item_type, f"{path}[]")
+        return
+    if pa.types.is_list(source) and pa.types.is_list(target):
+        check(source.value_type, target.value_type, f"{path}[]")
+        return
+    raise Unresolvable(f"{path}: {source} is written, {target} is wanted")
+
+
+def converted(array: pa.Array, target: pa.DataType, source: pa.DataType | None = None) -> pa.Array:
+    """The array as one of the target type, which `check` must have allowed.
+
+    `source` is the array's type with the aliases that its writer noted. Raises pa.ArrowInvalid where a value does not
+    fit: bytes that are not UTF-8 as text.
+    """
+    source = array.type if source is None else source
+    if source == target:
+        return array
+    if pa.types.is_null(source):
+        return pa.nulls(len(array), target)
+    if pa.types.is_struct(source) and pa.types.is_struct(target) and not _joins_union(source, target):
+        return _struct(array, target, source)
+    if _is_union(target):
+        return _wrapped(array, target)
+    if pa.types.is_map(target):
+        entries = items(array)
+        values = converted(entries.field(1), target.item_type, source.item_type)
+        fields = [target.key_field, target.item_field]
+        both = pa.StructArray.from_arrays([entries.field(0), values], fields=fields)
+        return lists(target, offsets(array), both, valid(array))
+    if pa.types.is_list(target):
+        inside = converted(items(array), target.value_type, source.value_type)
+        return lists(target, offsets(array), inside, valid(array))
+    # A timestamp of nanoseconds becomes one of microseconds, as every time that Spark has is.
+    return array.cast(target, safe=not pa.types.is_temporal(target))
+
+
+def widened(target: pa.Schema, found: pa.Schema) -> pa.Schema:
+    """The target with the fields that only `found` has, and with the wider type where both have one.
+
+    Raises `Unresolvable` where no type holds the values of both.
+    """
+    merged = _wider_struct(pa.struct(list(target)), pa.struct(list(found)), "value")
+    return pa.schema(list(merged), metadata=target.metadata)
+
+
+def lacking(source: pa.DataType, target: pa.DataType, path: str = "value") -> list[str]:
+    """The fields of the source that the target has no place for."""
+    if pa.types.is_struct(source) and pa.types.is_struct(target) and not _joins_union(source, target):
+        used: dict[str, pa.Field] = {}
+        for field in target:
+            found = _source_of(field, source)
+            if found is not None:
+                used[found.name] = field
+        missing = [f"{path}.{field.name}" for field in source if field.name not in used]
+        for name, field in used.items():
+            inner = source.field(source.get_field_index(name)).type
+            missing += lacking(inner, field.type, f"{path}.{name}")
+        return missing
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        return lacking(source.item_type, target.item_type, f"{path}[]")
+    if pa.types.is_list(source) and pa.types.is_list(target):
+        return lacking(source.value_type, target.value_type, f"{path}[]")
+    return []
+
+
+def _promotes(source: pa.DataType, target: pa.DataType) -> bool:
+    if source == pa.int64() and target == pa.time64("us"):
+        return True
+    if source in _INTEGERS:
+        if target in _INTEGERS:
+            return bool(source.bit_width <= target.bit_width)
+        if pa.types.is_decimal(target):
+            return bool(target.precision - target.scale >= 19)
+        return target in _FLOATS
+    if pa.types.is_unsigned_integer(source) and pa.types.is_unsigned_integer(target):
+        return bool(source.bit_width <= target.bit_width)
+    if source in _FLOATS:
+        return bool(target == pa.float64())
+    if pa.types.is_decimal(source) and pa.types.is_decimal(target):
+        whole_digits = target.precision - target.scale >= source.precision - source.scale
+        return bool(whole_digits and target.scale >= source.scale)
+    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
+        return bool((source.tz is None) == (target.tz is None))
+    if source == pa.time64("us"):
+        return bool(target == pa.int64())
+    texts = (pa.string(), pa.binary())
+    return source in texts and target in texts
+
+
+def _is_union(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) and kind.num_fields > 0 and all(f.name.startswith(UNION_MEMBER) for f in kind)
+
+
+def _joins_union(source: pa.DataType, target: pa.DataType) -> bool:
+    """A record that became one branch of a union; a union that gained branches is matched by their names."""
+    return _is_union(target) and not _is_union(source)
+
+
+def _union_member(source: pa.DataType, target: pa.DataType) -> int | None:
+    """The branch that takes values of a writer who had no union."""
+    if _is_union(source):
+        return None
+    for at, field in enumerate(target):
+        if field.type == source:
+            return at
+    for at, field in enumerate(target):
+        if _promotes(source, field.type):
+            return at
+    return None
+
+
+def _wrapped(array: pa.Array, target: pa.DataType) -> pa.Array:
+    member = _union_member(array.type, target)
+    parts = [
+        converted(array, field.type) if at == member else pa.nulls(len(array), field.type)
+        for at, field in enumerate(target)
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
+
+
+def _source_of(field: pa.Field, source: pa.DataType) -> pa.Field | None:
+    """The writer's field for one of the target's: of its name, of its alias, or one that has its name for an alias.
+
+    Protobuf has no aliases: there a field of another name but the same number was renamed.
+    """
+    for name in (field.name, *aliases(field)):
+        at = source.get_field_index(name)
+        if at >= 0:
+            return source.field(at)
+    number = (field.metadata or {}).get(NUMBER)
+    for written in source:
+        same_number = number is not None and (written.metadata or {}).get(NUMBER) == number
+        if field.name in aliases(written) or same_number:
+            return written
+    return None
+
+
+def aliases(field: pa.Field) -> tuple[str, ...]:
+    """The other names of a field."""
+    noted = (field.metadata or {}).get(ALIASES)
+    return () if noted is None else tuple(json.loads(noted))
+
+
+def _default(field: pa.Field, rows: int) -> pa.Array:
+    noted = (field.metadata or {}).get(DEFAULT)
+    if noted is None:
+        return pa.nulls(rows, field.type)
+    one = pa.ipc.open_stream(pa.py_buffer(base64.b64decode(noted))).read_all().column(0).combine_chunks()
+    return converted(one, field.type).take(pa.array(np.zeros(rows, dtype=np.int64)))
+
+
+def _struct(array: pa.Array, target: pa.DataType, source: pa.DataType) -> pa.Array:
+    parts = []
+    for field in target:
+        found = _source_of(field, source)
+        if found is None:
+            parts.append(_default(field, len(array)))
+        else:
+            parts.append(converted(array.field(found.name), field.type, found.type))
+    if not parts:
+        return array
+    return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
+
+
+def _wider(one: pa.DataType, other: pa.DataType, path: str) -> pa.DataType:
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    if pa.types.is_struct(one) and pa.types.is_struct(other) and not _joins_union(other, one):
+        return _wider_struct(one, other, path)
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return pa.map_(one.key_type, _wider(one.item_type, other.item_type, f"{path}[]"))
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return pa.list_(_wider(one.value_type, other.value_type, f"{path}[]"))
+    if _is_union(one) and _union_member(other, one) is not None:
+        return one
+    if _promotes(other, one):
+        return one
+    if _promotes(one, other):
+        return other
+    raise Unresolvable(f"{path}: no type holds both {one} and {other}")
+
+
+def _wider_struct(one: pa.DataType, other: pa.DataType, path: str) -> pa.DataType:
+    fields = list(one)
+    taken = set()
+    for at, field in enumerate(fields):
+        found = _source_of(field, other)
+        if found is not None:
+            taken.add(found.name)
+            fields[at] = field.with_type(_wider(field.type, found.type, f"{path}.{field.name}"))
+    return pa.struct(fields + [field for field in other if field.name not in taken])

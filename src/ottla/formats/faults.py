@@ -1,0 +1,19 @@
+"""What may be wrong with a schema as a whole; faults of single rows are sentences beside their row's number."""
+
+from __future__ import annotations
+
+
+class SchemaFault(ValueError):
+    """The schema's text is not a schema, or it says something that has no place in columns."""
+
+
+class Unresolvable(ValueError):
+    """What one schema writes cannot be read as another one wants it."""
+
+
+class BadPayload(ValueError):
+    """One payload is not what its schema says."""
+
+
+class UnknownSchema(LookupError):
+    """Nobody knows a schema of that id. Raised by the function that the decoder finds schemas with."""

@@ -1,0 +1,185 @@
+"""A JSON Schema's document as a tree of column types: what is declared, followed through references.
+
+Whatever has no single type (several types, a recursive part, an object without declared members) is JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from ottla.formats.faults import SchemaFault
+
+MOST_DEPTH = 64
+MOST_NODES = 5_000
+UTC_MICROS = pa.timestamp("us", tz="UTC")
+_SCALARS = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
+_FORMATS = {"date-time": UTC_MICROS, "date": pa.date32()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scalar:
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    """Any JSON, as text."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Members:
+    fields: tuple[tuple[str, Node], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Items:
+    item: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    value: Node
+
+
+Node = Scalar | Text | Members | Items | Entries
+
+
+def parse(text: str, references: Mapping[str, str]) -> tuple[Any, Node]:
+    """The document and its tree; `references` are texts by the names they are referred to by."""
+    documents = {name: _document(content) for name, content in references.items()}
+    document = _document(text)
+    for name, each in ({"": document} | documents).items():
+        identity = each.get("$id") if isinstance(each, dict) else None
+        documents.setdefault(str(identity) if identity else name, each)
+    return document, _Tree(documents).node(document, document, ())
+
+
+def arrow_type(node: Node) -> pa.DataType:
+    """The type of the column."""
+    match node:
+        case Scalar():
+            return node.type
+        case Members():
+            return pa.struct([(name, arrow_type(member)) for name, member in node.fields])
+        case Items():
+            return pa.list_(arrow_type(node.item))
+        case Entries():
+            return pa.map_(pa.string(), arrow_type(node.value))
+    return pa.string()
+
+
+def in_blocks(node: Node) -> bool:
+    """Whether Arrow's parser reads such values: it knows neither maps nor JSON as text."""
+    match node:
+        case Members():
+            return bool(node.fields) and all(in_blocks(member) for _, member in node.fields)
+        case Items():
+            return in_blocks(node.item)
+    return isinstance(node, Scalar)
+
+
+def _document(text: str) -> Any:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise SchemaFault(f"the JSON Schema is not JSON: {fault}") from None
+    if not isinstance(found, dict | bool):
+        raise SchemaFault("the JSON Schema is neither an object nor true or false")
+    return found
+
+
+class _Tree:
+    def __init__(self, documents: dict[str, Any]) -> None:
+        self.documents = documents
+        self.count = 0
+
+    def node(self, schema: Any, root: Any, path: tuple[int, ...]) -> Node:
+        """The node of a schema inside a document; `path` are the schemas around it, by identity."""
+        self.count += 1
+        if self.count > MOST_NODES:
+            raise SchemaFault(f"the JSON Schema has more than {MOST_NODES} parts when its references are followed")
+        if not isinstance(schema, dict) or id(schema) in path or len(path) >= MOST_DEPTH:
+            return Text()
+        inside = (*path, id(schema))
+        if "$ref" in schema:
+            target, document = self._followed(str(schema["$ref"]), root)
+            return self.node(target, document, inside)
+        for word in ("anyOf", "oneOf"):
+            if word in schema:
+                return self._choice(schema[word], root, inside)
+        kinds = _kinds(schema)
+        if kinds == {"object"}:
+            return self._object(schema, root, inside)
+        if kinds == {"array"}:
+            items = schema.get("items")
+            return Items(self.node(items, root, inside)) if isinstance(items, dict) else Text()
+        if kinds == {"integer", "number"}:
+            return Scalar(pa.float64())
+        if len(kinds) != 1:
+            return Text()
+        kind = next(iter(kinds))
+        if kind == "string" and schema.get("format") in _FORMATS:
+            return Scalar(_FORMATS[schema["format"]])
+        return Scalar(_SCALARS[kind]) if kind in _SCALARS else Text()
+
+    def _choice(self, branches: Any, root: Any, path: tuple[int, ...]) -> Node:
+        """One schema or null is that schema; any other choice has no type."""
+        others = [branch for branch in branches if not (isinstance(branch, dict) and branch.get("type") == "null")]
+        return self.node(others[0], root, path) if len(others) == 1 else Text()
+
+    def _object(self, schema: dict[str, Any], root: Any, path: tuple[int, ...]) -> Node:
+        fields = self._members(schema, root, path)
+        if fields:
+            return Members(tuple(fields.items()))
+        more = schema.get("additionalProperties")
+        return Entries(self.node(more, root, path)) if isinstance(more, dict) else Text()
+
+    def _members(self, schema: dict[str, Any], root: Any, path: tuple[int, ...]) -> dict[str, Node]:
+        """The declared members, those of every part of `allOf` too."""
+        fields: dict[str, Node] = {}
+        for part in schema.get("allOf", ()):
+            target, document = self._followed(str(part["$ref"]), root) if "$ref" in part else (part, root)
+            if isinstance(target, dict) and id(target) not in path:
+                fields |= self._members(target, document, (*path, id(target)))
+        for name, member in schema.get("properties", {}).items():
+            fields[str(name)] = self.node(member, root, path)
+        return fields
+
+    def _followed(self, reference: str, root: Any) -> tuple[Any, Any]:
+        name, _, pointer = reference.partition("#")
+        document = root if not name else self._document_of(name)
+        target = document
+        for part in [unquote(part).replace("~1", "/").replace("~0", "~") for part in pointer.split("/") if part]:
+            try:
+                target = target[int(part)] if isinstance(target, list) else target[part]
+            except (KeyError, IndexError, ValueError, TypeError):
+                raise SchemaFault(f"the JSON Schema refers to {reference}, which is not there") from None
+        return target, document
+
+    def _document_of(self, name: str) -> Any:
+        for known, document in self.documents.items():
+            if known == name or (known and name.endswith("/" + known)):
+                return document
+        raise SchemaFault(f"the JSON Schema refers to {name}, which is none of its references")
+
+
+def _kinds(schema: dict[str, Any]) -> set[str]:
+    """The types that a value may have, null aside; from its members or values where no type is named."""
+    named = schema.get("type")
+    if named is None:
+        if any(word in schema for word in ("properties", "additionalProperties", "allOf")):
+            return {"object"}
+        values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+        return {_kind(value) for value in values if value is not None}
+    return {str(each) for each in (named if isinstance(named, list) else [named])} - {"null"}
+
+
+def _kind(value: Any) -> str:
+    kinds = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+    return kinds.get(type(value), "null")

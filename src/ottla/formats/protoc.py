@@ -1,0 +1,146 @@
+"""The message types that a Protobuf schema defines: its text compiled by protoc inside this process.
+
+protoc reads files only, so that the texts stand in a temporary directory while it runs; nothing else in formats/ may
+touch one. A registry's client in Python registers a serialized descriptor in base64 instead of text: read as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib.resources
+import tempfile
+import threading
+from pathlib import Path, PurePosixPath
+
+from google.protobuf import (
+    any_pb2,
+    descriptor_pool,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
+from google.protobuf.descriptor import Descriptor, FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.message import DecodeError
+
+from ottla.formats.faults import SchemaFault
+from ottla.formats.writer import WriterSchema
+
+MAIN = "ottla_schema.proto"
+"""The name that a schema without one has among the files."""
+_WELL_KNOWN = (
+    any_pb2,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
+_one_at_a_time = threading.Lock()
+
+
+def compiled(schema: WriterSchema) -> FileDescriptor:
+    """The file that a schema's text is, in a pool of its own with all that it imports."""
+    serialized = _serialized(schema.text)
+    try:
+        if serialized is not None:
+            return _linked(serialized, dict(schema.named_references))
+        files = _compile(schema.text, dict(schema.named_references))
+        pool = descriptor_pool.DescriptorPool()
+        for file in files:
+            pool.Add(file)
+        return pool.FindFileByName(MAIN)
+    except (TypeError, KeyError) as fault:
+        raise SchemaFault(f"the Protobuf schema cannot be linked: {fault}") from None
+
+
+def message_at(file: FileDescriptor, path: tuple[int, ...]) -> Descriptor | None:
+    """The message type that a path of indexes names: the first is of the file, the next are of types inside it."""
+    inside = list(file.message_types_by_name.values())
+    found = None
+    for index in path:
+        if not 0 <= index < len(inside):
+            return None
+        found = inside[index]
+        inside = list(found.nested_types)
+    return found
+
+
+def _serialized(text: str) -> FileDescriptorProto | None:
+    """The descriptor, where the text is one in base64 and no schema language."""
+    try:
+        content = base64.b64decode(text, validate=True)
+        found = FileDescriptorProto.FromString(content)
+    except (binascii.Error, DecodeError, ValueError):
+        return None
+    return found if content and (found.message_type or found.enum_type or found.name) else None
+
+
+def _linked(file: FileDescriptorProto, references: dict[str, str]) -> FileDescriptor:
+    pool = descriptor_pool.DescriptorPool()
+    added: set[str] = set()
+
+    def add(one: FileDescriptorProto) -> None:
+        for name in one.dependency:
+            if name not in added:
+                added.add(name)
+                add(_dependency(name, references))
+        pool.Add(one)
+
+    file.name = file.name or MAIN
+    add(file)
+    return pool.FindFileByName(file.name)
+
+
+def _dependency(name: str, references: dict[str, str]) -> FileDescriptorProto:
+    if name in references:
+        found = _serialized(references[name])
+        if found is None:
+            return _compile(references[name], references, name=name)[-1]
+        found.name = name
+        return found
+    for module in _WELL_KNOWN:
+        if name == module.DESCRIPTOR.name:
+            known = FileDescriptorProto()
+            module.DESCRIPTOR.CopyToProto(known)
+            return known
+    raise SchemaFault(f"the Protobuf schema imports {name}, which is none of its references")
+
+
+def _compile(text: str, references: dict[str, str], name: str = MAIN) -> list[FileDescriptorProto]:
+    """protoc's descriptors of the text and its imports, each behind those it needs."""
+    from grpc_tools import _protoc_compiler
+
+    included = importlib.resources.files("grpc_tools") / "_proto"
+    with tempfile.TemporaryDirectory(prefix="ottla-protoc-") as made, _one_at_a_time:
+        directory = Path(made)
+        for file, content in {**references, name: text}.items():
+            _write(directory, file, content)
+        folders = [made.encode(), str(included).encode()]
+        try:
+            _protoc_compiler.get_protos(name.encode(), folders)  # raises with protoc's own words; run_main only prints
+        except _protoc_compiler.ProtocErrors as fault:
+            raise SchemaFault(f"protoc refuses the Protobuf schema: {_words(fault, made)}") from None
+        out = directory / "ottla.descriptors"
+        arguments = ["protoc", f"-I{made}", f"-I{included}", "--include_imports", f"--descriptor_set_out={out}", name]
+        if _protoc_compiler.run_main([argument.encode() for argument in arguments]):
+            raise SchemaFault("protoc refuses the Protobuf schema")
+        return list(FileDescriptorSet.FromString(out.read_bytes()).file)
+
+
+def _write(directory: Path, name: str, content: str) -> None:
+    parts = PurePosixPath(name).parts
+    if not parts or name.startswith("/") or ".." in parts or "\0" in name:
+        raise SchemaFault(f"a Protobuf schema cannot be imported by the name {name!r}")
+    path = directory.joinpath(*parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+
+
+def _words(fault: Exception, directory: str) -> str:
+    return " ".join(str(fault).replace(directory + "/", "").split())[:500]

@@ -1,0 +1,116 @@
+"""Confluent's wire format: a zero byte and a schema id of four bytes stand before each payload.
+
+`cut` takes a whole column apart without a Python object per row; `framed` puts the prefix on again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MAGIC = 0
+PREFIX_BYTES = 5
+GUID_MAGIC = 1
+# binary_slice of pyarrow 26 fails with "Negative buffer resize" where no end is given.
+_TO_THE_END = (1 << 31) - 1
+
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Faults = list[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The payloads of one schema id, and the rows of the column that they stand in."""
+
+    schema_id: int
+    rows: Rows
+    payloads: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A column of values, taken apart. Each row is in one group, is null, or has a fault."""
+
+    groups: tuple[Group, ...]
+    nulls: Rows
+    faults: Faults
+
+
+def cut(values: pa.Array) -> Cut:
+    """Split a binary column by schema id."""
+    starts, lengths, content = extents(values)
+    present = _present(values)
+    long_enough = present & (lengths >= PREFIX_BYTES)
+    magic, ids = _prefixes(content, np.where(long_enough, starts, 0))
+    fine = long_enough & (magic == MAGIC)
+    faults = _faults(present, long_enough, fine, lengths, magic)
+    return Cut(_groups(values, ids, fine), np.flatnonzero(~present), faults)
+
+
+def framed(schema_id: int, payloads: list[bytes | None]) -> pa.Array:
+    """Payloads behind the prefix of their schema; None stays null."""
+    prefix = bytes([MAGIC]) + schema_id.to_bytes(4, "big")
+    return pa.array([None if payload is None else prefix + payload for payload in payloads], pa.binary())
+
+
+def extents(values: pa.Array) -> tuple[Rows, Rows, Bytes]:
+    """Where each value starts and how long it is, and the bytes that all of them lie in."""
+    _, offsets_buffer, data_buffer = values.buffers()
+    if not len(values):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint8)
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[values.offset : values.offset + len(values) + 1]
+    wide = offsets.astype(np.int64)
+    content = np.frombuffer(data_buffer or b"", dtype=np.uint8)
+    return wide[:-1], wide[1:] - wide[:-1], content
+
+
+def _present(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    if not values.null_count:
+        return np.ones(len(values), dtype=np.bool_)
+    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _prefixes(content: Bytes, starts: Rows) -> tuple[Rows, Rows]:
+    """The first byte and the four behind it of each value; anything for a column that has no prefix at all."""
+    if len(content) < PREFIX_BYTES:
+        return np.full(len(starts), -1), np.zeros(len(starts), dtype=np.int64)
+    # A view of four bytes from every place: one gather instead of four.
+    every = np.ndarray(len(content) - PREFIX_BYTES + 1, ">u4", content.data, 1, (1,))
+    return content[starts].astype(np.int64), every[starts].astype(np.int64)
+
+
+def _faults(present: Any, long_enough: Any, fine: Any, lengths: Rows, magic: Rows) -> Faults:
+    faults = []
+    for row in np.flatnonzero(present & ~fine).tolist():
+        if not long_enough[row]:
+            reason = f"{lengths[row]} bytes: too short for the prefix of a schema id"
+        elif magic[row] == GUID_MAGIC:
+            reason = "the schema is named by a GUID, where an id of four bytes is expected"
+        else:
+            reason = f"the first byte is 0x{magic[row]:02x}, not the 0x00 before a schema id"
+        faults.append((row, reason))
+    return faults
+
+
+def _groups(values: pa.Array, ids: Rows, fine: Any) -> tuple[Group, ...]:
+    rows = np.flatnonzero(fine)
+    if not len(rows):
+        return ()
+    mine = ids[rows]
+    if len(rows) == len(values) and int(mine.min()) == int(mine.max()):
+        return (Group(int(mine[0]), rows, without_prefix(values)),)
+    groups = []
+    for kind in np.unique(mine).tolist():
+        mine = rows[ids[rows] == kind]
+        groups.append(Group(kind, mine, without_prefix(values.take(pa.array(mine)))))
+    return tuple(groups)
+
+
+def without_prefix(values: pa.Array) -> pa.Array:
+    """The values behind their first five bytes."""
+    return pc.binary_slice(values, PREFIX_BYTES, _TO_THE_END)

@@ -1,0 +1,203 @@
+"""A client of a schema registry, for the driver and the executors: schemas by id, the latest of a subject, registering.
+
+Speaks the REST API of Confluent's registry, which others have too. Schemas never change under their id, so each is
+fetched once by a process. Credentials come from the environment alone: options are shown in Spark's plans.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from ottla.formats.faults import UnknownSchema
+from ottla.formats.writer import WriterSchema
+
+USER, PASSWORD, TOKEN = "OTTLA_REGISTRY_USER", "OTTLA_REGISTRY_PASSWORD", "OTTLA_REGISTRY_TOKEN"
+ROUNDS = 4
+"""How often all URLs are tried before the registry counts as unavailable."""
+FIRST_PAUSE_SECONDS = 0.2
+MISSING_SECONDS = 30.0
+"""How long an id that the registry does not know is not asked for again: a bad record must not cost a request each."""
+MOST_REFERENCES = 1000
+_JSON = "application/vnd.schemaregistry.v1+json"
+_RETRIED = frozenset({408, 429})
+
+
+class RegistryUnavailable(OSError):
+    """No URL gave an answer; the task may be tried again."""
+
+
+class RegistryRefusal(ValueError):
+    """The registry understood and said no."""
+
+    def __init__(self, status: int, code: int, message: str) -> None:
+        super().__init__(f"the schema registry answers {status} ({code}): {message}")
+        self.status, self.code = status, code
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A version of a subject."""
+
+    subject: str
+    version: int
+    schema_id: int
+    schema: WriterSchema
+
+
+def registry_urls(text: str) -> tuple[str, ...]:
+    """The URLs of option `registry.url`, comma-separated; ValueError says what is wrong with them."""
+    urls = tuple(url.strip().rstrip("/") for url in text.split(",") if url.strip())
+    if not urls:
+        raise ValueError("Option 'registry.url' names no URL")
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"Option 'registry.url' takes http:// and https:// URLs, got '{url}'")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError(
+                f"Option 'registry.url' must not hold credentials: set {USER} and {PASSWORD}, or {TOKEN}, in the "
+                "environment of the driver and the executors"
+            )
+    return urls
+
+
+@dataclass(slots=True)
+class RegistryClient:
+    """One process's client; safe for several threads."""
+
+    urls: tuple[str, ...]
+    _schemas: dict[int, WriterSchema] = field(default_factory=dict)
+    _missing: dict[int, tuple[float, str]] = field(default_factory=dict)
+    _pool: Any = None
+    _first: int = 0
+
+    def schema(self, schema_id: int) -> WriterSchema:
+        """The schema of an id with all that it refers to; `UnknownSchema` where there is none."""
+        found = self._schemas.get(schema_id)
+        if found is not None:
+            return found
+        until, reason = self._missing.get(schema_id, (0.0, ""))
+        if time.monotonic() < until:
+            raise UnknownSchema(reason)
+        try:
+            found = self._with_references(self._ask("GET", f"/schemas/ids/{schema_id}"))
+        except RegistryRefusal as fault:
+            if fault.status != 404:
+                raise
+            self._missing[schema_id] = (time.monotonic() + MISSING_SECONDS, str(fault))
+            raise UnknownSchema(str(fault)) from None
+        self._schemas[schema_id] = found
+        return found
+
+    def latest(self, subject: str) -> Registered:
+        """The latest version of a subject; `UnknownSchema` where there is none."""
+        try:
+            answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
+        except RegistryRefusal as fault:
+            if fault.status == 404:
+                raise UnknownSchema(f"subject {subject}: {fault}") from None
+            raise
+        schema = self._with_references(answer)
+        return Registered(subject, int(answer["version"]), int(answer["id"]), schema)
+
+    def register(self, subject: str, schema: WriterSchema) -> int:
+        """The id of the schema in the subject; registers it where it is not there yet."""
+        body: dict[str, object] = {"schema": schema.text}
+        if schema.kind != "AVRO":
+            body["schemaType"] = schema.kind
+        return int(self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", body)["id"])
+
+    def _with_references(self, answer: dict[str, Any]) -> WriterSchema:
+        found: dict[str, str] = {}
+        self._follow(answer, found)
+        return WriterSchema(str(answer.get("schemaType") or "AVRO"), str(answer["schema"]), tuple(found.items()))
+
+    def _follow(self, answer: dict[str, Any], found: dict[str, str]) -> None:
+        """Put what a schema refers to into `found`, each behind what it needs itself."""
+        for reference in answer.get("references") or ():
+            name = str(reference["name"])
+            if name in found:
+                continue
+            if len(found) >= MOST_REFERENCES:
+                raise RegistryRefusal(422, 42201, f"more than {MOST_REFERENCES} references")
+            subject = quote(str(reference["subject"]), safe="")
+            one = self._ask("GET", f"/subjects/{subject}/versions/{int(reference['version'])}?deleted=true")
+            self._follow(one, found)
+            found[name] = str(one["schema"])
+
+    def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """One request at whichever URL answers; the one that did is asked first the next time."""
+        reasons = []
+        for place, url in self._attempts():
+            status, content, reason = self._try(method, url + path, body)
+            if status is None or status >= 500 or status in _RETRIED:
+                reasons.append(f"{url}: {reason}")
+                continue
+            self._first = place
+            answer = _parsed(content, url)
+            if status >= 400:
+                message = str(answer.get("message", reason))
+                raise RegistryRefusal(status, int(answer.get("error_code", status)), message)
+            return answer
+        raise RegistryUnavailable(f"no schema registry answers; the last said: {reasons[-1]}")
+
+    def _attempts(self) -> Iterator[tuple[int, str]]:
+        for round_number in range(ROUNDS):
+            if round_number:
+                time.sleep(FIRST_PAUSE_SECONDS * 2 ** (round_number - 1))
+            for step in range(len(self.urls)):
+                place = (self._first + step) % len(self.urls)
+                yield place, self.urls[place]
+
+    def _try(self, method: str, url: str, body: object) -> tuple[int | None, bytes, str]:
+        import urllib3
+
+        if self._pool is None:
+            timeout = urllib3.Timeout(connect=5, read=20)
+            self._pool = urllib3.PoolManager(num_pools=len(self.urls), maxsize=2, retries=False, timeout=timeout)
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            answer = self._pool.request(method, url, body=content, headers=_headers())
+        except urllib3.exceptions.HTTPError as fault:
+            return None, b"", str(fault)
+        return answer.status, answer.data, f"{answer.status} {answer.reason or ''}".strip()
+
+
+def _headers() -> dict[str, str]:
+    import urllib3
+
+    headers = {"Accept": f"{_JSON}, application/json", "Content-Type": _JSON}
+    if token := os.environ.get(TOKEN):
+        headers["Authorization"] = f"Bearer {token}"
+    elif user := os.environ.get(USER):
+        both = f"{user}:{os.environ.get(PASSWORD, '')}"
+        headers.update(urllib3.util.make_headers(basic_auth=both))
+    return headers
+
+
+def _parsed(content: bytes, url: str) -> dict[str, Any]:
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        raise RegistryUnavailable(f"{url} does not answer as a schema registry does: {content[:100]!r}") from None
+    if not isinstance(answer, dict):
+        raise RegistryUnavailable(f"{url} does not answer as a schema registry does: {content[:100]!r}")
+    return answer
+
+
+_clients: dict[tuple[int, tuple[str, ...]], RegistryClient] = {}
+_guard = threading.Lock()
+
+
+def registry(urls: tuple[str, ...]) -> RegistryClient:
+    """This process's client for these URLs; a forked process makes its own."""
+    mine = (os.getpid(), urls)
+    with _guard:
+        return _clients.setdefault(mine, RegistryClient(urls))

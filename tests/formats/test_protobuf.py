@@ -1,0 +1,215 @@
+"""Protobuf payloads become the columns that google.protobuf's own messages say, and a bad one costs only its row."""
+
+import base64
+import struct
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from google.protobuf import message_factory
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ottla.formats.decoder import Decoder, arrow_schema
+from ottla.formats.faults import SchemaFault
+from ottla.formats.protobuf import ProtobufReader, index_path
+from ottla.formats.protoc import compiled
+from ottla.formats.wire import framed
+from ottla.formats.writer import WriterSchema
+
+UNHURRIED = settings(deadline=None, suppress_health_check=list(HealthCheck))
+RICH = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/duration.proto";
+import "google/protobuf/wrappers.proto";
+import "google/protobuf/struct.proto";
+
+message Order {
+  int32 i32 = 1; sint32 s32 = 2; sfixed32 x32 = 3; uint32 u32 = 4; fixed32 f32 = 5;
+  int64 i64 = 6; sint64 s64 = 7; sfixed64 x64 = 8; uint64 u64 = 9; fixed64 f64 = 10;
+  float flt = 11; double dbl = 12; bool flag = 13; string text = 14; bytes raw = 15;
+  enum Color { RED = 0; GREEN = 1; BLUE = 5; }
+  Color color = 16;
+  optional int32 maybe = 17;
+  repeated int64 many = 18;
+  repeated Item items = 19;
+  map<string, int32> counts = 20;
+  map<int64, Item> by_number = 21;
+  oneof either { string left = 22; Item right = 23; }
+  google.protobuf.Timestamp at = 24;
+  google.protobuf.Duration lasts = 25;
+  google.protobuf.Int64Value wrapped = 26;
+  google.protobuf.Struct free = 27;
+  repeated google.protobuf.Timestamp times = 28;
+  message Item { string name = 1; optional double price = 2; }
+}
+message Other { string only = 1; message Deep { int32 n = 1; } }
+"""
+WRITER = WriterSchema("PROTOBUF", RICH)
+FILE = compiled(WRITER)
+Order = message_factory.GetMessageClass(FILE.message_types_by_name["Order"])
+Other = message_factory.GetMessageClass(FILE.message_types_by_name["Other"])
+I32, I64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)
+U32, U64 = st.integers(0, (1 << 32) - 1), st.integers(0, (1 << 64) - 1)
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=5)
+ITEM = st.builds(lambda **given: {name: value for name, value in given.items() if value is not None},
+                 name=TEXT, price=st.none() | st.floats(allow_nan=False))  # fmt: skip
+TIME = st.fixed_dictionaries(
+    {
+        "seconds": st.integers(-62_135_596_800, 253_402_300_799),
+        "nanos": st.integers(0, 999_999).map(lambda us: us * 1000),
+    }
+)
+FIELDS = {
+    "i32": I32, "s32": I32, "x32": I32, "u32": U32, "f32": U32,
+    "i64": I64, "s64": I64, "x64": I64, "u64": U64, "f64": U64,
+    "flt": st.floats(width=32, allow_nan=False), "dbl": st.floats(allow_nan=False), "flag": st.booleans(),
+    "text": TEXT, "raw": st.binary(max_size=4), "color": st.sampled_from([0, 1, 5, 77]), "maybe": I32,
+    "many": st.lists(I64, max_size=3), "items": st.lists(ITEM, max_size=3),
+    "counts": st.dictionaries(TEXT, I32, max_size=3), "by_number": st.dictionaries(I64, ITEM, max_size=2),
+    "left": TEXT, "at": TIME, "lasts": st.fixed_dictionaries({"seconds": st.integers(0, 9), "nanos": st.just(5)}),
+    "wrapped": st.fixed_dictionaries({"value": I64}), "times": st.lists(TIME, max_size=2),
+}  # fmt: skip
+ORDERS = st.lists(st.fixed_dictionaries({}, optional=FIELDS), min_size=1, max_size=5)
+ZERO = {
+    **dict.fromkeys(("i32", "s32", "x32", "u32", "f32", "i64", "s64", "x64", "u64", "f64", "flt", "dbl"), 0),
+    "flag": False, "text": "", "raw": b"", "color": 0, "many": [], "items": [], "counts": {}, "by_number": {},
+    "times": [],
+}  # fmt: skip
+
+
+def column(*payloads):
+    return pa.array(payloads, pa.binary())
+
+
+def item_row(item):
+    return {"name": item.get("name", ""), "price": item.get("price")}
+
+
+def time_row(time):
+    return datetime.fromtimestamp(0, UTC) + timedelta(seconds=time["seconds"], microseconds=time["nanos"] // 1000)
+
+
+def as_row(order):
+    """The row that an order makes, from the values that it was made of."""
+    row = {**dict.fromkeys(FILE.message_types_by_name["Order"].fields_by_name), **ZERO, **order}
+    row["color"] = {0: "RED", 1: "GREEN", 5: "BLUE"}.get(row["color"], str(row["color"]))
+    row["u64"], row["f64"] = Decimal(row["u64"]), Decimal(row["f64"])
+    row["flt"] = struct.unpack("<f", struct.pack("<f", row["flt"]))[0]
+    row["items"] = [item_row(item) for item in row["items"]]
+    row["counts"] = dict(row["counts"])
+    row["by_number"] = {number: item_row(item) for number, item in row["by_number"].items()}
+    row["at"] = None if row["at"] is None else time_row(row["at"])
+    row["times"] = [time_row(time) for time in row["times"]]
+    row["wrapped"] = None if row["wrapped"] is None else row["wrapped"]["value"]
+    return row
+
+
+@UNHURRIED
+@given(ORDERS)
+def test_every_kind_of_field_reads_as_it_was_set(orders):
+    payloads = [b"\0" + Order(**order).SerializeToString() for order in orders]
+    block = ProtobufReader(WRITER).read(column(*payloads))
+    assert block.faults == []
+    block.array.validate(full=True)
+    found = block.array.to_pylist(maps_as_pydicts="strict")
+    assert found == [as_row(order) for order in orders]
+
+
+@UNHURRIED
+@given(ORDERS, st.data())
+def test_a_payload_is_a_fault_exactly_where_google_protobuf_refuses_it(orders, data):
+    payloads = [bytearray(b"\0" + Order(**order).SerializeToString()) for order in orders]
+    victim = payloads[data.draw(st.integers(0, len(payloads) - 1))]
+    at = data.draw(st.integers(1, max(1, len(victim) - 1)))
+    if data.draw(st.booleans()):
+        del victim[at:]
+    else:
+        victim[at:] = data.draw(st.binary(max_size=4)) + victim[at:]
+    block = ProtobufReader(WRITER).read(column(*map(bytes, payloads)))
+    for row, payload in enumerate(payloads):
+        try:
+            order = Order.FromString(bytes(payload[1:]))
+        except Exception:
+            assert not block.good[row]
+            continue
+        times = [*order.times, *([order.at] if order.HasField("at") else [])]
+        fine = all(0 <= t.nanos < 10**9 and -62_135_596_800 <= t.seconds <= 253_402_300_799 for t in times)
+        assert bool(block.good[row]) == fine or order.HasField("free")
+
+
+def test_a_free_struct_is_json_text():
+    order = Order()
+    order.free.update({"a": [1, None, {"b": "é"}]})
+    (row,) = ProtobufReader(WRITER).read(column(b"\0" + order.SerializeToString())).array.to_pylist()
+    assert row["free"] == '{"a": [1.0, null, {"b": "é"}]}'
+
+
+def test_message_indexes_choose_the_type():
+    other = Other(only="x").SerializeToString()
+    found = ProtobufReader(WRITER, message="shop.Other")
+    block = found.read(
+        column(b"\x02\x02" + other, b"\0" + other, b"\x04\x02\x00", b"\x02\x0a", b"\x04", b"\x02\x02\x0a")
+    )
+    assert block.array.to_pylist() == [{"only": "x"}]
+    reasons = dict(block.faults)
+    assert "a message shop.Order where shop.Other is read" in reasons[1]
+    assert "shop.Other.Deep" in reasons[2] and "no message at [5]" in reasons[3]
+    assert "ends inside the message indexes" in reasons[4] and 5 in reasons
+    assert index_path(FILE.message_types_by_name["Other"].nested_types_by_name["Deep"]) == b"\x04\x02\x00"
+    long_form = b"\x02\x00" + Order(i32=3).SerializeToString()
+    assert ProtobufReader(WRITER).read(column(long_form)).array.field("i32").to_pylist() == [3]
+
+
+def test_proto2_tells_unset_from_default_and_wants_what_is_required():
+    text = 'syntax="proto2"; message M { required int32 a=1; optional int32 b=2; optional int32 c=3 [default=7]; }'
+    found = ProtobufReader(WriterSchema("PROTOBUF", text))
+    block = found.read(column(b"\0\x08\x01", b"\0\x08\x01\x10\x00\x18\x00", b"\0"))
+    assert block.array.to_pylist() == [{"a": 1, "b": None, "c": 7}, {"a": 1, "b": 0, "c": 0}]
+    assert block.faults == [(2, "not of its Protobuf schema: required fields are missing: a")]
+
+
+def test_imports_are_found_among_the_references():
+    address = 'syntax="proto3"; package x; import "google/protobuf/timestamp.proto"; message Address { string city=1; }'
+    text = 'syntax="proto3"; import "geo/address.proto"; message M { x.Address to=1; }'
+    found = ProtobufReader(WriterSchema("PROTOBUF", text, (("geo/address.proto", address),)))
+    assert found.read(column(b"\0\x0a\x03\x0a\x01z", b"\0")).array.to_pylist() == [{"to": {"city": "z"}}, {"to": None}]
+
+
+def test_a_serialized_descriptor_is_read_as_its_text_is():
+    text = base64.b64encode(FILE.serialized_pb).decode()
+    payload = column(b"\0" + Order(i64=5).SerializeToString())
+    again = ProtobufReader(WriterSchema("PROTOBUF", text))
+    assert again.read(payload).array.equals(ProtobufReader(WRITER).read(payload).array)
+
+
+def test_a_renamed_field_is_found_by_its_number_and_a_new_one_has_its_default():
+    old = WriterSchema("PROTOBUF", 'syntax="proto3"; message M { string name=1; }')
+    new = WriterSchema("PROTOBUF", 'syntax="proto3"; message M { string title=1; int32 n=2; optional int32 o=3; }')
+    decoder = Decoder("protobuf", {1: old, 2: new}.__getitem__, arrow_schema(new))
+    decoded = decoder.decode(framed(1, [b"\0\x0a\x01a"]))
+    assert decoded.table.to_pylist() == [{"title": "a", "n": 0, "o": None}]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('syntax="proto3"; message M { M next=1; }', "contains itself"),
+        ('syntax="proto3"; message M { int32 a=1 }', "protoc refuses"),
+        ('syntax="proto3"; import "gone.proto"; message M {}', "gone.proto"),
+        ('syntax="proto3";', "defines no message"),
+        ('syntax="proto3"; message M {}', "no field that could be a column"),
+    ],
+)
+def test_a_schema_that_cannot_be_columns_is_refused_with_a_reason(text, reason):
+    with pytest.raises(SchemaFault, match=reason):
+        ProtobufReader(WriterSchema("PROTOBUF", text))
+
+
+def test_a_reference_cannot_be_written_outside_its_directory():
+    for name in ("../evil.proto", "/tmp/evil.proto"):
+        with pytest.raises(SchemaFault, match="cannot be imported by the name"):
+            compiled(WriterSchema("PROTOBUF", 'syntax="proto3"; message M {}', ((name, 'syntax="proto3";'),)))
