@@ -94,11 +94,12 @@ def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
     from py4j.protocol import Py4JError
 
     from ottla.lake.stores import StoreUnreachable
+    from ottla.spark.registry_client import RegistryUnavailable
 
     while not stop.is_set():
         try:
             loader.catch_up(stop)
-        except (ApiError, ClientError, StoreUnreachable, Py4JError) as fault:
+        except (ApiError, ClientError, StoreUnreachable, RegistryUnavailable, Py4JError) as fault:
             loader.tell(f"this round failed and is done over next time: {str(fault).splitlines()[0]}")
         stop.wait(seconds)
 

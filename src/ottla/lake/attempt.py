@@ -18,7 +18,8 @@ from ottla.lake.merge import merge_tasks
 from ottla.lake.plans import LoadPlan, Publication, WrittenFile, bundles, counted, named_files
 from ottla.lake.settings import LoadSettings
 from ottla.lake.stores.base import LakeRefused
-from ottla.lake.types import EMPTY, Misfit, merge_schemas
+from ottla.lake.types import EMPTY, Misfit
+from ottla.lake.values import TEXT_COLUMNS
 from ottla.lake.write import WriteDone, WriteTask, columns_in_order, write_merged, write_ranges
 from ottla.spark.plan import OffsetRange
 from ottla.spark.reader import read_decoded
@@ -102,7 +103,7 @@ class Attempt:
         for each in done:
             for topic, wanted in each.wanted.items():
                 try:
-                    schema = merge_schemas(self._schema(topic), json_columns.unpack_schema(wanted), self._settings.rule)
+                    schema = self._settings.values.merged(self._schema(topic), json_columns.unpack_schema(wanted))
                 except Misfit:
                     unsure.add(topic)
                 else:
@@ -118,12 +119,9 @@ class Attempt:
 
     def _columns_in_order(self, topic: str) -> str:
         spans = [span for span in self._plan.ranges if span.topic == topic]
-        known, rule, kafka = (
-            self._known.get(topic, json_columns.pack_schema(EMPTY)),
-            self._settings.rule,
-            self._settings.kafka,
-        )
-        (found,) = self._run(lambda given: columns_in_order(given, known, rule, kafka), [spans], len)
+        known = self._known.get(topic, json_columns.pack_schema(EMPTY))
+        values, kafka = self._settings.values, self._settings.kafka
+        (found,) = self._run(lambda given: columns_in_order(given, known, values, kafka), [spans], len)
         return found
 
     def _merged(self, done: Iterable[WriteDone]) -> list[WrittenFile]:
@@ -147,9 +145,8 @@ class Attempt:
                 url=self._settings.url,
                 target=self._target,
                 kafka=self._settings.kafka,
-                rule=self._settings.rule,
-                key=self._settings.shape.key,
-                envelope=self._settings.shape.debezium,
+                shape=self._settings.shape,
+                values=self._settings.values,
             )
             for spans in shared
         ]
@@ -173,11 +170,13 @@ class Attempt:
 
     def _sampled(self, topic: str) -> pa.Schema:
         """The columns of the first records of some ranges; whatever does not go together is left for the tasks."""
-        schema = EMPTY
+        if self._settings.values.kind == "text":
+            return TEXT_COLUMNS
+        schema, reader = EMPTY, self._settings.values.reader()
         for span in [span for span in self._plan.ranges if span.topic == topic][:4]:
             short = replace(span, end=min(span.end, span.start + SAMPLED_RECORDS))
             for piece in read_decoded(short, self._settings.kafka, columns=("value",)):
-                schema = json_columns.decode(piece.batch.column("value"), schema, self._settings.rule).wanted
+                schema = reader.read(piece.batch.column("value"), schema).wanted
         return schema
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,16 @@ def _parser() -> argparse.ArgumentParser:
     load_verb.add_argument(
         "--numbers-as-text", action="store_true", help="a field of whole numbers becomes text where a text turns up"
     )
+    load_verb.add_argument(
+        "--values",
+        choices=("binary", "text", "json", "avro", "protobuf"),
+        help="what values are; json, avro and protobuf become columns; default binary",
+    )
+    load_verb.add_argument(
+        "--registry", default="", metavar="URL", help="where the schemas of values are, by their ids"
+    )
+    load_verb.add_argument("--schema", type=_text_of, default="", metavar="FILE", help="the schema of all values")
+    load_verb.add_argument("--message", default="", metavar="NAME", help="which message of a Protobuf file")
     load_verb.add_argument("--dead-letter", metavar="TOPIC", help="where records go that --json cannot read")
     load_verb.add_argument("--target-size", type=_size, default="256m", metavar="SIZE", help="of files; default 256m")
     load_verb.add_argument(
@@ -143,6 +154,13 @@ def _size(text: str) -> int:
         raise argparse.ArgumentTypeError(str(fault)) from fault
 
 
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise argparse.ArgumentTypeError(f"{path}: {fault}") from fault
+
+
 def _stop_on_signals(stop: threading.Event) -> None:
     """End after the round at work; the second signal ends at once."""
 
@@ -178,6 +196,10 @@ def _load(options: argparse.Namespace) -> Loaded:
             every=options.every,
             continuous=options.continuous,
             json=options.json,
+            values=options.values or "",
+            registry=options.registry,
+            schema=options.schema,
+            message=options.message,
             format=options.format or "",
             catalog=options.catalog,
             namespace=options.namespace,

@@ -329,6 +329,11 @@ def _shape(array: pa.Array, kind: pa.DataType) -> pa.Array:
 def _nulls(schema: pa.Schema, rows: int) -> pa.Table:
     if schema.names:
         return pa.table([pa.nulls(rows, each.type) for each in schema], schema=schema)
+    return no_columns(rows)
+
+
+def no_columns(rows: int) -> pa.Table:
+    """A table of rows alone."""
     return pa.table({"": pa.nulls(rows)}).select([])
 
 

@@ -32,11 +32,11 @@ class PlainFiles:
     """A file is visible under its final name, after the schema file that tells of its columns."""
 
     def __init__(self, shape: Shape, store: Store) -> None:
-        self._layout = shape.layout
+        self._shape = shape
         self._store = store
 
     def show(self, publication: Publication, before: Commit, after: Commit) -> None:
-        schema_file.write(self._store, self._layout, before, publication)
+        schema_file.write(self._store, self._shape, before, publication)
         self._store.reveal([file.move for file in publication.files])
 
 
@@ -64,10 +64,7 @@ class Tables:
             loader=self._loader,
             number=publication.plan.number,
             topic=topic,
-            schema=staged_schema(
-                schema_file.file_schema(columns, self._shape.layout, whole=self._shape.whole_rows),
-                debezium=self._shape.debezium,
-            ),
+            schema=staged_schema(schema_file.file_schema(columns, self._shape), debezium=self._shape.debezium),
             files=tuple(self._file(file) for file in publication.files if file.written.topic == topic),
             offsets={each.partition: offset for each, offset in after.offsets.items() if each.topic == topic},
             rows={each.partition: rows for each, rows in after.rows.items() if each.topic == topic},

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
-from ottla.lake.json_columns import RESERVED, column_names, pack_schema
+from ottla.lake.json_columns import RESERVED, pack_schema
 from ottla.lake.plans import Commit
 from ottla.lake.publishing import topic_table
 from ottla.lake.settings import LoadSettings
@@ -15,6 +15,7 @@ from ottla.lake.shape import Shape
 from ottla.lake.state import LakeRecords
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables import Standing, TopicTable
+from ottla.lake.values import TEXT_COLUMNS, own_names
 
 _PREFIX = "value_"
 
@@ -68,10 +69,12 @@ def value_columns(table: pa.Schema, shape: Shape) -> pa.Schema:
 
     A field that divides the lake is left out: its folder's name does not tell its type, and the next values do.
     """
+    if shape.values == "text":
+        return TEXT_COLUMNS
     left_out = RESERVED | ({*shape.layout.fields} if not shape.whole_rows else set())
     kept = [each for each in table if each.name not in left_out]
     fields = pa.schema([(_own_name(each.name), each.type) for each in kept])
-    if column_names(fields) != [each.name for each in kept]:
+    if own_names(fields, shape) != [each.name for each in kept]:
         raise LakeRefused("the table's columns are not those that a load makes: names that begin with value_")
     return fields
 

@@ -13,10 +13,12 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from ottla.lake.json_columns import column_names, pack_schema, unpack_schema
+from ottla.lake.json_columns import pack_schema, unpack_schema
 from ottla.lake.layout import Layout
 from ottla.lake.plans import Commit, Publication
+from ottla.lake.shape import Shape
 from ottla.lake.stores.base import LakeRefused, Store
+from ottla.lake.values import own_names
 from ottla.spark.arrow import row_schema
 
 FORMAT = 1
@@ -41,16 +43,17 @@ class TopicSchema:
         return next(schema for first, schema in reversed(self.versions) if first <= number)
 
 
-def file_schema(columns: pa.Schema | None, layout: Layout, *, whole: bool = False) -> pa.Schema:
+def file_schema(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
     """The columns of a file: the record's own around those of its value.
 
-    Fields that divide the lake are left out unless files hold `whole` rows.
+    Fields that divide the lake are left out unless files hold whole rows.
     """
     if columns is None:
         return row_schema(("key", "value", "headers", "partition", "offset", "timestamp"))
-    names = column_names(columns)
+    names = own_names(columns, shape)
+    left_out = () if shape.whole_rows else shape.layout.fields
     fields = [pa.field(name, each.type) for name, each in zip(names, columns, strict=True)]
-    fields = [field for field, each in zip(fields, columns, strict=True) if whole or each.name not in layout.fields]
+    fields = [field for field, each in zip(fields, columns, strict=True) if each.name not in left_out]
     return pa.schema([*row_schema(("key",)), *fields, *row_schema(("headers", "partition", "offset", "timestamp"))])
 
 
@@ -68,7 +71,7 @@ def name_of(topic: str) -> str:
     return f"topic={quote(topic, safe=' ')}/_schema.json"
 
 
-def write(store: Store, layout: Layout, before: Commit, publication: Publication) -> None:
+def write(store: Store, shape: Shape, before: Commit, publication: Publication) -> None:
     """Put down the schema of each topic whose columns this round changed. May be repeated."""
     for topic in sorted({file.written.topic for file in publication.files}):
         packed = publication.columns.get(topic)
@@ -76,10 +79,10 @@ def write(store: Store, layout: Layout, before: Commit, publication: Publication
             continue
         number = publication.plan.number
         columns = None if packed is None else unpack_schema(packed)
-        schema = file_schema(columns, layout)
+        schema = file_schema(columns, shape)
         known = read(store, topic)
         older = tuple(each for each in (known.versions if known else ()) if each[0] < number)
-        _put(store, TopicSchema(topic, (*older, (number, schema)), folder_schema(columns, layout)))
+        _put(store, TopicSchema(topic, (*older, (number, schema)), folder_schema(columns, shape.layout)))
 
 
 def read(store: Store, topic: str) -> TopicSchema | None:

@@ -11,11 +11,14 @@ from ottla.lake.layout import Layout, parse_layout
 from ottla.lake.shape import Shape
 from ottla.lake.stores import LakeRefused, lake_url
 from ottla.lake.types import Rule
+from ottla.lake.values import KINDS, WITH_SCHEMA, ValueKind
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.options import Selection
+from ottla.spark.registry_client import registry_urls
 
 MiB = 1 << 20
 FORMATS = ("parquet", "delta", "iceberg")
+COLUMNED = ("json", *WITH_SCHEMA)
 CODECS = ("zstd", "snappy", "lz4", "gzip", "none")
 
 
@@ -25,8 +28,16 @@ class LoadOptions(TypedDict, total=False):
     pattern: str
     """All topics whose whole name matches, instead of names."""
     bootstrap: str
+    values: str
+    """`bytes` (or `binary`), `text`, `json`, `avro` or `protobuf`; the last two, and `json` too, by schemas."""
     json: bool
-    """Values are JSON objects: make columns of their fields."""
+    """The same as `values="json"`: objects, of whose fields columns are made."""
+    registry: str
+    """URLs of schema registries, commas between: each value begins with the id of its schema."""
+    schema: str
+    """The schema of all values, where they have no such prefix: its text."""
+    message: str
+    """Which message of a Protobuf file."""
     partition_by: str
     """`none`, or one of `month`, `day`, `hour` and fields, commas between."""
     event_time: str
@@ -61,7 +72,7 @@ class LoadSettings:
     url: str
     kafka: KafkaSettings
     shape: Shape = field(default_factory=Shape)
-    rule: Rule = field(default_factory=Rule)
+    values: ValueKind = field(default_factory=ValueKind)
     dead_letter: str | None = None
     target_bytes: int = 256 * MiB
     compression: str = "zstd"
@@ -80,17 +91,17 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
         raise LakeRefused("name topics or a pattern, one of them")
     if dead_letter is not None and dead_letter in topics:
         raise LakeRefused(f"topic {dead_letter} cannot take its own dead letters: they would be loaded again and again")
-    size, json = options.get("target_size", "256m"), options.get("json", False)
+    size, values = options.get("target_size", "256m"), _value_kind(options)
     layout = parse_layout(
         options.get("partition_by") or ("none" if options.get("key") else "day"),
         time_zone=options.get("time_zone", "UTC"),
         event_time=options.get("event_time", ""),
-        json=json,
+        json=values.kind not in ("bytes", "text"),
     )
     url = lake_url(to)
     format = options.get("format") or ("parquet" if url.startswith(("file:", "hdfs:")) else "delta")
     key = tuple(each.strip() for each in options.get("key", "").split(",") if each.strip())
-    _check_format(format, layout, key, options)
+    _check_format(format, layout, key, values, options)
     return LoadSettings(
         selection=Selection(topics=tuple(sorted(set(topics))), pattern=pattern),
         url=url,
@@ -101,14 +112,14 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
         ),
         shape=Shape(
             format=format,
-            values="json" if json else "bytes",
+            values=values.kind,
             layout=layout,
             catalog=options.get("catalog", ""),
             namespace=options.get("namespace", "ottla"),
             key=key,
             debezium=options.get("debezium", False),
         ),
-        rule=Rule(numbers_as_text=options.get("numbers_as_text", False)),
+        values=values,
         dead_letter=dead_letter,
         target_bytes=size if isinstance(size, int) else size_bytes(size),
         compression=options.get("compression", "zstd"),
@@ -118,13 +129,36 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
     )
 
 
-def _check_format(format: str, layout: Layout, key: tuple[str, ...], options: LoadOptions) -> None:
+def _value_kind(options: LoadOptions) -> ValueKind:
+    """What the options say of values; LakeRefused where they make no sense together."""
+    kind = options.get("values") or ("json" if options.get("json") else "bytes")
+    kind = "bytes" if kind == "binary" else kind
+    if options.get("json") and kind != "json":
+        raise LakeRefused(f"--json and --values {kind} are not the same: give one of them")
+    urls, schema = options.get("registry", ""), options.get("schema", "")
+    if kind == "json" and (urls or schema):
+        kind = "json-schema"
+    if kind not in KINDS:
+        raise LakeRefused(f"--values {kind}: it is one of binary, text, json, avro, protobuf")
+    if kind in WITH_SCHEMA and bool(urls) == bool(schema):
+        raise LakeRefused(f"--values {kind} needs --registry URL, or --schema FILE: one of them")
+    if kind not in WITH_SCHEMA and (urls or schema):
+        raise LakeRefused(f"--registry and --schema are for values of avro, protobuf and json, not {kind}")
+    try:
+        places = registry_urls(urls) if urls else ()
+    except ValueError as fault:
+        raise LakeRefused(f"--registry: {fault}") from fault
+    rule = Rule(numbers_as_text=options.get("numbers_as_text", False))
+    return ValueKind(kind, rule, places, schema, options.get("message", ""))
+
+
+def _check_format(format: str, layout: Layout, key: tuple[str, ...], values: ValueKind, options: LoadOptions) -> None:
     """Refuse what a format has not."""
     if format not in FORMATS:
         raise LakeRefused(f"--format {format}: it is one of {', '.join(FORMATS)}")
     if key and format == "parquet":
         raise LakeRefused("--key needs a table that can be changed: --format delta or iceberg")
-    if options.get("debezium") and not (key and options.get("json")):
+    if options.get("debezium") and not (key and values.kind in COLUMNED):
         raise LakeRefused("--debezium needs --json and --key: change events change rows")
     if bool(options.get("catalog")) != (format == "iceberg"):
         raise LakeRefused("--format iceberg needs --catalog URL, and no other format takes one")

@@ -15,7 +15,7 @@ class Shape:
 
     format: str = "parquet"
     values: str = "bytes"
-    """What becomes of a record's value: `bytes`, or columns by `json`."""
+    """What becomes of a record's value; see values.py."""
     layout: Layout = field(default_factory=Layout)
     catalog: str = ""
     namespace: str = "ottla"

@@ -19,8 +19,9 @@ from ottla.lake.files import Files, Part, Target, TopicFiles
 from ottla.lake.layout import EVENT_TIME, event_times
 from ottla.lake.merge import MergeTask, merge_parts
 from ottla.lake.plans import RangeCount, WrittenFile
+from ottla.lake.shape import Shape
 from ottla.lake.stores import Store, open_store
-from ottla.lake.types import Rule
+from ottla.lake.values import ValueKind, own_names
 from ottla.spark.arrow import all_numbers, indices, null_mask
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.plan import OffsetRange
@@ -42,11 +43,8 @@ class WriteTask:
     kafka: KafkaSettings
     columns: Mapping[str, str] = field(default_factory=dict)
     """Topic -> schema of its values' columns; without the topic where values stay bytes."""
-    rule: Rule = field(default_factory=Rule)
-    key: tuple[str, ...] = ()
-    """The columns of a keyed table's key: files are staged for it, with deletes marked."""
-    envelope: bool = False
-    """Whether values are Debezium's change events."""
+    shape: Shape = field(default_factory=Shape)
+    values: ValueKind = field(default_factory=ValueKind)
     poll_timeout_ms: int = 120_000
 
 
@@ -88,12 +86,13 @@ def write_merged(task: MergeTask) -> list[WrittenFile]:
     return merge_parts(open_store(task.url), task.target, task.parts)
 
 
-def columns_in_order(spans: list[OffsetRange], packed: str, rule: Rule, kafka: KafkaSettings) -> str:
+def columns_in_order(spans: list[OffsetRange], packed: str, values: ValueKind, kafka: KafkaSettings) -> str:
     """The columns that the values of a topic make when read strictly one after the other."""
+    reader = values.reader()
     schema = json_columns.unpack_schema(packed)
     for span in spans:
         for piece in read_decoded(span, kafka, columns=("value",)):
-            schema = json_columns.decode(piece.batch.column("value"), schema, rule).wanted
+            schema = reader.read(piece.batch.column("value"), schema).wanted
     return json_columns.pack_schema(schema)
 
 
@@ -107,6 +106,7 @@ class _TopicWriter:
         packed = task.columns.get(topic)
         self._schema = None if packed is None else json_columns.unpack_schema(packed)
         self._wanted = self._schema
+        self._reader = task.values.reader()
         self._misfits = False
         self._letters = DeadLetters(store, task.target, topic)
         names = self._names()
@@ -137,7 +137,7 @@ class _TopicWriter:
         """The table's column of each field."""
         if self._schema is None:
             return {}
-        return dict(zip(self._schema.names, json_columns.column_names(self._schema), strict=True))
+        return dict(zip(self._schema.names, own_names(self._schema, self._task.shape), strict=True))
 
     def _range(self, span: OffsetRange) -> RangeCount:
         records = dead = aborted = markers = 0
@@ -154,24 +154,33 @@ class _TopicWriter:
             self._files.add(pa.Table.from_batches([piece.batch]).select(RECORD_COLUMNS))
             return 0
         assert self._wanted is not None
-        block = json_columns.decode(piece.batch.column("value"), self._wanted, self._task.rule)
+        block = self._reader.read(piece.batch.column("value"), self._wanted)
         self._misfits = self._misfits or block.misfits
         self._wanted = block.wanted
         if block.table is None or not self._wanted.equals(self._schema):
             return len(block.faults)
-        rows, places, faults = _with_columns(piece, block), np.flatnonzero(block.good), list(block.faults)
+        rows, places, faults = self._with_columns(piece, block), np.flatnonzero(block.good), list(block.faults)
         tombstones = null_mask(piece.batch.column("value"))[places]
         if self._task.target.layout.event_time:
             rows, kept = self._timed(rows, tombstones)
             late = f"field {self._task.target.layout.event_time}: no time that can be read"
             faults += [(row, late) for row in places[~kept].tolist()]
             places, tombstones = places[kept], tombstones[kept]
-        if self._task.key:
-            rows, unkeyed = changes(rows, tombstones, self._task.key, debezium=self._task.envelope)
+        if self._task.shape.key:
+            rows, unkeyed = changes(rows, tombstones, self._task.shape.key, debezium=self._task.shape.debezium)
             faults += [(int(places[row]), why) for row, why in unkeyed]
         self._files.add(rows)
         self._letters.add(span, piece.batch, sorted(faults))
         return len(faults)
+
+    def _with_columns(self, piece: Decoded, block: json_columns.Block) -> pa.Table:
+        """The record's own columns beside those of its value."""
+        assert block.table is not None
+        rows = piece.batch if bool(block.good.all()) else piece.batch.take(indices(np.flatnonzero(block.good)))
+        columns = {"key": rows.column("key")}
+        columns.update(zip(own_names(block.table.schema, self._task.shape), block.table.columns, strict=True))
+        columns.update({name: rows.column(name) for name in RECORD_COLUMNS[2:]})
+        return pa.table(columns)
 
     def _timed(self, rows: pa.Table, tombstones: np.ndarray) -> tuple[pa.Table, np.ndarray]:
         """The rows that have an event time, with it, and which of the given ones they are.
@@ -192,14 +201,3 @@ class _TopicWriter:
             made.written += merge_parts(self._store, self._task.target, made.parts)
             made.parts = []
         return made
-
-
-def _with_columns(piece: Decoded, block: json_columns.Block) -> pa.Table:
-    """The record's own columns beside those of its JSON value."""
-    assert block.table is not None
-    rows = piece.batch if bool(block.good.all()) else piece.batch.take(indices(np.flatnonzero(block.good)))
-    names = json_columns.column_names(block.table.schema)
-    columns = {"key": rows.column("key")}
-    columns.update(zip(names, block.table.columns, strict=True))
-    columns.update({name: rows.column(name) for name in RECORD_COLUMNS[2:]})
-    return pa.table(columns)
