@@ -61,9 +61,7 @@ class ValueReader:
         """The columns of the rows that could be read, and what the schema lacks for all of them."""
         if self._kind.kind == "json":
             return json_columns.decode(values, schema, self._kind.rule)
-        if self._decoder is None or self._decoder.target is None or not self._decoder.target.equals(schema):
-            self._decoder = self._made(schema)
-        decoded = self._decoder.decode(values)
+        decoded = self._of(schema).decode(values)
         if decoded.wanted.equals(schema):
             table = decoded.table if schema.names else json_columns.no_columns(int(decoded.good.sum()))
             return Block(table, decoded.good, decoded.faults, schema)
@@ -74,7 +72,14 @@ class ValueReader:
             raise LakeRefused(f"a schema of the values makes no columns of a lake: {fault}") from fault
         return Block(None, decoded.good, decoded.faults, decoded.wanted)
 
-    def _made(self, target: pa.Schema) -> Decoder:
+    def _of(self, schema: pa.Schema) -> Decoder:
+        """The decoder into these columns; without any yet it takes those of the values."""
+        wanted = schema if schema.names else None
+        if self._decoder is None or not _same(self._decoder.target, wanted):
+            self._decoder = self._made(wanted)
+        return self._decoder
+
+    def _made(self, target: pa.Schema | None) -> Decoder:
         kind = "json" if self._kind.kind == "json-schema" else self._kind.kind
         if kind == "text":
             return Decoder("text")
@@ -82,6 +87,10 @@ class ValueReader:
             given = WriterSchema(kind.upper(), self._kind.schema)
             return Decoder(kind, target=target, bare=given, message=self._kind.message)
         return Decoder(kind, registry(self._kind.urls).schema, target, message=self._kind.message)
+
+
+def _same(one: pa.Schema | None, other: pa.Schema | None) -> bool:
+    return one is other or (one is not None and other is not None and bool(one.equals(other)))
 
 
 TEXT_COLUMNS = pa.schema([("value", pa.string())])
