@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -17,9 +18,11 @@ from typing import TYPE_CHECKING
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
 from ottla.lake import LakeRefused, load, upkeep_command
-from ottla.lake.settings import CODECS, FORMATS, size_bytes
-from ottla.spark import session
+from ottla.lake.choices import CODECS, FORMATS, size_bytes
+from ottla.lake.stores import lake_url
+from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.options import duration_ms
+from ottla.spark.submit import Opened, add_spark_arguments, open_session, spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     load_verb.add_argument(
         "--registry", default="", metavar="URL", help="where the schemas of values are, by their ids"
     )
-    load_verb.add_argument("--schema", type=_text_of, default="", metavar="FILE", help="the schema of all values")
+    load_verb.add_argument("--schema", type=_text_of, metavar="FILE", help="the schema of all values")
     load_verb.add_argument("--message", default="", metavar="NAME", help="which message of a Protobuf file")
     load_verb.add_argument("--dead-letter", metavar="TOPIC", help="where records go that --json cannot read")
     load_verb.add_argument("--target-size", type=_size, default="256m", metavar="SIZE", help="of files; default 256m")
@@ -129,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     load_verb.add_argument(
         "--read-uncommitted", action="store_true", help="load records of open and aborted transactions too"
     )
+    add_spark_arguments(load_verb)
     upkeep_command.add_verbs(verbs)
     return parser
 
@@ -178,14 +182,19 @@ def _stop_on_signals(stop: threading.Event) -> None:
 def _load(options: argparse.Namespace) -> Loaded:
     stop = threading.Event()
     _stop_on_signals(stop)
-    sessions: list[SparkSession] = []
+    sessions: list[Opened] = []
 
     def spark() -> SparkSession:
         """Spark puts its own handler of SIGINT in place, which would end the load without its table: ours again."""
+        from ottla.lake.write import unwritable
+        from ottla.spark.probe import probe
+
         if not sessions:
-            sessions.append(session("ottla lake load"))
+            sessions.append(open_session(spark_settings(options), application="ottla lake load"))
             _stop_on_signals(stop)
-        return sessions[0]
+            kafka = KafkaSettings(options.bootstrap_server, client_id="ottla-lake")
+            probe(sessions[0].spark, kafka, partial(unwritable, lake_url(options.to)))
+        return sessions[0].spark
 
     try:
         return load(
@@ -198,7 +207,7 @@ def _load(options: argparse.Namespace) -> Loaded:
             json=options.json,
             values=options.values or "",
             registry=options.registry,
-            schema=options.schema,
+            schema=options.schema or "",
             message=options.message,
             format=options.format or "",
             catalog=options.catalog,
@@ -221,7 +230,8 @@ def _load(options: argparse.Namespace) -> Loaded:
         )
     finally:
         for each in sessions:
-            each.stop()
+            if each.owned:
+                each.spark.stop()
 
 
 def _cause(fault: Exception) -> str:

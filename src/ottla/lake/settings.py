@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
+from ottla.lake.choices import FORMATS, size_bytes
 from ottla.lake.layout import Layout, parse_layout
 from ottla.lake.shape import Shape
 from ottla.lake.stores import LakeRefused, lake_url
@@ -17,9 +18,7 @@ from ottla.spark.options import Selection
 from ottla.spark.registry_client import registry_urls
 
 MiB = 1 << 20
-FORMATS = ("parquet", "delta", "iceberg")
 COLUMNED = ("json", *WITH_SCHEMA)
-CODECS = ("zstd", "snappy", "lz4", "gzip", "none")
 
 
 class LoadOptions(TypedDict, total=False):
@@ -167,13 +166,3 @@ def _check_format(format: str, layout: Layout, key: tuple[str, ...], values: Val
             "--format iceberg divides by the records' own time in UTC: leave --event-time and --time-zone, or "
             "divide by fields"
         )
-
-
-def size_bytes(text: str) -> int:
-    """128m, 1g, 64MB, 1000000; ValueError for anything else."""
-    digits = text.strip().lower().removesuffix("ib").removesuffix("b")
-    unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(digits[-1:], 1)
-    number = digits if unit == 1 else digits[:-1]
-    if not number.isdigit() or not int(number):
-        raise ValueError(f"not a size: '{text}'; write e.g. 64m, 512MB or 1g")
-    return int(number) * unit

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
 
-from ottla.lake.audit import aligned
-from ottla.lake.settings import size_bytes
+from ottla.lake.choices import size_bytes
 from ottla.spark.options import duration_ms
 
 VERBS = ("where", "compact", "expire")
@@ -70,6 +69,8 @@ def _tell(format: str, whole: object, head: str, rows: Sequence[tuple[object, ..
         json.dump(whole, sys.stdout)
         sys.stdout.write("\n")
         return
+    from ottla.lake.audit import aligned
+
     texts = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
     sys.stdout.write("\n".join(aligned([head.split("|"), *texts])) + "\n")
 

@@ -6,6 +6,7 @@ Comes from loader.py as a Spark task. Rows never enter the JVM. Nothing written 
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -20,7 +21,7 @@ from ottla.lake.layout import EVENT_TIME, event_times
 from ottla.lake.merge import MergeTask, merge_parts
 from ottla.lake.plans import RangeCount, WrittenFile
 from ottla.lake.shape import Shape
-from ottla.lake.stores import Store, open_store
+from ottla.lake.stores import LakeRefused, Store, open_store
 from ottla.lake.values import ValueKind, own_names
 from ottla.spark.arrow import all_numbers, indices, null_mask
 from ottla.spark.kafka_settings import KafkaSettings
@@ -79,6 +80,18 @@ def write_ranges(task: WriteTask) -> WriteDone:
             whole.misfits | done.misfits,
         )
     return whole
+
+
+def unwritable(url: str) -> str | None:
+    """On an executor, before any work: why the lake's store cannot be written from there; None where it can."""
+    try:
+        store = open_store(url)
+        name = f"_ottla/tmp/probe-{uuid.uuid4().hex}"
+        store.create(name, b"")
+        store.remove([name])
+    except (LakeRefused, OSError) as fault:
+        return f"the lake at {url} cannot be written from here: {fault}"
+    return None
 
 
 def write_merged(task: MergeTask) -> list[WrittenFile]:
