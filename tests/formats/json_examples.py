@@ -116,3 +116,28 @@ def changed(draw: st.DrawFn, schema: Json, depth: int = 3) -> Json:
         elif word in ("additionalProperties", "contains", "not") and isinstance(value, dict):
             made[word] = draw(changed(value, depth - 1))
     return made
+
+
+def of_2020(schema: Json) -> Json:
+    """A schema of draft 7 as one of draft 2020-12 that says the same."""
+    if isinstance(schema, list):
+        return [of_2020(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {}
+    for word, value in schema.items():
+        if word in ("enum", "const"):
+            made[word] = value
+        elif word in ("properties", "patternProperties"):
+            made[word] = {name: of_2020(each) for name, each in value.items()}
+        elif word == "dependencies":
+            for name, each in value.items():
+                kind = "dependentRequired" if isinstance(each, list) else "dependentSchemas"
+                made.setdefault(kind, {})[name] = each if isinstance(each, list) else of_2020(each)
+        elif word != "additionalItems":
+            made[word] = of_2020(value)
+    if isinstance(schema.get("items"), list):
+        made["prefixItems"] = made.pop("items")
+        if "additionalItems" in schema:
+            made["items"] = of_2020(schema["additionalItems"])
+    return made

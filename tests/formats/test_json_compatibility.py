@@ -8,7 +8,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tests.formats.json_examples import Json, changed, documents, schemas
+from tests.formats.json_examples import Json, changed, documents, of_2020, schemas
 
 from ottla.formats.canonical import json_text
 from ottla.formats.compatibility import InvalidSchema
@@ -45,6 +45,20 @@ def test_unrelated_schemas_are_never_called_compatible_wrongly(reader: Json, wri
     assume(not kinds(reader, writer))
     for document in given:
         assert not passes(writer, document) or passes(reader, document)
+
+
+@settings(max_examples=250)
+@given(st.data())
+def test_the_newest_draft_keeps_the_promise_too(data: st.DataObject) -> None:
+    old = data.draw(schemas())
+    writer, reader = (
+        {"$schema": DRAFT_2020, **each} if isinstance(each := of_2020(given), dict) else each
+        for given in (old, data.draw(changed(old)))
+    )
+    assume(not kinds(reader, writer))
+    checks = [jsonschema_rs.Draft202012Validator(each) for each in (writer, reader)]
+    for document in data.draw(st.lists(documents, min_size=1, max_size=20)):
+        assert not checks[0].is_valid(document) or checks[1].is_valid(document)
 
 
 @settings(max_examples=200)
@@ -102,6 +116,19 @@ def test_what_is_looser_reads_what_is_stricter(reader: Json, writer: Json) -> No
 )
 def test_what_is_stricter_is_refused(reader: Json, writer: Json, kind: str) -> None:
     assert kind in kinds(reader, writer)
+
+
+def test_one_and_true_are_not_the_same() -> None:
+    assert kinds({"const": 1}, {"const": True}) == ["ENUM_ARRAY_NARROWED"]
+    assert kinds({"properties": {"a": {"enum": [0]}}}, {"properties": {"a": {"enum": [False]}}})
+    assert kinds({"const": 1}, {"const": 1.0}) == []
+
+
+def test_going_in_circles_proves_nothing() -> None:
+    """Opening a writer's alternatives, or a reader's $ref, must not take for granted what is to be shown."""
+    assert kinds({"type": "string"}, {"not": False, "allOf": [{"anyOf": [{}]}]})
+    assert kinds({"anyOf": [{"$ref": "#"}, {"type": "string"}]}, {"type": "integer"})
+    assert not kinds({"anyOf": [{"$ref": "#"}, {"type": "string"}]}, {"type": "string"})
 
 
 def test_recursive_schemas_come_to_an_end() -> None:

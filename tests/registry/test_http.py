@@ -109,6 +109,47 @@ def test_media_types(http: Http, kind: str) -> None:
     assert answer.headers["content-type"] == kind
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"metadata": 5},
+        {"metadata": {"properties": 5}},
+        {"metadata": {"properties": {"a": 5}}},
+        {"metadata": {"tags": {"a": 5}}},
+        {"ruleSet": {"domainRules": 5}},
+        {"ruleSet": {"domainRules": ["x"]}},
+        {"ruleSet": {"domainRules": [{"name": "a", "type": "b", "params": 5}]}},
+        {"version": 10**30},
+        {"schema": '{"enum":[1e400]}', "schemaType": "JSON"},
+        {"schema": '{"const":"\\ud800"}', "schemaType": "JSON"},
+        {"schema": "[" * 5_000, "schemaType": "JSON"},
+    ],
+)
+def test_odd_shapes_are_refused(http: Http, more: dict[str, object]) -> None:
+    assert http("POST", "/subjects/a/versions", {"schema": '"int"', **more}).status == 422
+    assert http("GET", "/subjects").json == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"normalize": "x"},
+        {"alias": 7},
+        {"defaultMetadata": 7},
+        {"overrideMetadata": {"tags": 7}},
+        {"defaultRuleSet": {"domainRules": 7}},
+        {"compatibilityLevel": 5},
+    ],
+)
+def test_odd_settings_are_refused(http: Http, body: dict[str, object]) -> None:
+    assert http("PUT", "/config/a", body).status == 422
+    assert http("GET", "/config/a").status == 404
+
+
+def test_half_a_character_is_refused(http: Http) -> None:
+    assert http("POST", "/subjects/a/versions", raw=b'{"schema": "\\ud800"}').code == (400, 400)
+
+
 def test_config_in_all_its_places(http: Http) -> None:
     assert http("GET", "/config").json == {"compatibilityLevel": "BACKWARD"}
     assert http("PUT", "/config", {"compatibility": "FULL"}).json == {"compatibility": "FULL"}

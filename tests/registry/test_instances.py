@@ -190,6 +190,10 @@ BY_HAND: list[tuple[bytes, bytes | None]] = [
     (b'{"keytype":"MODE","subject":"gone","magic":0}', b'{"subject":"gone","mode":"READONLY"}'),
     (b'{"keytype":"SOMETHING_NEW","magic":9}', b"{}"),
     (b"not json", b"at all"),
+    (
+        b'{"keytype":"SCHEMA","subject":"odd","version":1,"magic":1}',
+        b'{"subject":"odd","version":1,"id":9,"metadata":{"tags":5},"schema":"\\"int\\"","deleted":false}',
+    ),
 ]
 
 

@@ -89,13 +89,20 @@ def parse_avro(text: str, references: Sequence[str] = ()) -> AvroSchema:
 
 def _load(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as fault:
         raise InvalidSchema(f"not JSON: {fault}") from fault
 
 
 def _no_constant(word: str) -> Any:
     raise ValueError(f"{word} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is out of range")
+    return number
 
 
 class _Parser:

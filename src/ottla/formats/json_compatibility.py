@@ -12,11 +12,10 @@ from fractions import Fraction
 from ottla.formats import json_facts as facts
 from ottla.formats.compatibility import Incompatibility
 from ottla.formats.json_facts import NUMBERS, Json, Node
+from ottla.formats.json_openings import ALTERNATIVES, MAX_STEPS, Openings, TooComplex
 from ottla.formats.json_schema_tree import JsonSchema, leads_outside, parts
 
-MAX_STEPS = 20_000
 _REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
-_SPLIT = ("anyOf", "oneOf")
 Found = list[Incompatibility]
 
 
@@ -25,22 +24,15 @@ def json_incompatibilities(reader: JsonSchema, writer: JsonSchema) -> Found:
     return _Comparison(reader, writer).check(reader.root, (writer.root,), "")
 
 
-class _TooComplex(Exception):
-    """The comparison takes more steps than anybody should wait for."""
-
-
-class _Comparison:
+class _Comparison(Openings):
     """`nodes` are schemas that a document passes all at once: the writer's, with its allOf and $ref opened."""
 
     def __init__(self, reader: JsonSchema, writer: JsonSchema) -> None:
-        self._schemas = (reader, writer)
+        super().__init__(reader, writer)
         self._asserts_format = reader.draft <= 7
-        self._homes: dict[int, tuple[JsonSchema, str]] = {}
-        self._made: dict[tuple[int, str], Node] = {}
-        self._values: dict[str, Node] = {}
-        self._kept: list[Json] = []
-        self._open: set[tuple[int, frozenset[int]]] = set()
-        self._steps = 0
+        self._open: dict[tuple[int, frozenset[int]], int] = {}
+        """Pairs that are being compared, and how deep in the document that began."""
+        self._depth = 0
 
     # -- the whole ---
 
@@ -50,45 +42,47 @@ class _Comparison:
             return self._check(reader, writers, path)
         try:
             return self._check(reader, writers, path)
-        except _TooComplex:
+        except TooComplex:
             return [Incompatibility("TOO_COMPLEX", path, f"not decided within {MAX_STEPS} steps")]
 
     def _check(self, reader: Json, writers: Sequence[Json], path: str) -> Found:
-        self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise _TooComplex
+        self.step()
         if reader is True or reader == {}:
             return []
-        nodes = self._opened(writers)
+        if any(_same(each, reader) for each in writers):
+            return []
+        nodes = self.opened(writers)
         values = None if nodes is None else facts.values_of(nodes)
         if nodes is None or not facts.types_of(nodes) or values == []:
             return []
         if reader is False:
             return [Incompatibility("NOTHING_ALLOWED", path, "the reader allows nothing here")]
-        if any(node == reader and not _refers(node) for node in nodes):
+        if any(_same(node, reader) for node in nodes):
             return []
         pair = (id(reader), frozenset(id(node) for node in nodes))
         if pair in self._open:
-            return []
-        self._open.add(pair)
+            if self._open[pair] < self._depth:
+                return []  # The same pair further inside a document: documents end.
+            return [Incompatibility("NOT_COMPARABLE", path, "the comparison leads back to itself")]
+        self._open[pair] = self._depth
         try:
             found = self._implied(reader, nodes, path)
             return self._split(reader, nodes, path, found) if found else []
         finally:
-            self._open.discard(pair)
+            del self._open[pair]
 
     def _split(self, reader: Node, nodes: list[Node], path: str, found: Found) -> Found:
         """Look at the writer's alternatives one by one: the reader must take each."""
         values = facts.values_of(nodes)
         if values is not None:
-            single = [self._only(value) for value in values]
-            if [id(node) for node in nodes] == [id(node) for node in single]:
-                return found
-            return next((why for node in single if (why := self._check(reader, (node,), path))), [])
+            single = [self.only(value) for value in values]
+            split = [id(node) for node in nodes] != [id(node) for node in single]
+            if split and not any(self._check(reader, (node,), path) for node in single):
+                return []
         for node in nodes:
-            for word in _SPLIT:
+            for word in ALTERNATIVES:
                 if isinstance(node.get(word), list):
-                    rest = [each for each in nodes if each is not node] + [self._without(node, word)]
+                    rest = [each for each in nodes if each is not node] + [self.without(node, word)]
                     return next((why for each in node[word] if (why := self._check(reader, [*rest, each], path))), [])
         types = facts.types_of(nodes)
         if len(types) > 1 and any(word in reader for word in ("anyOf", "oneOf", "not", "if", "$ref", "allOf")):
@@ -97,46 +91,15 @@ class _Comparison:
             )
             if len(groups) > 1:
                 return next(
-                    (why for each in groups if (why := self._check(reader, [*nodes, self._typed(each)], path))), []
+                    (why for each in groups if (why := self._check(reader, [*nodes, self.typed(each)], path))), []
                 )
         return found
-
-    def _opened(self, writers: Sequence[Json]) -> list[Node] | None:
-        """The schemas with those that their $ref and allOf name; None where no document passes."""
-        found: list[Node] = []
-        seen: set[int] = set()
-        pending = list(writers)
-        while pending:
-            each = pending.pop(0)
-            if each is False:
-                return None
-            if each is True or id(each) in seen:
-                continue
-            seen.add(id(each))
-            if "$ref" in each:
-                target, home = self._target(each)
-                if not leads_outside(target):
-                    pending.append(target)
-                if home.draft <= 7:
-                    continue
-            pending += each.get("allOf", ())
-            if each:
-                found.append(each)
-        return found
-
-    def _target(self, part: Node) -> tuple[Json, JsonSchema]:
-        if id(part) in self._homes:
-            home, base = self._homes[id(part)]
-        else:
-            home = next((each for each in self._schemas if id(part) in each.bases), self._schemas[0])
-            base = home.bases.get(id(part), "")
-        return home.target(part["$ref"], base), home
 
     # -- the reader's keywords ---
 
     def _implied(self, reader: Node, nodes: list[Node], path: str) -> Found:
         if "$ref" in reader:
-            target, home = self._target(reader)
+            target, home = self.target(reader)
             if leads_outside(target):
                 return [
                     Incompatibility("REFERENCE_CHANGED", f"{path}/$ref", "the $ref leads to a schema that is not here")
@@ -148,16 +111,19 @@ class _Comparison:
         found = self._type(reader, nodes, types, path)
         if found:
             return found
-        for applies, rule in (
-            (types & NUMBERS, self._numbers),
-            ("string" in types, self._strings),
-            ("array" in types, self._arrays),
-            ("object" in types, self._objects),
-            (True, self._combined),
-        ):
-            if applies:
-                found += rule(reader, nodes, path)
-        return found
+        if types & NUMBERS:
+            found += self._numbers(reader, nodes, path)
+        if "string" in types:
+            found += self._strings(reader, nodes, path)
+        self._depth += 1
+        if "array" in types:
+            found += self._arrays(reader, nodes, path)
+        if "object" in types:
+            found += self._objects(reader, nodes, path)
+        self._depth -= 1
+        if "object" in types:
+            found += self._dependencies(reader, nodes, path)
+        return found + self._combined(reader, nodes, path)
 
     def _type(self, reader: Node, nodes: list[Node], types: frozenset[str], path: str) -> Found:
         if "type" in reader:
@@ -221,7 +187,7 @@ class _Comparison:
             if "contains" not in node:
                 continue
             same_most = "maxContains" not in reader or (
-                node["contains"] == reader["contains"]
+                _equal(node["contains"], reader["contains"])
                 and not _refers(node["contains"])
                 and "maxContains" in node
                 and node["maxContains"] <= reader["maxContains"]
@@ -249,7 +215,7 @@ class _Comparison:
             found += why
         found += self._pattern_properties(reader, nodes, path)
         found += self._additional_properties(reader, nodes, path)
-        return found + self._dependencies(reader, nodes, path) + self._property_names(reader, nodes, path)
+        return found + self._property_names(reader, nodes, path)
 
     def _pattern_properties(self, reader: Node, nodes: list[Node], path: str) -> Found:
         found: Found = []
@@ -290,9 +256,9 @@ class _Comparison:
         closed = any(each is False for each in facts.other_schemas(nodes)) and not any(map(facts.patterns, nodes))
         where = f"{path}/propertyNames"
         if closed:
-            names = [self._only(name) for name in facts.named(nodes)]
+            names = [self.only(name) for name in facts.named(nodes)]
             return [why for node in names for why in self._check(reader["propertyNames"], (node,), where)]
-        return self._check(reader["propertyNames"], [*known, self._typed("string")], where)
+        return self._check(reader["propertyNames"], [*known, self.typed("string")], where)
 
     def _dependencies(self, reader: Node, nodes: list[Node], path: str) -> Found:
         found = []
@@ -301,7 +267,7 @@ class _Comparison:
             for name, wanted in reader.get(word, {}).items():
                 if any(each is False for each in facts.property_schemas(nodes, name)):
                     continue
-                same = any(_dependency(node, name) == wanted and not _refers(wanted) for node in nodes)
+                same = any(_equal(_dependency(node, name), wanted) and not _refers(wanted) for node in nodes)
                 if isinstance(wanted, list):
                     given = {
                         each
@@ -352,13 +318,13 @@ class _Comparison:
         for node in nodes:
             if not isinstance(node.get("oneOf"), list):
                 continue
-            rest = [each for each in nodes if each is not node] + [self._without(node, "oneOf")]
+            rest = [each for each in nodes if each is not node] + [self.without(node, "oneOf")]
             if all(self._takes_one(branches, node["oneOf"], each, rest, path) for each in node["oneOf"]):
                 return True
         return False
 
     def _takes_one(self, branches: list[Json], written: list[Json], choice: Json, rest: list[Node], path: str) -> bool:
-        opened = self._opened([*rest, choice])
+        opened = self.opened([*rest, choice])
         if opened is None:
             return True
         excluded = [each for each in written if each is not choice]
@@ -382,78 +348,12 @@ class _Comparison:
     def _conditional(self, reader: Node, nodes: list[Node], path: str) -> Found:
         words = ("if", "then", "else")
         mine = {word: reader.get(word) for word in words}
-        if not _refers(mine) and any({word: node.get(word) for word in words} == mine for node in nodes):
+        if not _refers(mine) and any(_equal({word: node.get(word) for word in words}, mine) for node in nodes):
             return []
         found = []
         for word in ("then", "else"):
             found += self._check(reader.get(word, True), nodes, f"{path}/{word}")
         return found
-
-    # -- disjointness ---
-
-    def disjoint(self, one: Json, others: Sequence[Json], depth: int = 8) -> bool:
-        """Whether surely no document passes both `one` and all `others`."""
-        left, right = self._opened([one]), self._opened(others)
-        if left is None or right is None:
-            return True
-        self._steps += 1
-        if depth == 0 or self._steps > MAX_STEPS:
-            return False
-        if not facts.types_of(left) & facts.types_of(right):
-            return True
-        if facts.values_differ(left, right):
-            return True
-        if self._apart(left, right, depth) or self._apart(right, left, depth):
-            return True
-        return self._objects_disjoint(left, right, depth)
-
-    def _apart(self, split: list[Node], whole: list[Node], depth: int) -> bool:
-        """Whether all alternatives of one side are apart from the other."""
-        for node in split:
-            for word in _SPLIT:
-                if isinstance(node.get(word), list):
-                    return all(self.disjoint(each, whole, depth - 1) for each in node[word])
-        return False
-
-    def _objects_disjoint(self, left: list[Node], right: list[Node], depth: int) -> bool:
-        """Whether a property that must be there cannot be what both want."""
-        if (facts.types_of(left) & facts.types_of(right)) != {"object"}:
-            return False
-        for name in sorted(facts.required(left) | facts.required(right)):
-            mine, theirs = facts.property_schemas(left, name), facts.property_schemas(right, name)
-            if False in mine or False in theirs:
-                return True
-            if mine and theirs and self.disjoint(self._all_of(mine), theirs, depth - 1):
-                return True
-        return False
-
-    # -- nodes made here ---
-
-    def _all_of(self, schemas: list[Json]) -> Json:
-        if len(schemas) == 1:
-            return schemas[0]
-        made = {"allOf": schemas}
-        self._kept.append(made)
-        return made
-
-    def _without(self, node: Node, word: str) -> Node:
-        """A node without a keyword; always the same object, so that recursion is noticed."""
-        key = (id(node), word)
-        if key not in self._made:
-            made = {name: value for name, value in node.items() if name != word}
-            self._made[key] = made
-            home = next((each for each in self._schemas if id(node) in each.bases), None)
-            if id(node) in self._homes:
-                self._homes[id(made)] = self._homes[id(node)]
-            elif home is not None:
-                self._homes[id(made)] = (home, home.bases[id(node)])
-        return self._made[key]
-
-    def _only(self, value: Json) -> Node:
-        return self._values.setdefault(f"value {facts.json_key(value)}", facts.only(value))
-
-    def _typed(self, word: str) -> Node:
-        return self._values.setdefault(f"type {word}", {"type": word})
 
 
 def _sizes(reader: Node, nodes: list[Node], least: str, most: str, path: str) -> Found:
@@ -483,6 +383,16 @@ def _dependency(node: Node, name: str) -> Json:
 
 
 _DEPENDENCIES = ("dependencies", "dependentRequired", "dependentSchemas")
+
+
+def _same(one: Json, other: Json) -> bool:
+    """Whether two schemas surely let the same documents pass, by their text."""
+    return one is other or (isinstance(one, dict) and _equal(one, other) and not _refers(one))
+
+
+def _equal(one: Json, other: Json) -> bool:
+    """Equality as JSON has it; Python takes 1 for true."""
+    return bool(one == other) and facts.json_key(one) == facts.json_key(other)
 
 
 def _refers(schema: Json) -> bool:

@@ -101,7 +101,7 @@ def parse_json_schema(text: str, references: Mapping[str, str]) -> JsonSchema:
 
 def _load(text: str) -> Json:
     try:
-        document = json.loads(text, parse_constant=_no_constant)
+        document = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as fault:
         raise InvalidSchema(f"not JSON: {fault}") from fault
     if not isinstance(document, dict | bool):
@@ -111,6 +111,13 @@ def _load(text: str) -> Json:
 
 def _no_constant(word: str) -> Json:
     raise ValueError(f"{word} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is out of range")
+    return number
 
 
 def _draft(document: Json) -> int:

@@ -45,7 +45,11 @@ class RegistryApp:
         except Exception:
             _log.exception("%s %s failed", request.method, request.url.path)
             answer, status = {"error_code": 50001, "message": "The registry failed in a way it did not foresee"}, 500
-        body = b"" if status == 204 else json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
+        body = (
+            b""
+            if status == 204
+            else json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        )
         response = Response(body, status, media_type=_media_type(request))
         await response(scope, receive, send)
 
@@ -93,6 +97,8 @@ async def _body(request: Request) -> Json:
         if len(content) > MAX_BODY_BYTES:
             raise RegistryError(413, f"HTTP 413: the body is larger than {MAX_BODY_BYTES} bytes")
     try:
-        return json.loads(content)
+        body = json.loads(content)
+        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        return body
     except (ValueError, RecursionError) as fault:
         raise RegistryError(400, f"HTTP 400: the body is no JSON: {fault}") from fault

@@ -10,6 +10,7 @@ from ottla.registry import errors
 from ottla.registry.decide import Proposal
 from ottla.registry.errors import RegistryError
 from ottla.registry.records import Json, Reference
+from ottla.registry.shapes import check_metadata, check_rule_set
 from ottla.registry.state import RegistryState
 from ottla.registry.subjects import DEFAULT_CONTEXT, context_of, is_valid, qualified, split
 
@@ -99,13 +100,15 @@ class Call:
     def proposal(self) -> Proposal:
         """The body as a schema."""
         fields = self.fields()
-        kind = fields.get("schemaType")
+        kind, metadata, rules = fields.get("schemaType"), _of(fields, "metadata", dict), _of(fields, "ruleSet", dict)
+        check_metadata(metadata)
+        check_rule_set(rules)
         return Proposal(
             _of(fields, "schema", str),
             "AVRO" if kind is None else str(kind),
             tuple(_reference(each) for each in _of(fields, "references", list) or ()),
-            _of(fields, "metadata", dict),
-            _rule_set(fields),
+            metadata,
+            rules,
             _positive(fields, "id"),
             _positive(fields, "version"),
         )
@@ -122,6 +125,8 @@ def _of(fields: dict[str, Json], name: str, kind: type) -> Json:
 def _positive(fields: dict[str, Json], name: str) -> int | None:
     """A number above 0; clients write -1 or 0 for none."""
     value = _of(fields, name, int)
+    if value is not None and value > _MOST:
+        raise RegistryError(422, f"{name} is greater than {_MOST}")
     return value if value is not None and value > 0 else None
 
 
@@ -132,22 +137,3 @@ def _reference(raw: Json) -> Reference:
     if not name or not subject or version is None:
         raise RegistryError(422, "a reference needs a name, a subject and a version")
     return Reference(name, subject, version)
-
-
-def _rule_set(fields: dict[str, Json]) -> Json:
-    """The rule set; 42210 where rules have no name or share one."""
-    rules = _of(fields, "ruleSet", dict)
-    if rules is None:
-        return None
-    seen: set[str] = set()
-    for kind in ("migrationRules", "domainRules", "encodingRules"):
-        for rule in rules.get(kind) or ():
-            name = rule.get("name") if isinstance(rule, dict) else None
-            if not isinstance(name, str) or not name:
-                raise errors.invalid_rule_set("a rule has no name")
-            if name in seen:
-                raise errors.invalid_rule_set(f"two rules are called {name}")
-            if not rule.get("type"):
-                raise errors.invalid_rule_set(f"the rule {name} has no type")
-            seen.add(name)
-    return rules

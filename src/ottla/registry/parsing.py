@@ -47,6 +47,15 @@ class ParsedSchema:
 @lru_cache(_KEPT)
 def parse(schema_type: str, text: str, sources: Sources = (), *, normalized: bool = False) -> ParsedSchema:
     """Parse and print a schema; InvalidSchema where it is none."""
+    try:
+        parsed = _parse(schema_type, text, sources, normalized=normalized)
+        parsed.text.encode()
+        return parsed
+    except UnicodeEncodeError as fault:
+        raise InvalidSchema("it has half a surrogate pair, which is no character") from fault
+
+
+def _parse(schema_type: str, text: str, sources: Sources, *, normalized: bool) -> ParsedSchema:
     if schema_type == "AVRO":
         return _avro(text, sources, normalized=normalized)
     if schema_type == "JSON":

@@ -17,6 +17,7 @@ from ottla.registry.identity import fingerprint
 Json = Any
 """A parsed JSON document."""
 
+_MD5_BYTES = 16
 CONFIG, MODE, DELETE_SUBJECT, CLEAR_SUBJECT = "CONFIG", "MODE", "DELETE_SUBJECT", "CLEAR_SUBJECT"
 _SUBJECT_KINDS = frozenset({CONFIG, MODE, DELETE_SUBJECT, CLEAR_SUBJECT})
 
@@ -214,17 +215,19 @@ def _decode_schema(key: SchemaKey, raw: dict[str, Json]) -> SchemaValue:
     references = tuple(
         Reference(str(each["name"]), str(each["subject"]), int(each["version"])) for each in raw.get("references") or ()
     )
+    schema, metadata, rule_set = str(raw["schema"]), raw.get("metadata"), raw.get("ruleSet")
+    known = base64.b64decode(raw["md5"]) if raw.get("md5") else b""
     return SchemaValue(
         key.subject,
         key.version,
         int(raw["id"]),
-        str(raw["schema"]),
+        schema,
         str(raw.get("schemaType") or "AVRO"),
         references,
-        raw.get("metadata"),
-        raw.get("ruleSet"),
+        metadata,
+        rule_set,
         bool(raw.get("deleted", False)),
-        base64.b64decode(raw["md5"]) if raw.get("md5") else b"",
+        known if len(known) == _MD5_BYTES else fingerprint(schema, references, metadata, rule_set),
     )
 
 

@@ -9,6 +9,7 @@ from ottla.registry.calls import LATEST, Call
 from ottla.registry.decide import Decision, register
 from ottla.registry.identity import guid
 from ottla.registry.records import Json, SchemaValue, reference_fields
+from ottla.registry.shapes import check_settings
 from ottla.registry.state import RegistryState
 from ottla.registry.subjects import is_valid_context
 
@@ -68,6 +69,7 @@ def change_settings(state: RegistryState, call: Call) -> Decision[Json]:
     if "compatibility" in given:
         given["compatibilityLevel"] = given.pop("compatibility")
     known = {name: value for name, value in given.items() if name in decide_settings.SETTINGS}
+    check_settings(known)
     decision = decide_settings.change_settings(state, call.scope(), known)
     echo = dict(decision.answer)
     if "compatibilityLevel" in echo:
