@@ -11,18 +11,15 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake import LakeRefused, load, upkeep_command
-from ottla.lake.choices import CODECS, FORMATS, size_bytes
+from ottla.lake import LakeRefused, load, load_arguments, upkeep_command
 from ottla.lake.stores import lake_url
 from ottla.spark.kafka_settings import KafkaSettings
-from ottla.spark.options import duration_ms
-from ottla.spark.submit import Opened, add_spark_arguments, open_session, spark_settings
+from ottla.spark.submit import Opened, open_session, spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,100 +66,9 @@ def _upkeep(options: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ottla lake", description="Topics as a lake: plain Parquet, Delta, Iceberg.")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    load_verb = verbs.add_parser(
-        "load",
-        help="load topics into a directory of Parquet files, exactly once",
-        description="Load topics into TO/topic=T/date=YYYY-MM-DD/T-ROUND-NUMBER.parquet, by the records' own time. Go "
-        "on where the last load ended. Once, unless --every or --continuous.",
-    )
-    load_verb.add_argument("topics", nargs="*", metavar="TOPIC")
-    load_verb.add_argument("--to", required=True, metavar="PLACE", help="the lake: a path or a file:// URL")
-    load_verb.add_argument("--pattern", metavar="REGEX", help="all topics whose whole name matches, instead of names")
-    load_verb.add_argument(
-        "-b", "--bootstrap-server", default="localhost:9092", metavar="HOST:PORT", help="default localhost:9092"
-    )
-    when = load_verb.add_mutually_exclusive_group()
-    when.add_argument("--every", metavar="TIME", type=_duration, help="again and again, e.g. 1m, until stopped")
-    when.add_argument("--continuous", action="store_true", help="again at once, until stopped")
-    load_verb.add_argument("--json", action="store_true", help="values are JSON objects: make columns of their fields")
-    load_verb.add_argument(
-        "--format", choices=FORMATS, help="parquet (default on file:// and hdfs://), delta (on object stores), iceberg"
-    )
-    load_verb.add_argument("--catalog", default="", metavar="URL", help="of Iceberg's catalog, e.g. sqlite:///lake.db")
-    load_verb.add_argument("--namespace", default="ottla", metavar="NAME", help="in the catalog; default ottla")
-    load_verb.add_argument(
-        "--key", default="", metavar="FIELDS", help="keep the last row of each key: key, or fields, commas between"
-    )
-    load_verb.add_argument(
-        "--debezium", action="store_true", help="values are Debezium's change events: load the rows that they change"
-    )
-    load_verb.add_argument(
-        "--partition-by",
-        default="",
-        metavar="HOW",
-        help="none, or month|day|hour and fields, commas between; default day, with --key none",
-    )
-    load_verb.add_argument("--event-time", default="", metavar="FIELD", help="the field whose time counts, with --json")
-    load_verb.add_argument("--time-zone", default="UTC", metavar="ZONE", help="of months, days and hours; default UTC")
-    load_verb.add_argument(
-        "--numbers-as-text", action="store_true", help="a field of whole numbers becomes text where a text turns up"
-    )
-    load_verb.add_argument(
-        "--values",
-        choices=("binary", "text", "json", "avro", "protobuf"),
-        help="what values are; json, avro and protobuf become columns; default binary",
-    )
-    load_verb.add_argument(
-        "--registry", default="", metavar="URL", help="where the schemas of values are, by their ids"
-    )
-    load_verb.add_argument("--schema", type=_text_of, metavar="FILE", help="the schema of all values")
-    load_verb.add_argument("--message", default="", metavar="NAME", help="which message of a Protobuf file")
-    load_verb.add_argument("--dead-letter", metavar="TOPIC", help="where records go that --json cannot read")
-    load_verb.add_argument("--target-size", type=_size, default="256m", metavar="SIZE", help="of files; default 256m")
-    load_verb.add_argument(
-        "--max-offsets", type=_count, default=20_000_000, metavar="N", help="in one round; default 20,000,000"
-    )
-    load_verb.add_argument("--compression", choices=CODECS, default="zstd", help="of files; default zstd")
-    load_verb.add_argument(
-        "--resume-from-table",
-        action="store_true",
-        help="where the lake's state was lost: go on from what its Delta or Iceberg tables say is loaded",
-    )
-    load_verb.add_argument("--accept-loss", action="store_true", help="go on where retention removed records unread")
-    load_verb.add_argument(
-        "--read-uncommitted", action="store_true", help="load records of open and aborted transactions too"
-    )
-    add_spark_arguments(load_verb)
+    load_arguments.add_verb(verbs)
     upkeep_command.add_verbs(verbs)
     return parser
-
-
-def _duration(text: str) -> str:
-    try:
-        duration_ms(text)
-    except ValueError as fault:
-        raise argparse.ArgumentTypeError(str(fault)) from fault
-    return text
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"not a positive number: {text}")
-    return int(text)
-
-
-def _size(text: str) -> int:
-    try:
-        return size_bytes(text)
-    except ValueError as fault:
-        raise argparse.ArgumentTypeError(str(fault)) from fault
-
-
-def _text_of(path: str) -> str:
-    try:
-        return Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise argparse.ArgumentTypeError(f"{path}: {fault}") from fault
 
 
 def _stop_on_signals(stop: threading.Event) -> None:

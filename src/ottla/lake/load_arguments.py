@@ -1,0 +1,121 @@
+"""The options of `ottla lake load`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ottla.lake.choices import CODECS, FORMATS, size_bytes
+from ottla.spark.options import duration_ms
+from ottla.spark.submit import add_spark_arguments
+
+
+def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the verb."""
+    verb = verbs.add_parser(
+        "load",
+        help="load topics into a lake, exactly once",
+        description="Load topics into plain Parquet files (PLACE/topic=T/date=YYYY-MM-DD/T-ROUND-NUMBER.parquet), or into "
+        "Delta or Iceberg tables. Go on where the last load ended. Once, unless --every or --continuous.",
+    )
+    verb.add_argument("topics", nargs="*", metavar="TOPIC")
+    verb.add_argument("--to", required=True, metavar="PLACE", help="a path, or file:// s3:// gs:// az:// hdfs:// URL")
+    verb.add_argument("--pattern", metavar="REGEX", help="all topics whose whole name matches, instead of names")
+    verb.add_argument(
+        "-b", "--bootstrap-server", default="localhost:9092", metavar="HOST:PORT", help="default localhost:9092"
+    )
+    _add_rounds(verb)
+    _add_values(verb)
+    _add_layout(verb)
+    add_spark_arguments(verb)
+
+
+def _add_rounds(verb: argparse.ArgumentParser) -> None:
+    """When, how much at a time, and what is not an error."""
+    when = verb.add_mutually_exclusive_group()
+    when.add_argument("--every", metavar="TIME", type=_duration, help="again and again, e.g. 1m, until stopped")
+    when.add_argument("--continuous", action="store_true", help="again at once, until stopped")
+    verb.add_argument(
+        "--max-offsets", type=_count, default=20_000_000, metavar="N", help="in one round; default 20,000,000"
+    )
+    verb.add_argument("--accept-loss", action="store_true", help="go on where retention removed records unread")
+    verb.add_argument(
+        "--read-uncommitted", action="store_true", help="load records of open and aborted transactions too"
+    )
+    verb.add_argument(
+        "--resume-from-table",
+        action="store_true",
+        help="where the lake's state was lost: go on from what its Delta or Iceberg tables say is loaded",
+    )
+
+
+def _add_values(verb: argparse.ArgumentParser) -> None:
+    """What becomes of values."""
+    group = verb.add_argument_group("values")
+    group.add_argument(
+        "--values",
+        choices=("binary", "text", "json", "avro", "protobuf"),
+        help="what values are; json, avro and protobuf become columns; default binary",
+    )
+    group.add_argument("--json", action="store_true", help="the same as --values json")
+    group.add_argument("--registry", default="", metavar="URL", help="where schemas are, by the ids in values")
+    group.add_argument("--schema", type=_text_of, metavar="FILE", help="the schema of all values, which have no ids")
+    group.add_argument("--message", default="", metavar="NAME", help="which message of a Protobuf file")
+    group.add_argument(
+        "--numbers-as-text", action="store_true", help="a field of whole numbers becomes text where a text turns up"
+    )
+    group.add_argument("--dead-letter", metavar="TOPIC", help="where records go that cannot become columns")
+
+
+def _add_layout(verb: argparse.ArgumentParser) -> None:
+    """How the lake is laid out; the same from load to load."""
+    group = verb.add_argument_group("the lake")
+    group.add_argument(
+        "--format", choices=FORMATS, help="parquet (default on file:// and hdfs://), delta (on object stores), iceberg"
+    )
+    group.add_argument("--catalog", default="", metavar="URL", help="of Iceberg's catalog, e.g. sqlite:///lake.db")
+    group.add_argument("--namespace", default="ottla", metavar="NAME", help="in the catalog; default ottla")
+    group.add_argument(
+        "--key", default="", metavar="FIELDS", help="keep the last row of each key: key, or fields, commas between"
+    )
+    group.add_argument(
+        "--debezium", action="store_true", help="values are Debezium's change events: load the rows that they change"
+    )
+    group.add_argument(
+        "--partition-by",
+        default="",
+        metavar="HOW",
+        help="none, or month|day|hour and fields, commas between; default day, with --key none",
+    )
+    group.add_argument("--event-time", default="", metavar="FIELD", help="the field whose time counts")
+    group.add_argument("--time-zone", default="UTC", metavar="ZONE", help="of months, days and hours; default UTC")
+    group.add_argument("--target-size", type=_size, default="256m", metavar="SIZE", help="of files; default 256m")
+    group.add_argument("--compression", choices=CODECS, default="zstd", help="of files; default zstd")
+
+
+def _duration(text: str) -> str:
+    try:
+        duration_ms(text)
+    except ValueError as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from fault
+    return text
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a positive number: {text}")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    try:
+        return size_bytes(text)
+    except ValueError as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from fault
+
+
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise argparse.ArgumentTypeError(f"{path}: {fault}") from fault
