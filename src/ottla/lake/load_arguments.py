@@ -15,8 +15,8 @@ def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     verb = verbs.add_parser(
         "load",
         help="load topics into a lake, exactly once",
-        description="Load topics into plain Parquet files (PLACE/topic=T/date=YYYY-MM-DD/T-ROUND-NUMBER.parquet), or into "
-        "Delta or Iceberg tables. Go on where the last load ended. Once, unless --every or --continuous.",
+        description="Load topics into plain Parquet files (PLACE/topic=T/date=YYYY-MM-DD/T-ROUND-NUMBER.parquet), or "
+        "into Delta or Iceberg tables. Go on where the last load ended. Once, unless --every or --continuous.",
     )
     verb.add_argument("topics", nargs="*", metavar="TOPIC")
     verb.add_argument("--to", required=True, metavar="PLACE", help="a path, or file:// s3:// gs:// az:// hdfs:// URL")
