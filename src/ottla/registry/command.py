@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
 
@@ -58,7 +60,19 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument(
         "--replication-factor", type=int, default=-1, metavar="N", help="of a new topic; default the cluster's own"
     )
+    start.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
     return parser
+
+
+def _end_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Stop once standard input ends: the broker that started this registry is gone."""
+
+    def watch() -> None:
+        sys.stdin.buffer.read()
+        with contextlib.suppress(RuntimeError):  # the loop has ended already
+            loop.call_soon_threadsafe(stop.set)
+
+    threading.Thread(target=watch, name="ottla-parent", daemon=True).start()
 
 
 async def _serve(options: argparse.Namespace) -> None:
@@ -69,6 +83,8 @@ async def _serve(options: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if options.with_parent:
+        _end_with_parent(loop, stop)
     bound = listening(options.host, options.port)
     try:
         registry = Registry(

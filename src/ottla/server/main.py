@@ -76,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
         help=f"/metrics on 127.0.0.1:N (default {DEFAULT_HTTP_PORT}, and with --join as many more as --id is above 1; "
         "0: off)",
     )  # fmt: skip
+    parser.add_argument(
+        "--registry-port", type=int, metavar="N", help="a schema registry on 127.0.0.1:N too; 0 takes a free port"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a broker option")
     parser.add_argument("--config", metavar="FILE", help="a server.properties")
     parser.add_argument("--log-level", choices=_LEVELS, default="warning", help="how much to log (default warning)")
@@ -118,12 +121,13 @@ def _run(options: argparse.Namespace, static: StaticConfig) -> int:
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     from ottla.server.broker_server import BrokerServer, CannotStart
+    from ottla.server.registry_child import RegistryFailed
 
     try:
         http_port = _http_port(options, static)
         server = BrokerServer(loop, static.texts, memory=options.memory, join=options.join, http_port=http_port)
-        loop.run_until_complete(_serve(loop, server))
-    except CannotStart as fault:
+        loop.run_until_complete(_serve(loop, server, options.registry_port))
+    except (CannotStart, RegistryFailed) as fault:
         print(f"ottla: cannot start: {fault}", file=sys.stderr)
         return 1
     finally:
@@ -141,8 +145,11 @@ def _http_port(options: argparse.Namespace, static: StaticConfig) -> int:
     return DEFAULT_HTTP_PORT + behind if 0 < behind < 1000 else DEFAULT_HTTP_PORT
 
 
-async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer) -> None:
+async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, registry_port: int | None) -> None:
     """All in one run of the loop: a signal that comes between two runs would be lost."""
+    from ottla.server.registry_child import RegistryChild
+
+    registry: RegistryChild | None = None
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
@@ -155,12 +162,17 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer) -> None:
             print(f"ottla: warning: {line}", file=sys.stderr)
         host, port = server.client_address
         print(f"ottla {__version__} ready: {host}:{port}", flush=True)
+        if registry_port is not None:
+            registry = RegistryChild(f"{host}:{port}", registry_port)
+            print(f"ottla registry ready: {await registry.start()}", flush=True)
         _print_greeting(server)
         gc.collect()
         gc.freeze()
         gc.set_threshold(_GC_AFTER_OBJECTS)
         await stopping.wait()
     finally:
+        if registry is not None:
+            await registry.stop()
         await server.stop()
 
 

@@ -1,0 +1,55 @@
+"""`ottla start --registry-port`: the schema registry beside a broker, as a process of its own.
+
+A process, because comparing a heavy schema would hold up the broker's loop. It ends with the broker, however the broker
+ends: its standard input is a pipe that the kernel closes then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+
+SECONDS_TO_STOP = 10.0
+
+
+class RegistryFailed(Exception):
+    """The registry did not start; the sentence is its own."""
+
+
+class RegistryChild:
+    """One registry for one broker."""
+
+    def __init__(self, address: str, port: int) -> None:
+        self._address = address
+        self._port = port
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> str:
+        """Start it and return the URL where it listens; RegistryFailed says why it does not."""
+        pipe = asyncio.subprocess.PIPE
+        command = [sys.executable, "-m", "ottla.cli.main", "registry", "start", "--with-parent"]
+        self._process = await asyncio.create_subprocess_exec(
+            *command, "-b", self._address, "--port", str(self._port), stdin=pipe, stdout=pipe
+        )
+        assert self._process.stdout is not None
+        line = (await self._process.stdout.readline()).decode("utf-8", "replace")
+        _, said, rest = line.partition(" ready: ")
+        if not said:
+            await self.stop()
+            raise RegistryFailed("the schema registry did not start; the lines before say why")
+        return rest.split(" ")[0].strip()
+
+    async def stop(self) -> None:
+        """End it, by force where it does not end in time."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), SECONDS_TO_STOP)
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()

@@ -1,0 +1,68 @@
+"""`ottla start --registry-port`: a registry beside a broker, which ends with it however it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "ottla.cli.main",
+        "start",
+        "--data",
+        str(folder),
+        "--port",
+        "0",
+        "--http-port",
+        "0",
+    ]
+    return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/subjects", timeout=5) as answer:
+            return bool(json.load(answer) == [])
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_the_registry_answers_and_ends_with_its_broker(tmp_path: Path, end: signal.Signals) -> None:
+    broker = start(tmp_path, "--registry-port", "0")
+    try:
+        assert broker.stdout is not None
+        assert " ready: 127.0.0.1:" in broker.stdout.readline()
+        url = broker.stdout.readline().partition("ottla registry ready: ")[2].strip()
+        assert answers(url)
+    finally:
+        os.kill(broker.pid, end)
+        broker.communicate(timeout=60)
+    deadline = time.monotonic() + 60
+    while answers(url):
+        assert time.monotonic() < deadline, "the registry outlived its broker"
+        time.sleep(0.05)
+
+
+def test_a_broker_whose_registry_cannot_listen_says_so_and_ends(tmp_path: Path) -> None:
+    broker = start(tmp_path / "one", "--registry-port", "0")
+    try:
+        assert broker.stdout is not None
+        broker.stdout.readline()
+        port = broker.stdout.readline().strip().rpartition(":")[2]
+        other = start(tmp_path / "two", "--registry-port", port)
+        _, said = other.communicate(timeout=60)
+        assert other.returncode == 1 and "schema registry did not start" in said and "cannot start" in said
+    finally:
+        broker.terminate()
+        broker.communicate(timeout=60)
