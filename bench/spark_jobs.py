@@ -19,7 +19,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla import lake, session
+from ottla import lake
+from ottla.spark import session
 
 ROWS = "key, value, topic, partition, offset, timestamp"
 

@@ -198,8 +198,9 @@ class ParquetFile:
     def _note(self, rows: pa.Table) -> None:
         partitions = all_numbers(rows.column("partition"), np.int32)
         offsets = all_numbers(rows.column("offset"))
-        for partition in np.unique(partitions).tolist():
-            mine = offsets[partitions == partition]
+        alone = partitions.min() == partitions.max()
+        for partition in [int(partitions[0])] if alone else np.unique(partitions).tolist():
+            mine = offsets if alone else offsets[partitions == partition]
             before = self._held.get(partition)
             first, last, count = int(mine.min()), int(mine.max()), len(mine)
             if before is not None:

@@ -126,6 +126,9 @@ def _keys(table: pa.Table, layout: Layout, columns: dict[str, str]) -> tuple[np.
             codes, named = _time_codes(table, layout)
         else:
             codes, named = _field_codes(table, columns.get(each))
+        if len(named) == 1:  # most often all rows are of one day: nothing to sort
+            texts = [(*text, *named[0]) for text in texts]
+            continue
         combined = keys * len(named) + codes
         present, keys = np.unique(combined, return_inverse=True)
         texts = [(*texts[code // len(named)], *named[code % len(named)]) for code in present.tolist()]
@@ -138,7 +141,11 @@ def _time_codes(table: pa.Table, layout: Layout) -> tuple[np.ndarray, list[Value
     if layout.time_zone != "UTC":
         zoned = indices(times).cast(pa.timestamp("us", layout.time_zone))
         times = numbers(pc.local_timestamp(zoned))
-    hours, codes = np.unique(times // _HOUR_US, return_inverse=True)
+    each = times // _HOUR_US
+    if len(each) and each.min() == each.max():
+        hours, codes = each[:1], np.zeros(len(each), dtype=np.int64)
+    else:
+        hours, codes = np.unique(each, return_inverse=True)
     names = [_time_text(_EPOCH + timedelta(hours=hour), layout.time_unit) for hour in hours.tolist()]
     distinct = sorted(set(names))
     place = {name: position for position, name in enumerate(distinct)}
