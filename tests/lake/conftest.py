@@ -63,7 +63,7 @@ def hdfs_url(mini_hdfs: MiniHdfs, monkeypatch: pytest.MonkeyPatch, short_lease: 
 
 @pytest.fixture
 def load(spark, bootstrap, tmp_path):  # type: ignore[no-untyped-def]
-    """`load("topic", json=True)` into tmp_path / "lake"; `load.told` is what it said."""
+    """`load("topic", json=True)` into tmp_path / "lake"; `load.told` is what it said, `load.place` the lake."""
     told: list[str] = []
 
     def run(*names, to=tmp_path / "lake", **options):  # type: ignore[no-untyped-def]
@@ -72,4 +72,5 @@ def load(spark, bootstrap, tmp_path):  # type: ignore[no-untyped-def]
         return loaded
 
     run.told = told  # type: ignore[attr-defined]
+    run.place = tmp_path / "lake"  # type: ignore[attr-defined]
     return run

@@ -10,6 +10,7 @@ import base64
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,9 +74,14 @@ def column_names(schema: pa.Schema) -> list[str]:
     return [renamed[name] for name in schema.names]
 
 
-def decode(values: pa.Array, schema: pa.Schema, rule: Rule | None = None) -> Block:
-    """Read one JSON object per value, in order; null values are rows of nulls."""
-    reading = _Reading(schema, rule or Rule())
+def decode(
+    values: pa.Array,
+    schema: pa.Schema,
+    rule: Rule | None = None,
+    kept: Callable[[pa.Schema], pa.Schema] = lambda found: found,
+) -> Block:
+    """Read one JSON object per value, in order; null values are rows of nulls. `kept` leaves fields out."""
+    reading = _Reading(schema, rule or Rule(), kept)
     reading.take(values, 0)
     good = np.ones(len(values), dtype=np.bool_)
     good[[row for row, _ in reading.faults]] = False
@@ -92,6 +98,7 @@ class _Reading:
 
     schema: pa.Schema
     rule: Rule
+    kept: Callable[[pa.Schema], pa.Schema]
     tables: list[pa.Table] = field(default_factory=list)
     faults: list[tuple[int, str]] = field(default_factory=list)
     misfits: bool = False
@@ -121,7 +128,7 @@ class _Reading:
         if parsed is None or parsed.num_rows != len(values) or not _numbers_are_exact(parsed):
             return False
         try:
-            wanted = merge_schemas(self.wanted, usable_schema(parsed.schema), self.rule)
+            wanted = merge_schemas(self.wanted, self.kept(usable_schema(parsed.schema)), self.rule)
             check_limits(wanted)
         except Misfit:
             return False
@@ -135,7 +142,8 @@ class _Reading:
         for row, value in enumerate(values.to_pylist()):
             try:
                 document = {} if value is None else _object(value)
-                wanted = merge_schemas(self.wanted, usable_schema(_type_of(document, self.rule)), self.rule)
+                found = self.kept(usable_schema(_type_of(document, self.rule)))
+                wanted = merge_schemas(self.wanted, found, self.rule)
                 if wanted is not self.wanted and not wanted.equals(self.wanted):
                     check_limits(wanted)
             except Misfit as fault:

@@ -38,6 +38,10 @@ def _add_rounds(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--max-offsets", type=_count, default=20_000_000, metavar="N", help="in one round; default 20,000,000"
     )
+    verb.add_argument(
+        "--from", dest="beginning", default="earliest", metavar="WHERE",
+        help="where new topics begin: earliest (default), latest, a time, or offsets as JSON",
+    )  # fmt: skip
     verb.add_argument("--accept-loss", action="store_true", help="go on where retention removed records unread")
     verb.add_argument(
         "--read-uncommitted", action="store_true", help="load records of open and aborted transactions too"
@@ -64,6 +68,8 @@ def _add_values(verb: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--numbers-as-text", action="store_true", help="a field of whole numbers becomes text where a text turns up"
     )
+    group.add_argument("--fields", default="", metavar="NAMES", help="only these become columns, commas between")
+    group.add_argument("--exclude-fields", default="", metavar="NAMES", help="these become none")
     group.add_argument("--dead-letter", metavar="TOPIC", help="where records go that cannot become columns")
 
 

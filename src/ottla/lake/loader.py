@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.attempt import Attempt
 from ottla.lake.audit import progress_line
+from ottla.lake.beginning import begun
 from ottla.lake.dead_letters import send_dead_letters
 from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan
 from ottla.lake.publishing import publisher
@@ -101,6 +102,7 @@ class Loader:
         """Load what the topics hold now; what comes meanwhile is for the next time (as Trigger.AvailableNow)."""
         latest = self.latest()
         self.finish_what_was_begun()
+        self._begin(latest)
         earliest = self._survey.earliest(latest.offsets.keys())
         while not (stop is not None and stop.is_set()):
             plan = next_plan(
@@ -118,6 +120,13 @@ class Loader:
             stands = {**earliest, **self.loaded.committed.offsets, **done}
             behind = sum(max(0, end - stands[partition]) for partition, end in latest.offsets.items())
             self._carry_out(plan, behind=behind)
+
+    def _begin(self, latest: SourceOffset) -> None:
+        """Put down where topics begin that the lake does not know yet."""
+        commit = begun(self.loaded.committed, latest, self.settings.beginning, self._survey)
+        if commit is not None:
+            self.state.adopt(commit)
+            self.loaded.committed = commit
 
     def latest(self) -> SourceOffset:
         """Where the chosen topics end now; the dead letter topic is never one of those that a pattern chooses."""

@@ -75,12 +75,12 @@ def write(store: Store, shape: Shape, before: Commit, publication: Publication) 
     """Put down the schema of each topic whose columns this round changed. May be repeated."""
     for topic in sorted({file.written.topic for file in publication.files}):
         packed = publication.columns.get(topic)
-        if topic in before.topic_ids and packed == before.columns.get(topic):
+        known = read(store, topic)
+        if known is not None and packed == before.columns.get(topic):
             continue
         number = publication.plan.number
         columns = None if packed is None else unpack_schema(packed)
         schema = file_schema(columns, shape)
-        known = read(store, topic)
         older = tuple(each for each in (known.versions if known else ()) if each[0] < number)
         _put(store, TopicSchema(topic, (*older, (number, schema)), folder_schema(columns, shape.layout)))
 

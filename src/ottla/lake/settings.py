@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
+from ottla.lake.beginning import parse_beginning
 from ottla.lake.choices import FORMATS, size_bytes
 from ottla.lake.layout import Layout, parse_layout
 from ottla.lake.shape import Shape
@@ -15,6 +16,7 @@ from ottla.lake.types import Rule
 from ottla.lake.values import KINDS, WITH_SCHEMA, ValueKind
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.options import Selection
+from ottla.spark.plan import Edge, Limit
 from ottla.spark.registry_client import registry_urls
 
 MiB = 1 << 20
@@ -56,6 +58,12 @@ class LoadOptions(TypedDict, total=False):
     dead_letter: str | None
     target_size: str | int
     compression: str
+    beginning: str
+    """Where new topics begin: `earliest`, `latest`, a time, or offsets as JSON."""
+    fields: str
+    """The only fields that become columns, commas between."""
+    exclude_fields: str
+    """Fields that become none."""
     resume_from_table: bool
     """The lake's state was lost: go on from what its tables say is loaded."""
     accept_loss: bool
@@ -76,6 +84,8 @@ class LoadSettings:
     target_bytes: int = 256 * MiB
     compression: str = "zstd"
     accept_loss: bool = False
+    beginning: Limit = Edge.EARLIEST
+    """Where topics begin that the lake does not know yet."""
     resume: bool = False
     """Whether a lake without a state goes on from what its tables say."""
     most_offsets: int = 20_000_000
@@ -122,6 +132,7 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
         dead_letter=dead_letter,
         target_bytes=size if isinstance(size, int) else size_bytes(size),
         compression=options.get("compression", "zstd"),
+        beginning=parse_beginning(options.get("beginning") or "earliest"),
         resume=options.get("resume_from_table", False),
         accept_loss=options.get("accept_loss", False),
         most_offsets=options.get("max_offsets", 20_000_000),
@@ -148,7 +159,14 @@ def _value_kind(options: LoadOptions) -> ValueKind:
     except ValueError as fault:
         raise LakeRefused(f"--registry: {fault}") from fault
     rule = Rule(numbers_as_text=options.get("numbers_as_text", False))
-    return ValueKind(kind, rule, places, schema, options.get("message", ""))
+    only, without = _names(options.get("fields", "")), _names(options.get("exclude_fields", ""))
+    if (only or without) and kind not in COLUMNED:
+        raise LakeRefused("--fields and --exclude-fields are for values that become columns, e.g. --json")
+    return ValueKind(kind, rule, places, schema, options.get("message", ""), only, without)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(each.strip() for each in text.split(",") if each.strip())
 
 
 def _check_format(format: str, layout: Layout, key: tuple[str, ...], values: ValueKind, options: LoadOptions) -> None:

@@ -120,7 +120,7 @@ class LakeState(LakeRecords):
         return str(stored["loader"])
 
     def adopt(self, commit: Commit) -> None:
-        """Put a commit of somebody else's knowledge down, as the first of a lake whose state was lost."""
+        """Put a commit down that no round made: what tables say of a lost state, or where new topics begin."""
         self._create(_name("commit", commit.number), commit.to_json())
 
     def write_plan(self, plan: LoadPlan) -> None:

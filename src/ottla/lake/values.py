@@ -35,6 +35,15 @@ class ValueKind:
     """The schema of all values, where they have no such prefix."""
     message: str = ""
     """Which message of a Protobuf file; the first otherwise."""
+    only: frozenset[str] = frozenset()
+    """The fields that become columns; all where none is named."""
+    without: frozenset[str] = frozenset()
+    """Fields that become none."""
+
+    def kept(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that are wanted of these."""
+        fields = [f for f in schema if (not self.only or f.name in self.only) and f.name not in self.without]
+        return schema if len(fields) == len(schema) else pa.schema(fields, metadata=schema.metadata)
 
     def reader(self) -> ValueReader:
         """A reader for one topic in one process; it learns schemas as it goes."""
@@ -60,17 +69,18 @@ class ValueReader:
     def read(self, values: pa.Array, schema: pa.Schema) -> Block:
         """The columns of the rows that could be read, and what the schema lacks for all of them."""
         if self._kind.kind == "json":
-            return json_columns.decode(values, schema, self._kind.rule)
+            return json_columns.decode(values, schema, self._kind.rule, self._kind.kept)
         decoded = self._of(schema).decode(values)
-        if decoded.wanted.equals(schema):
+        wanted = self._kind.kept(decoded.wanted)
+        if wanted.equals(schema):
             table = decoded.table if schema.names else json_columns.no_columns(int(decoded.good.sum()))
             return Block(table, decoded.good, decoded.faults, schema)
         try:
-            check_limits(decoded.wanted)
-            merge_schemas(EMPTY, decoded.wanted, Rule())
+            check_limits(wanted)
+            merge_schemas(EMPTY, wanted, Rule())
         except Misfit as fault:
             raise LakeRefused(f"a schema of the values makes no columns of a lake: {fault}") from fault
-        return Block(None, decoded.good, decoded.faults, decoded.wanted)
+        return Block(None, decoded.good, decoded.faults, wanted)
 
     def _of(self, schema: pa.Schema) -> Decoder:
         """The decoder into these columns; without any yet it takes those of the values."""

@@ -1,0 +1,71 @@
+"""Where a topic begins that the lake does not know yet: `--from`, understood and looked up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+
+from ottla.kernel.ids import TopicPartition
+from ottla.lake.plans import Commit
+from ottla.lake.stores.base import LakeRefused
+from ottla.spark.plan import Edge, Limit, Offsets, SourceOffset, SpecificOffsets, Timestamps, flat
+from ottla.spark.survey import Survey
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EDGES = {"earliest": Edge.EARLIEST, "latest": Edge.LATEST}
+
+
+def parse_beginning(text: str) -> Limit:
+    """`earliest`, `latest`, a time (ISO 8601, or milliseconds), or offsets as `{"topic":{"0":123}}`."""
+    if text in _EDGES:
+        return _EDGES[text]
+    if text.startswith("{"):
+        try:
+            return SpecificOffsets(flat(json.loads(text)))
+        except ValueError as fault:
+            raise LakeRefused(f"--from: {fault}") from fault
+    if text.isdigit():
+        return Timestamps(int(text), latest_where_none=True)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise LakeRefused(
+            f"--from {text}: write earliest, latest, a time such as 2026-03-01T12:00:00Z, or offsets as "
+            '{"topic":{"0":123}}'
+        ) from None
+    aware = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    return Timestamps((aware - _EPOCH) // timedelta(milliseconds=1), latest_where_none=True)
+
+
+def begun(committed: Commit, latest: SourceOffset, limit: Limit, survey: Survey) -> Commit | None:
+    """The lake with its new topics at their beginnings; None where it has none.
+
+    Put down before anything is read: else what comes between two looks would be passed over where a topic begins at
+    its end. A partition that a known topic gets later always begins at its first offset.
+    """
+    new = {
+        partition: latest.topic_ids[partition.topic]
+        for partition in latest.offsets
+        if partition.topic not in committed.topic_ids
+    }
+    if not new or limit is Edge.EARLIEST:
+        return None
+    try:
+        starts: Offsets = survey.limit(_of(limit, new.keys()), new, option="--from", starting=True)
+    except ValueError as fault:
+        raise LakeRefused(str(fault)) from fault
+    return Commit(
+        committed.number + 1,
+        {**committed.offsets, **starts},
+        {**committed.topic_ids, **{partition.topic: topic_id for partition, topic_id in new.items()}},
+        committed.rows,
+        committed.columns,
+    )
+
+
+def _of(limit: Limit, partitions: Collection[TopicPartition]) -> Limit:
+    """Offsets of these partitions alone: those of topics that the lake knows already count no more."""
+    if not isinstance(limit, SpecificOffsets):
+        return limit
+    return SpecificOffsets({each: offset for each, offset in limit.offsets.items() if each in partitions})

@@ -1,0 +1,112 @@
+"""Where a topic begins, and which of its fields become columns."""
+
+import json
+import threading
+
+import pytest
+
+from ottla import lake
+from ottla.kernel.ids import TopicPartition
+from ottla.lake.beginning import parse_beginning
+from ottla.lake.readers import topic_schema
+from ottla.records.reader import Record
+from ottla.spark.plan import Edge, SpecificOffsets, Timestamps
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+NEW_YEAR = 1_356_998_400_000
+
+
+def loaded_offsets(loaded):
+    return {(each.span.start, each.span.end) for each in loaded.counts}
+
+
+def fill(topics, topic, *documents, partition=0, first=0):
+    for at, document in enumerate(documents, first):
+        topics.fill(topic, partition, [Record(0, NEW_YEAR + at * 1000, None, json.dumps(document).encode())])
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("earliest", Edge.EARLIEST),
+        ("latest", Edge.LATEST),
+        ("1500", Timestamps(1500, latest_where_none=True)),
+        ("1970-01-01T00:00:01Z", Timestamps(1000, latest_where_none=True)),
+        ("1970-01-01T01:00:01+01:00", Timestamps(1000, latest_where_none=True)),
+        ('{"t":{"0":7}}', SpecificOffsets({TopicPartition("t", 0): 7})),
+    ],
+)
+def test_beginnings_are_edges_times_or_offsets(text, limit):
+    assert parse_beginning(text) == limit
+
+
+@pytest.mark.parametrize("text", ["yesterday", "{", '{"t":7}', "-5"])
+def test_other_beginnings_are_refused(text):
+    with pytest.raises(lake.LakeRefused, match="--from"):
+        parse_beginning(text)
+
+
+def test_a_new_topic_begins_where_it_is_told_and_goes_on_from_there(load, topics):
+    topic = topics.new()
+    fill(topics, topic, *[{"n": at} for at in range(5)])
+    assert loaded_offsets(load(topic, json=True, beginning=json.dumps({topic: {"0": 3}}))) == {(3, 5)}
+    fill(topics, topic, {"n": 6})
+    assert loaded_offsets(load(topic, json=True, beginning="earliest")) == {(5, 6)}
+
+
+def test_a_time_begins_at_the_first_record_from_then_on(load, topics):
+    topic = topics.new()
+    fill(topics, topic, *[{"n": at} for at in range(5)])
+    assert loaded_offsets(load(topic, beginning="2013-01-01T00:00:02Z")) == {(2, 5)}
+    assert topic_schema(load.place, topic).columns.names[0] == "key"
+
+
+def test_what_comes_after_the_first_look_is_not_passed_over(load, topics, eventually):
+    topic = topics.new()
+    fill(topics, topic, {"n": 1}, {"n": 2})
+    stop, found = threading.Event(), []
+    loader = threading.Thread(
+        target=lambda: found.append(load(topic, json=True, beginning="latest", every="50ms", stop=stop))
+    )
+    loader.start()
+    try:
+        eventually((load.place / "_ottla" / "commit-0000000000.json").exists)
+        fill(topics, topic, {"n": 3})
+        eventually((load.place / "_ottla" / "commit-0000000001.json").exists)
+    finally:
+        stop.set()
+        loader.join(60)
+    assert loaded_offsets(found[0]) == {(2, 3)}
+
+
+def test_a_partition_that_a_known_topic_gets_later_begins_at_its_first_record(load, topics, eventually):
+    topic = topics.new()
+    fill(topics, topic, {"n": 1})
+    assert load(topic, beginning="latest").rows == 0
+    topics.admin.create_partitions({topic: 2})
+    topics.cluster.refresh([topic])
+    eventually(lambda: len(topics.cluster.partitions(topic)) == 2)
+    fill(topics, topic, {"n": 2}, partition=1)
+    assert loaded_offsets(load(topic, beginning="latest")) == {(0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"fields": "a, b"}, ["a", "b"]),
+        ({"exclude_fields": "c"}, ["a", "b"]),
+        ({"fields": "a,c", "exclude_fields": "c"}, ["a"]),
+    ],
+)
+def test_fields_are_chosen_or_left_out(load, topics, options, names):
+    topic = topics.new()
+    fill(topics, topic, {"a": 1, "b": "x", "c": 1}, {"a": 2, "c": "text"}, {"c": None})
+    assert load(topic, json=True, **options).rows == 3
+    found = [name for name in lake.schema(load.place, topic).names if name in "abc"]
+    assert found == names
+
+
+def test_fields_of_bytes_are_refused(load, topics):
+    with pytest.raises(lake.LakeRefused, match="values that become columns"):
+        load(topics.new(), fields="a")
