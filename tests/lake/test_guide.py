@@ -1,4 +1,4 @@
-"""The unit and the job that the guide shows: read by YAML and systemd's rules, their commands by the program's parser."""
+"""The unit and the job that the guide shows, read as their owners do; their commands by the program itself."""
 
 import configparser
 import re
