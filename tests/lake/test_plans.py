@@ -160,3 +160,9 @@ def test_the_audit_adds_up_or_says_where_it_does_not():
 def test_more_records_than_offsets_do_not_add_up():
     assert not RangeCount(OffsetRange("a", 0, 0, 5), 6, 6).adds_up
     assert RangeCount(OffsetRange("a", 0, 0, 5), 3, 3).absent == 2
+
+
+def test_files_of_the_longest_topic_have_names_that_a_disk_takes():
+    (file,) = named_files(7, [a_file("t" * 249, ("1970-01-01",), Held(0, 1, 0, 0))], Layout())
+    assert max(len(part) for part in file.final.split("/")) == 255
+    assert file.final.endswith(f"/{'t' * 180}-00000007-00000.parquet")

@@ -18,13 +18,14 @@ from ottla.lake.attempt import Attempt
 from ottla.lake.audit import progress_line
 from ottla.lake.beginning import begun
 from ottla.lake.dead_letters import send_dead_letters
-from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan
+from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan, still_there
 from ottla.lake.publishing import publisher
 from ottla.lake.resume import resumed
 from ottla.lake.settings import LoadSettings
 from ottla.lake.state import LakeState
 from ottla.lake.stores.base import LakeRefused
 from ottla.spark.connections import cluster
+from ottla.spark.options import Selection
 from ottla.spark.plan import SourceOffset
 from ottla.spark.survey import Retries, Survey
 
@@ -96,7 +97,9 @@ class Loader:
             self._carry_through(unfinished)
         elif isinstance(unfinished, LoadPlan):
             self.tell(f"round {unfinished.number} was begun: doing it over")
-            self._carry_out(unfinished, behind=0)
+            plan = self._still_there(unfinished)
+            self._note_lost(plan)
+            self._carry_out(plan, behind=0)
 
     def catch_up(self, stop: threading.Event | None = None) -> None:
         """Load what the topics hold now; what comes meanwhile is for the next time (as Trigger.AvailableNow)."""
@@ -139,6 +142,17 @@ class Loader:
         ids = {partition.topic: topic_id for partition, topic_id in assigned.items()}
         return SourceOffset(offsets, ids, epochs)
 
+    def _still_there(self, plan: LoadPlan) -> LoadPlan:
+        """What can be read of a plan. Its topics need not be those that this loader is told of."""
+        topics = Selection(topics=tuple(sorted({span.topic for span in plan.ranges})))
+        survey = Survey(
+            self._survey.cluster, topics, read_committed=self.settings.kafka.read_committed, retries=Retries()
+        )
+        assigned = survey.assigned(missing_is_fine=True) if topics.topics else {}
+        ids = {partition.topic: topic_id for partition, topic_id in assigned.items()}
+        earliest = survey.earliest(assigned)
+        return still_there(plan, SourceOffset({}, ids), earliest, accept_loss=self.settings.accept_loss)
+
     def _carry_out(self, plan: LoadPlan, *, behind: int) -> None:
         """Write all ranges, then publish."""
         began = time.monotonic()
@@ -163,5 +177,5 @@ class Loader:
 
     def _note_lost(self, plan: LoadPlan) -> None:
         for partition, count in sorted(plan.lost.items()):
-            log.warning("%s: retention removed %d offsets before they were loaded", partition, count)
+            log.warning("%s: %d offsets were removed before they were loaded", partition, count)
             self.loaded.lost[partition] = self.loaded.lost.get(partition, 0) + count

@@ -17,6 +17,8 @@ from ottla.spark.plan import OffsetRange, Offsets, SourceOffset, flat, nested, r
 FORMAT = 2
 WORTH_A_TASK = 25_000
 """Fewer records are not worth a task of their own."""
+MOST_OF_A_TOPIC = 180
+"""Characters of a topic in a file's name, so that no name is longer than 255 bytes, nor a hidden one beside it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -89,8 +91,8 @@ def named_files(
 
 
 def file_name(topic: str, number: int, position: int) -> str:
-    """Rounds only grow, so that a name is never used twice."""
-    return f"{topic}-{number:08d}-{position:05d}.parquet"
+    """Rounds only grow, so that a name is never used twice. The name of a topic may be as long as that of a file."""
+    return f"{topic[:MOST_OF_A_TOPIC]}-{number:08d}-{position:05d}.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +241,31 @@ def next_plan(committed: Commit, latest: SourceOffset, earliest: Offsets, *, mos
         raise LakeRefused(f"retention removed records before they were loaded ({gone}); --accept-loss goes on")
     bounded = [span for span in _bounded(ranges, most) if span.size]
     return LoadPlan(committed.number + 1, tuple(bounded), lost)
+
+
+def still_there(plan: LoadPlan, latest: SourceOffset, earliest: Offsets, *, accept_loss: bool) -> LoadPlan:
+    """A plan that is done over, without what the topics have lost since: deleted topics, and removed records.
+
+    The ranges of a topic that was deleted, also one that was created again, go. A range that retention emptied stays
+    with no offsets, so that the lake moves on. LakeRefused where something was lost and the loader may not accept it.
+    """
+    ranges: list[OffsetRange] = []
+    lost = dict(plan.lost)
+    for span in plan.ranges:
+        partition = span.topic_partition
+        known = latest.topic_ids.get(span.topic)
+        deleted = partition not in earliest or (NO_TOPIC_ID not in (known, span.topic_id) and known != span.topic_id)
+        kept = span if deleted else replace(span, start=min(span.end, max(span.start, earliest[partition])))
+        gone = span.size if deleted else span.size - kept.size
+        if gone:
+            lost[partition] = lost.get(partition, 0) + gone
+        if gone and not accept_loss:
+            why = "its topic was deleted" if deleted else "retention removed records"
+            raise LakeRefused(
+                f"{partition}: {why} before round {plan.number} was loaded ({gone}); --accept-loss goes on"
+            )
+        ranges += [] if deleted else [kept]
+    return replace(plan, ranges=tuple(ranges), lost=lost)
 
 
 def bundles(ranges: Iterable[OffsetRange], *, tasks: int, longest: int) -> list[tuple[OffsetRange, ...]]:

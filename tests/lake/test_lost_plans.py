@@ -1,0 +1,85 @@
+"""A plan that was begun and cannot be read any more as it stands: topics and records went meanwhile."""
+
+import pytest
+
+from ottla import lake
+from ottla.kernel.ids import TopicPartition
+from ottla.lake.loader import Loader
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+class Killed(BaseException):
+    """Ends the loader as abruptly as an exception can."""
+
+
+@pytest.fixture
+def begin(load, monkeypatch):
+    """Load until the plan stands, and no further."""
+
+    def begun(*arguments, **options):
+        def killed(*_, **__):
+            raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Loader, "_carry_out", killed)
+            with pytest.raises(Killed):
+                load(*arguments, **options)
+
+    return begun
+
+
+def deleted(topics, topic, eventually):
+    topics.admin.delete_topics([topic])
+    eventually(lambda: topic not in topics.cluster.topics())
+
+
+def test_a_plan_is_done_over_without_a_topic_that_was_deleted(load, begin, topics, eventually):
+    stays, goes = topics.new(), topics.new()
+    topics.count(stays, 0, 3)
+    topics.count(goes, 0, 4)
+    begin(pattern=f"{stays}|{goes}")
+    deleted(topics, goes, eventually)
+    with pytest.raises(lake.LakeRefused, match=f"{goes}-0: its topic was deleted before round 0.*--accept-loss"):
+        load(pattern=f"{stays}|{goes}")
+    loaded = load(pattern=f"{stays}|{goes}", accept_loss=True)
+    assert (loaded.rows, loaded.lost) == (3, {TopicPartition(goes, 0): 4})
+    topics.count(stays, 0, 2)
+    assert load(pattern=f"{stays}|{goes}").rows == 2
+
+
+def test_a_plan_of_nothing_but_a_deleted_topic_does_not_stop_the_lake(load, begin, topics, eventually):
+    stays, goes = topics.new(), topics.new()
+    topics.count(goes, 0, 4)
+    begin(goes)
+    deleted(topics, goes, eventually)
+    topics.count(stays, 0, 3)
+    assert load(stays, accept_loss=True).rows == 3
+
+
+def test_a_topic_created_again_is_loaded_from_its_beginning_where_nothing_of_it_was_before(
+    load, begin, topics, eventually
+):
+    topic = topics.new()
+    topics.count(topic, 0, 4)
+    begin(topic)
+    deleted(topics, topic, eventually)
+    topics.admin.create_topic(topic, 1)
+    topics.cluster.refresh([topic])
+    topics.count(topic, 0, 2)
+    loaded = load(topic, accept_loss=True)
+    assert (loaded.rows, loaded.lost) == (2, {TopicPartition(topic, 0): 4})
+
+
+@pytest.mark.parametrize(("removed", "rows"), [(60, 40), (100, 0)])
+def test_a_plan_is_done_over_without_records_that_retention_removed(load, begin, topics, removed, rows):
+    topic = topics.new()
+    topics.count(topic, 0, 100)
+    begin(topic)
+    topics.admin.delete_records({TopicPartition(topic, 0): removed})
+    with pytest.raises(lake.LakeRefused, match=f"{topic}-0: retention removed records before round 0"):
+        load(topic)
+    loaded = load(topic, accept_loss=True)
+    assert (loaded.rows, loaded.lost) == (rows, {TopicPartition(topic, 0): removed})
+    topics.count(topic, 0, 5)
+    assert load(topic).rows == 5
