@@ -19,6 +19,7 @@ from ottla.lake.plans import LoadPlan, Publication, WrittenFile, bundles, counte
 from ottla.lake.settings import LoadSettings
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.types import EMPTY, Misfit, merge_schemas
+from ottla.lake.windows import added_by_topic
 from ottla.lake.write import WriteDone, WriteTask, columns_in_order, write_merged, write_ranges
 from ottla.spark.plan import OffsetRange
 from ottla.spark.reader import read_decoded
@@ -76,6 +77,7 @@ class Attempt:
             counts,
             self._columns,
             self._target.folder,
+            added_by_topic(each.windows for each in done),
         )
 
     def _written(self) -> list[WriteDone]:
