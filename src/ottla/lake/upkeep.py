@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ottla.lake.history import History
 from ottla.lake.plans import Commit, Publication
 from ottla.lake.publishing import topic_table
 from ottla.lake.shape import Shape
@@ -50,6 +51,10 @@ class Lake:
     def committed(self) -> Commit:
         """Where the loader's state stands."""
         return self._records.committed()
+
+    def history(self) -> History:
+        """What the loader's state tells of its rounds."""
+        return self._records.history()
 
     def topics(self, named: Iterable[str] = ()) -> list[str]:
         """The lake's topics, or those named; LakeRefused for one that it has not."""
