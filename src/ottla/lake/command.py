@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake import LakeRefused, load, upkeep_command
+from ottla.lake import LakeRefused, load, report_options, upkeep_command
 from ottla.lake.settings import CODECS, FORMATS, size_bytes
 from ottla.spark import session
 from ottla.spark.options import duration_ms
@@ -118,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     load_verb.add_argument(
         "--read-uncommitted", action="store_true", help="load records of open and aborted transactions too"
     )
+    report_options.add_options(load_verb)
     upkeep_command.add_verbs(verbs)
     return parser
 
@@ -196,6 +197,7 @@ def _load(options: argparse.Namespace) -> Loaded:
             read_committed=not options.read_uncommitted,
             spark=spark,
             stop=stop,
+            **report_options.chosen(options),
         )
     finally:
         for each in sessions:

@@ -19,6 +19,7 @@ from ottla.lake.audit import progress_line
 from ottla.lake.dead_letters import send_dead_letters
 from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan
 from ottla.lake.publishing import publisher
+from ottla.lake.reporting import Reporter
 from ottla.lake.resume import resumed
 from ottla.lake.settings import LoadSettings
 from ottla.lake.state import LakeState
@@ -85,6 +86,7 @@ class Loader:
             read_committed=settings.kafka.read_committed,
             retries=Retries(),
         )
+        self._reporter = Reporter(settings.reports, settings.kafka, self.name, self.loaded.committed)
         state.tidy(self.loaded.committed)
 
     def finish_what_was_begun(self) -> None:
@@ -111,6 +113,7 @@ class Loader:
                 accept_loss=self.settings.accept_loss,
             )
             if not plan.ranges:
+                self._reporter.caught_up(latest)
                 return
             self._note_lost(plan)
             self.state.write_plan(plan)
@@ -151,6 +154,7 @@ class Loader:
             send_dead_letters(where, self.settings.dead_letter, self.state.store, publication.dead)
         self.state.write_commit(committed, publication)
         self.loaded.take(publication, committed)
+        self._reporter.committed(publication, committed)
 
     def _note_lost(self, plan: LoadPlan) -> None:
         for partition, count in sorted(plan.lost.items()):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
 
 from ottla.lake.layout import Layout, parse_layout
+from ottla.lake.report_options import ReportOptions, Reports, reports
 from ottla.lake.shape import Shape
 from ottla.lake.stores import LakeRefused, lake_url
 from ottla.lake.types import Rule
@@ -19,7 +19,7 @@ FORMATS = ("parquet", "delta", "iceberg")
 CODECS = ("zstd", "snappy", "lz4", "gzip", "none")
 
 
-class LoadOptions(TypedDict, total=False):
+class LoadOptions(ReportOptions, total=False):
     """The options of `ottla.lake.load`, as `ottla lake load` has them; all may be left out."""
 
     pattern: str
@@ -71,6 +71,7 @@ class LoadSettings:
     most_offsets: int = 20_000_000
     """Offsets in one round: what is done over after a crash is at most that much."""
     longest_range: int = 4_000_000
+    reports: Reports = field(default_factory=Reports)
 
 
 def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -> LoadSettings:
@@ -115,6 +116,7 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
         resume=options.get("resume_from_table", False),
         accept_loss=options.get("accept_loss", False),
         most_offsets=options.get("max_offsets", 20_000_000),
+        reports=reports(options),
     )
 
 
