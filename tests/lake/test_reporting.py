@@ -2,6 +2,8 @@
 
 import pytest
 
+from ottla.client.blocking_consumer import Consumer
+from ottla.client.consuming import ConsumerSettings
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.state import LakeRecords
 from ottla.lake.stores import open_store

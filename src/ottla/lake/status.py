@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from ottla.client.blocking import Cluster
@@ -25,11 +25,19 @@ class Ends:
     """Before the cluster was asked, in microseconds."""
     earliest: Mapping[TopicPartition, int]
     latest: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
+    settled: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The first offset whose record is too young to be waited for; without the partition: all are old enough."""
 
     def behind(self, partition: TopicPartition, committed: Commit) -> int:
         """The offsets of a partition that are not loaded yet."""
         earliest = self.earliest.get(partition, 0)
         return max(0, self.latest.get(partition, 0) - max(earliest, committed.offsets.get(partition, earliest)))
+
+    def overdue(self, partition: TopicPartition, committed: Commit) -> int:
+        """Those of them that are old enough to be loaded."""
+        young = self.latest.get(partition, 0) - self.settled.get(partition, self.latest.get(partition, 0))
+        return max(0, self.behind(partition, committed) - young)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +105,11 @@ def topic_complete_through(topic: str, committed: Commit, ends: Ends | None, now
     return min(now_us, *known)
 
 
-def cluster_ends(bootstrap: str, topics: Iterable[str], now_us: int) -> Ends:
-    """Ask a cluster; topics that it has not are left out. Raises ApiError and ClientError."""
+def cluster_ends(bootstrap: str, topics: Iterable[str], now_us: int, *, delay_us: int = 0) -> Ends:
+    """Ask a cluster; topics that it has not are left out. Raises ApiError and ClientError.
+
+    With a delay, records of the time since then count as too young to be loaded.
+    """
     settings = ClientSettings(
         client_id="ottla-lake",
         request_timeout_ms=PATIENCE_MS,
@@ -107,15 +118,18 @@ def cluster_ends(bootstrap: str, topics: Iterable[str], now_us: int) -> Ends:
     )
     with Cluster(bootstrap, settings=settings) as cluster:
         views = cluster.topics()
-        partitions = [
-            TopicPartition(topic, each) for topic in topics if topic in views for each in views[topic].partitions
-        ]
+        known = [views[topic] for topic in topics if topic in views]
+        partitions = [TopicPartition(view.name, each) for view in known for each in view.partitions]
         earliest = cluster.list_offsets(partitions, EARLIEST) if partitions else {}
         latest = cluster.list_offsets(partitions, LATEST) if partitions else {}
+        settled_ms = max(0, now_us - delay_us) // 1000
+        settled = cluster.list_offsets(partitions, settled_ms) if partitions and delay_us else {}
     return Ends(
         now_us,
         {partition: answer.offset for partition, answer in earliest.items()},
         {partition: answer.offset for partition, answer in latest.items()},
+        {view.name: view.topic_id for view in known},
+        {partition: answer.offset for partition, answer in settled.items() if answer.offset >= 0},
     )
 
 

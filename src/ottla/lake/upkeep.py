@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ottla.lake.history import History
-from ottla.lake.plans import Commit, Publication
+from ottla.lake.plans import Commit, LoadPlan, Publication
 from ottla.lake.publishing import topic_table
 from ottla.lake.shape import Shape
 from ottla.lake.state import LakeRecords
@@ -55,6 +55,10 @@ class Lake:
     def history(self) -> History:
         """What the loader's state tells of its rounds."""
         return self._records.history()
+
+    def unfinished(self, committed: Commit) -> Publication | LoadPlan | None:
+        """The round after the commit, where a loader is at work on it or was killed in it."""
+        return self._records.unfinished(committed)
 
     def topics(self, named: Iterable[str] = ()) -> list[str]:
         """The lake's topics, or those named; LakeRefused for one that it has not."""
