@@ -64,6 +64,11 @@ class LakeRecords:
             return LoadPlan.from_json(planned)
         return None
 
+    def publication(self, number: int) -> Publication | None:
+        """What a round published; None where it is forgotten, or was never."""
+        stored = self._read(_name("publish", number)) if number >= 0 else None
+        return None if stored is None else Publication.from_json(stored)
+
     def history(self) -> History:
         """The rounds up to the commit; read again where a loader forgets some meanwhile."""
         for _ in range(_READ_AGAIN):
