@@ -18,6 +18,7 @@ from ottla.lake.plans import (
     next_plan,
 )
 from ottla.lake.stores import LakeRefused
+from ottla.lake.windows import Tally
 from ottla.spark.plan import OffsetRange, SourceOffset
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -123,7 +124,8 @@ def a_publication():
     files = named_files(
         7, [a_file("a", ("1970-01-01", None), Held(0, 7, 0, 9), Held(1, 5, 3, 7))], Layout(("day", "f"))
     )
-    return Publication(plan, files, ("d",), counts, {"a": "c2NoZW1h"}, "_ottla/tmp/7-ab/")
+    windows = {"a": Tally((3, 9), (7, 5), (0, 1), (70, 60), {0: 99, 1: 5})}
+    return Publication(plan, files, ("d",), counts, {"a": "c2NoZW1h"}, "_ottla/tmp/7-ab/", windows)
 
 
 def test_rows_are_counted_from_the_files_and_the_rest_from_the_tasks():
@@ -142,6 +144,7 @@ def test_all_that_is_written_down_is_read_again_as_it_was():
     commit = Commit().after(publication)
     assert Commit.from_json(json.loads(json.dumps(commit.to_json()))) == commit
     assert commit.offsets == {A0: 10, A1: 8} and commit.rows == {A0: 7, A1: 5}
+    assert commit.latest == {A0: 99, A1: 5}
 
 
 def test_a_state_of_another_format_is_refused():

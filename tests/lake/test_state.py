@@ -1,14 +1,18 @@
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 
+from ottla.kernel.ids import TopicPartition
+from ottla.lake.history import Forgotten
 from ottla.lake.layout import Layout
 from ottla.lake.plans import Commit, Held, LoadPlan, Publication, RangeCount, WrittenFile, named_files
 from ottla.lake.shape import Shape
-from ottla.lake.state import KEPT_ROUNDS, LakeState
+from ottla.lake.state import FORGOTTEN_TOGETHER, KEPT_ROUNDS, LakeState
 from ottla.lake.stores import LakeRefused, open_store
+from ottla.lake.windows import Tally
 from ottla.spark.plan import OffsetRange
 
 SPAN = OffsetRange("t", 0, 0, 2, b"0123456789abcdef")
@@ -158,13 +162,54 @@ def test_a_damaged_state_file_is_named(tmp_path):
             state.committed()
 
 
-def test_old_rounds_are_forgotten_and_the_last_ones_kept(tmp_path):
+def a_round(state, number, **fields):
+    span = OffsetRange("t", 0, 2 * number, 2 * number + 2, b"0123456789abcdef")
+    publication = Publication(LoadPlan(number, (span,)), (), (), (RangeCount(span, 2, 2),), **fields)
+    state.write_plan(publication.plan)
+    state.write_publication(publication)
+    state.write_commit(state.committed().after(publication), publication)
+
+
+def test_old_rounds_are_forgotten_together_and_the_last_ones_kept(tmp_path):
     with a_state(tmp_path) as state:
-        for number in range(KEPT_ROUNDS + 5):
-            publication = Publication(LoadPlan(number, (SPAN,)), (), (), (RangeCount(SPAN, 2, 2),))
-            state.write_plan(publication.plan)
-            state.write_publication(publication)
-            state.write_commit(state.committed().after(publication), publication)
-        assert state.committed().number == KEPT_ROUNDS + 4
+        for number in range(KEPT_ROUNDS + FORGOTTEN_TOGETHER):
+            a_round(state, number)
+        assert state.committed().number == KEPT_ROUNDS + FORGOTTEN_TOGETHER - 1
         names = [entry.name for entry in state.store.entries("_ottla/") if entry.name.endswith(".json")]
-        assert len(names) == 3 * KEPT_ROUNDS
+        assert len(names) == 3 * KEPT_ROUNDS + 1
+
+
+def test_forgotten_rounds_stay_in_the_counts_by_window(tmp_path):
+    with a_state(tmp_path) as state:
+        rounds = KEPT_ROUNDS + 3 * FORGOTTEN_TOGETHER - 1
+        for number in range(rounds):
+            a_round(state, number, windows={"t": Tally((number // 10,), (2,), (1,), (20,), {0: number})})
+        history = state.history()
+        assert history.forgotten.commit.offsets == {TopicPartition("t", 0): 4 * FORGOTTEN_TOGETHER}
+        assert [each.plan.number for each in history.rounds] == list(range(2 * FORGOTTEN_TOGETHER, rounds))
+        whole = history.windows()["t"]
+        assert sum(whole.rows) == 2 * rounds and sum(whole.dead) == rounds
+        assert whole.windows == tuple(range(-(-rounds // 10))) and whole.latest == {0: rounds - 1}
+
+
+def test_a_sum_whose_rounds_were_not_removed_yet_counts_nothing_twice(tmp_path):
+    with a_state(tmp_path) as state:
+        for number in range(4):
+            a_round(state, number, windows={"t": Tally((0,), (2,), (0,), (20,))})
+        whole = state.history().windows()
+        at_two = Commit.from_json(json.loads(state.store.read("_ottla/commit-0000000002.json")))
+        ledger = Forgotten(at_two, {"t": Tally((0,), (6,), (0,), (60,))})
+        state.store.create("_ottla/forgot-0000000002.json", json.dumps(ledger.to_json()).encode())
+        assert state.history().windows() == whole
+        assert [each.plan.number for each in state.history().rounds] == [3]
+
+
+def test_a_lake_from_before_the_counts_has_a_history(tmp_path):
+    with a_state(tmp_path) as state:
+        for number in range(3):
+            a_round(state, number)
+        for name in ("plan", "publish", "commit"):
+            state.store.remove([f"_ottla/{name}-0000000000.json"])
+        assert state.history().forgotten is None
+        state.store.remove(["_ottla/publish-0000000001.json"])
+        assert state.history().forgotten.commit.number == 1

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("ottla.cli.doctor:command", "explain what a client sees"),
     "cluster": ("ottla.cli.cluster:command", "run several brokers on this machine; look at and move what they hold"),
     "lake": ("ottla.lake.command:command", "load topics into a Parquet lake by Spark"),
+    "audit": ("ottla.lake.audit_command:command", "check that a lake is complete"),
     "registry": ("ottla.registry.command:command", "run a schema registry"),
     "schema": ("ottla.cli.schema:command", "list, show, register, check, compare schemas of a registry"),
     "sim": ("ottla.sim.command:command", "run the broker in simulated time from a seed"),

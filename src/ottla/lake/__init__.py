@@ -121,9 +121,11 @@ def _loader(
         return mine[0]
 
     with LakeState(open_store(settings.url)) as state:
+        loader = Loader(settings, state, running, tell)
         try:
-            yield Loader(settings, state, running, tell)
+            yield loader
         finally:
+            loader.close()
             if spark is None and mine:
                 mine[0].stop()
 

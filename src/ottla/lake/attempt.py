@@ -20,6 +20,7 @@ from ottla.lake.settings import LoadSettings
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.types import EMPTY, Misfit
 from ottla.lake.values import TEXT_COLUMNS
+from ottla.lake.windows import added_by_topic
 from ottla.lake.write import WriteDone, WriteTask, columns_in_order, write_merged, write_ranges
 from ottla.spark.plan import OffsetRange
 from ottla.spark.reader import read_decoded
@@ -77,6 +78,7 @@ class Attempt:
             counts,
             self._columns,
             self._target.folder,
+            added_by_topic(each.windows for each in done),
         )
 
     def _written(self) -> list[WriteDone]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake import LakeRefused, load, load_arguments, upkeep_command
+from ottla.lake import LakeRefused, load, load_arguments, report_options, upkeep_command
 from ottla.lake.stores import lake_url
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.submit import Opened, open_session, spark_settings
@@ -136,6 +136,7 @@ def _load(options: argparse.Namespace) -> Loaded:
             read_committed=not options.read_uncommitted,
             spark=spark,
             stop=stop,
+            **report_options.chosen(options),
         )
     finally:
         for each in sessions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ottla.lake import report_options
 from ottla.lake.choices import CODECS, FORMATS, size_bytes
 from ottla.spark.options import duration_ms
 from ottla.spark.submit import add_spark_arguments
@@ -27,6 +28,7 @@ def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     _add_rounds(verb)
     _add_values(verb)
     _add_layout(verb)
+    report_options.add_options(verb)
     add_spark_arguments(verb)
 
 

@@ -20,6 +20,7 @@ from ottla.lake.beginning import begun
 from ottla.lake.dead_letters import send_dead_letters
 from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan, still_there
 from ottla.lake.publishing import publisher
+from ottla.lake.reporting import Reporter
 from ottla.lake.resume import resumed
 from ottla.lake.settings import LoadSettings
 from ottla.lake.state import LakeState
@@ -87,7 +88,19 @@ class Loader:
             read_committed=settings.kafka.read_committed,
             retries=Retries(),
         )
+        self._reporter = Reporter(
+            settings.reports, settings.kafka, settings.shape, state, self.name, self.loaded.committed
+        )
         state.tidy(self.loaded.committed)
+
+    @property
+    def metrics_port(self) -> int | None:
+        """Where this loader's metrics are served, if they are."""
+        return self._reporter.metrics_port
+
+    def close(self) -> None:
+        """Tell nothing any more."""
+        self._reporter.close()
 
     def finish_what_was_begun(self) -> None:
         """Carry through or do over what the last loader was killed in."""
@@ -103,10 +116,12 @@ class Loader:
 
     def catch_up(self, stop: threading.Event | None = None) -> None:
         """Load what the topics hold now; what comes meanwhile is for the next time (as Trigger.AvailableNow)."""
+        asked_us = time.time_ns() // 1000
         latest = self.latest()
         self.finish_what_was_begun()
         self._begin(latest)
         earliest = self._survey.earliest(latest.offsets.keys())
+        self._reporter.asked(latest.offsets, earliest)
         while not (stop is not None and stop.is_set()):
             plan = next_plan(
                 self.loaded.committed,
@@ -116,6 +131,7 @@ class Loader:
                 accept_loss=self.settings.accept_loss,
             )
             if not plan.ranges:
+                self._reporter.caught_up(asked_us)
                 return
             self._note_lost(plan)
             self.state.write_plan(plan)
@@ -165,8 +181,9 @@ class Loader:
 
     def _carry_through(self, publication: Publication) -> None:
         """From a durable publication to the commit; every step may be repeated."""
-        committed = self.loaded.committed.after(publication)
-        self._publisher.show(publication, self.loaded.committed, committed)
+        before = self.loaded.committed
+        committed = before.after(publication)
+        self._publisher.show(publication, before, committed)
         if publication.dead:
             if self.settings.dead_letter is None:
                 raise LakeRefused("the round has dead letters: name their topic with --dead-letter TOPIC")
@@ -174,6 +191,7 @@ class Loader:
             send_dead_letters(where, self.settings.dead_letter, self.state.store, publication.dead)
         self.state.write_commit(committed, publication)
         self.loaded.take(publication, committed)
+        self._reporter.committed(publication, before, committed)
 
     def _note_lost(self, plan: LoadPlan) -> None:
         for partition, count in sorted(plan.lost.items()):

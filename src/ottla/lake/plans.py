@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition, parse_topic_id, topic_id_text
 from ottla.lake.layout import Layout, Values, folder
 from ottla.lake.stores.base import LakeRefused, Move
+from ottla.lake.windows import Tallies, tallies_from_json
 from ottla.spark.plan import OffsetRange, Offsets, SourceOffset, flat, nested, recreated, split
 
 FORMAT = 2
@@ -154,6 +155,8 @@ class Publication:
     """Topic -> the schema of its values' columns as base64 of Arrow's own serialization; empty for plain bytes."""
     temporary: str = ""
     """The folder that may go once the round is committed."""
+    windows: Tallies = field(default_factory=dict)
+    """Topic -> its records by window of event time."""
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -163,6 +166,7 @@ class Publication:
             "counts": [[c.records, c.rows, c.dead, c.aborted, c.markers] for c in self.counts],
             "columns": dict(self.columns),
             "temporary": self.temporary,
+            "windows": {topic: tally.to_json() for topic, tally in self.windows.items()},
         }
 
     @classmethod
@@ -175,7 +179,8 @@ class Publication:
         )
         dead = tuple(str(name) for name in _list(stored["dead"]))
         columns = {str(topic): str(schema) for topic, schema in _object(stored["columns"]).items()}
-        return cls(plan, files, dead, counts, columns, str(stored["temporary"]))
+        windows = tallies_from_json(stored.get("windows"))
+        return cls(plan, files, dead, counts, columns, str(stored["temporary"]), windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +192,21 @@ class Commit:
     topic_ids: dict[str, TopicId] = field(default_factory=dict)
     rows: Offsets = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
+    latest: Offsets = field(default_factory=dict)
+    """The greatest event time that was loaded of each partition, in microseconds."""
 
     def after(self, publication: Publication) -> Commit:
-        offsets, rows, ids = dict(self.offsets), dict(self.rows), dict(self.topic_ids)
+        offsets, rows, ids, latest = dict(self.offsets), dict(self.rows), dict(self.topic_ids), dict(self.latest)
         for count in publication.counts:
             partition = count.span.topic_partition
             offsets[partition] = max(offsets.get(partition, 0), count.span.end)
             rows[partition] = rows.get(partition, 0) + count.rows
             ids[partition.topic] = TopicId(count.span.topic_id)
-        return Commit(publication.plan.number, offsets, ids, rows, {**self.columns, **publication.columns})
+        for topic, tally in publication.windows.items():
+            for number, time in tally.latest.items():
+                partition = TopicPartition(topic, number)
+                latest[partition] = max(time, latest.get(partition, time))
+        return Commit(publication.plan.number, offsets, ids, rows, {**self.columns, **publication.columns}, latest)
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -205,6 +216,7 @@ class Commit:
             "topic_ids": {topic: topic_id_text(self.topic_ids[topic]) for topic in sorted(self.topic_ids)},
             "rows": nested(self.rows),
             "columns": dict(self.columns),
+            "latest": nested(self.latest),
         }
 
     @classmethod
@@ -212,7 +224,8 @@ class Commit:
         check_format(stored)
         ids = {str(topic): parse_topic_id(str(text)) for topic, text in _object(stored["topic_ids"]).items()}
         columns = {str(topic): str(schema) for topic, schema in _object(stored["columns"]).items()}
-        return cls(_number(stored["plan"]), flat(stored["offsets"]), ids, flat(stored["rows"]), columns)
+        latest = flat(stored.get("latest", {}))
+        return cls(_number(stored["plan"]), flat(stored["offsets"]), ids, flat(stored["rows"]), columns, latest)
 
 
 def next_plan(committed: Commit, latest: SourceOffset, earliest: Offsets, *, most: int, accept_loss: bool) -> LoadPlan:

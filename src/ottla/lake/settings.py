@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
 
 from ottla.lake.beginning import parse_beginning
 from ottla.lake.choices import FORMATS, size_bytes
 from ottla.lake.layout import Layout, parse_layout
+from ottla.lake.report_options import ReportOptions, Reports, reports
 from ottla.lake.shape import Shape
 from ottla.lake.stores import LakeRefused, lake_url
 from ottla.lake.types import Rule
@@ -23,7 +23,7 @@ MiB = 1 << 20
 COLUMNED = ("json", *WITH_SCHEMA)
 
 
-class LoadOptions(TypedDict, total=False):
+class LoadOptions(ReportOptions, total=False):
     """The options of `ottla.lake.load`, as `ottla lake load` has them; all may be left out."""
 
     pattern: str
@@ -91,6 +91,7 @@ class LoadSettings:
     most_offsets: int = 20_000_000
     """Offsets in one round: what is done over after a crash is at most that much."""
     longest_range: int = 4_000_000
+    reports: Reports = field(default_factory=Reports)
 
 
 def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -> LoadSettings:
@@ -136,6 +137,7 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
         resume=options.get("resume_from_table", False),
         accept_loss=options.get("accept_loss", False),
         most_offsets=options.get("max_offsets", 20_000_000),
+        reports=reports(options),
     )
 
 

@@ -4,6 +4,8 @@
     plan-N.json      ranges of round N; put before any of their records are written
     publish-N.json   the finished files of round N and their final names
     commit-N.json    round N is visible; holds where the lake stands
+    forgot-N.json    where the lake stood after round N, and its records by window, in place of the files of all
+                     rounds up to N
     tmp/N-ATTEMPT/   temporary files of one attempt at round N, which no reader of the lake looks at
 
 Plans, publications and commits are put where none stands, never over another: of two loaders that believe themselves
@@ -19,13 +21,18 @@ import re
 import uuid
 from collections.abc import Mapping
 
+from ottla.lake.history import Forgotten, History
 from ottla.lake.plans import FORMAT, Commit, LoadPlan, Publication, check_format
 from ottla.lake.shape import Shape
 from ottla.lake.stores.base import LakeRefused, Store
+from ottla.lake.windows import added_by_topic
 
 HOME = "_ottla/"
 KEPT_ROUNDS = 50
-_NUMBERED = re.compile(r"_ottla/(plan|publish|commit)-(\d{10})\.json")
+FORGOTTEN_TOGETHER = 25
+"""Rounds are forgotten so many at a time, since their windows are added up and written anew each time."""
+_READ_AGAIN = 5
+_NUMBERED = re.compile(r"_ottla/(plan|publish|commit|forgot)-(\d{10})\.json")
 _ATTEMPT = re.compile(r"_ottla/tmp/(\d+)-[0-9a-f]+/")
 
 
@@ -56,6 +63,44 @@ class LakeRecords:
         if (planned := self._read(_name("plan", number))) is not None:
             return LoadPlan.from_json(planned)
         return None
+
+    def publication(self, number: int) -> Publication | None:
+        """What a round published; None where it is forgotten, or was never."""
+        stored = self._read(_name("publish", number)) if number >= 0 else None
+        return None if stored is None else Publication.from_json(stored)
+
+    def history(self) -> History:
+        """The rounds up to the commit; read again where a loader forgets some meanwhile."""
+        for _ in range(_READ_AGAIN):
+            found = self._history()
+            if found is not None:
+                return found
+        raise LakeRefused(f"{self.store.url}: its rounds were removed while they were read; try again")
+
+    def _history(self) -> History | None:
+        """None where a file went between its listing and its reading."""
+        forgotten, published = self._numbers("forgot"), self._numbers("publish")
+        commits = self._numbers("commit")
+        if not commits:
+            return History(Commit(), Forgotten(), ())
+        committed = self._read(_name("commit", commits[-1]))
+        ledger = self._read(_name("forgot", forgotten[-1])) if forgotten else None
+        through = forgotten[-1] if forgotten else -1
+        bodies = [self._read(_name("publish", number)) for number in published if through < number <= commits[-1]]
+        if committed is None or None in bodies or (forgotten and ledger is None):
+            return None
+        rounds = tuple(Publication.from_json(body) for body in bodies if body is not None)
+        if ledger is not None:
+            return History(Commit.from_json(committed), Forgotten.from_json(ledger), rounds)
+        return History(Commit.from_json(committed), self._before(rounds, commits), rounds)
+
+    def _before(self, rounds: tuple[Publication, ...], commits: list[int]) -> Forgotten | None:
+        """Where the lake stood before its first kept round, without a sum of what was forgotten."""
+        first = rounds[0].plan.number if rounds else commits[-1] + 1
+        if first == 0:
+            return Forgotten()
+        before = self._read(_name("commit", first - 1))
+        return None if before is None else Forgotten(Commit.from_json(before))
 
     def _numbers(self, kind: str) -> list[int]:
         matches = (_NUMBERED.fullmatch(entry.name) for entry in self.store.entries(HOME))
@@ -142,6 +187,19 @@ class LakeState(LakeRecords):
         if publication.temporary:
             self.store.remove_folder(publication.temporary)
         old = [number for number in self._numbers("commit") if number <= commit.number - KEPT_ROUNDS]
+        if len(old) >= FORGOTTEN_TOGETHER:
+            self._forget(old)
+
+    def _forget(self, old: list[int]) -> None:
+        """Replace the files of rounds by their sum. Killed in between, the next time carries it through."""
+        history, last = self.history(), old[-1]
+        known = history.forgotten.windows if history.forgotten is not None else {}
+        rounds = [each for each in history.rounds if each.plan.number <= last]
+        windows = added_by_topic([known, *(each.windows for each in rounds)])
+        stood = Commit.from_json(self._known("commit", last))
+        ledgers = self._numbers("forgot")
+        self._create(_name("forgot", last), Forgotten(stood, windows).to_json())
+        self.store.remove(_name("forgot", number) for number in ledgers)
         self.store.remove(_name(kind, number) for number in old for kind in ("plan", "publish", "commit"))
 
     def tidy(self, committed: Commit) -> None:

@@ -14,7 +14,8 @@ from urllib.parse import quote
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ottla.lake.plans import Commit, Publication
+from ottla.lake.history import History
+from ottla.lake.plans import Commit, LoadPlan, Publication
 from ottla.lake.publishing import topic_table
 from ottla.lake.shape import Shape
 from ottla.lake.state import LakeRecords
@@ -50,6 +51,14 @@ class Lake:
     def committed(self) -> Commit:
         """Where the loader's state stands."""
         return self._records.committed()
+
+    def history(self) -> History:
+        """What the loader's state tells of its rounds."""
+        return self._records.history()
+
+    def unfinished(self, committed: Commit) -> Publication | LoadPlan | None:
+        """The round after the commit, where a loader is at work on it or was killed in it."""
+        return self._records.unfinished(committed)
 
     def topics(self, named: Iterable[str] = ()) -> list[str]:
         """The lake's topics, or those named; LakeRefused for one that it has not."""

@@ -23,6 +23,7 @@ from ottla.lake.plans import RangeCount, WrittenFile
 from ottla.lake.shape import Shape
 from ottla.lake.stores import LakeRefused, Store, open_store
 from ottla.lake.values import ValueKind, own_names
+from ottla.lake.windows import Tallies, WindowCounter
 from ottla.spark.arrow import all_numbers, indices, null_mask
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.plan import OffsetRange
@@ -62,6 +63,7 @@ class WriteDone:
     """Topic -> the columns that its values want, where the given ones are too narrow: its files are of no use."""
     misfits: frozenset[str] = frozenset()
     """Topics of which a value was refused for its type."""
+    windows: Tallies = field(default_factory=dict)
 
 
 def write_ranges(task: WriteTask) -> WriteDone:
@@ -78,6 +80,7 @@ def write_ranges(task: WriteTask) -> WriteDone:
             whole.first_fault if whole.first_fault is not None else done.first_fault,
             {**whole.wanted, **done.wanted},
             whole.misfits | done.misfits,
+            {**whole.windows, **done.windows},
         )
     return whole
 
@@ -122,6 +125,7 @@ class _TopicWriter:
         self._reader = task.values.reader()
         self._misfits = False
         self._letters = DeadLetters(store, task.target, topic)
+        self._windows = WindowCounter(task.target.layout)
         names = self._names()
         self._event_column = names.get(task.target.layout.event_time, "")
         self._files = TopicFiles(store, task.target, topic, names)
@@ -144,6 +148,7 @@ class _TopicWriter:
             () if dead is None else (dead,),
             self._letters.first_fault,
             misfits=frozenset({self._topic}) if self._misfits else frozenset(),
+            windows={self._topic: self._windows.tally()},
         )
 
     def _names(self) -> dict[str, str]:
@@ -164,7 +169,9 @@ class _TopicWriter:
     def _piece(self, span: OffsetRange, piece: Decoded) -> int:
         """Take rows in; returns how many of them are dead letters."""
         if self._schema is None:
-            self._files.add(pa.Table.from_batches([piece.batch]).select(RECORD_COLUMNS))
+            whole = pa.Table.from_batches([piece.batch]).select(RECORD_COLUMNS)
+            self._files.add(whole)
+            self._windows.add(piece.batch, whole)
             return 0
         assert self._wanted is not None
         block = self._reader.read(piece.batch.column("value"), self._wanted)
@@ -183,6 +190,7 @@ class _TopicWriter:
             rows, unkeyed = changes(rows, tombstones, self._task.shape.key, debezium=self._task.shape.debezium)
             faults += [(int(places[row]), why) for row, why in unkeyed]
         self._files.add(rows)
+        self._windows.add(piece.batch, rows)
         self._letters.add(span, piece.batch, sorted(faults))
         return len(faults)
 

@@ -1,0 +1,158 @@
+"""From the producers to the broker, by counts: audit messages added up and held against what the lake loaded.
+
+Pure but for `read_messages`. Counts of several tiers (producer, mirror, ...) are compared each by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.client.audit_trail import WINDOW_MS, AuditMessage
+from ottla.client.blocking import Cluster
+from ottla.client.model import EARLIEST, LATEST
+from ottla.kernel.ids import TopicPartition
+from ottla.lake.windows import Tally
+from ottla.records.reader import read_run
+
+LAKE_TIER = "lake"
+CLOCKS_MS = 3_600_000
+"""Messages are read from so long before the first window asked for: clocks of producers may differ."""
+
+
+class Judgement(Enum):
+    """What is said of one window."""
+
+    COMPLETE = "complete"
+    MISSING = "missing"
+    """The lake has fewer records than were told."""
+    MORE = "more"
+    """The lake has more: a producer does not count, or sent records twice."""
+    OPEN = "open"
+    """Too early to compare."""
+    UNKNOWN = "unknown"
+    """Fewer, but not all of the lake's records were counted by window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one tier told of one topic and window."""
+
+    tier: str
+    topic: str
+    window: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One window of one topic: what a tier told, and what the lake has."""
+
+    tier: str
+    topic: str
+    window: int
+    told: int
+    in_lake: int
+    judgement: Judgement
+
+
+@dataclass(slots=True)
+class Messages:
+    """Audit messages as they were read."""
+
+    told: list[Told]
+    repeated: int = 0
+    unreadable: int = 0
+
+
+def read_messages(bootstrap: str, topic: str, *, since_ms: int | None) -> Messages:
+    """All messages of the audit topic, or those sent since about a time; none where there is no such topic."""
+    bodies: list[bytes | None] = []
+    with Cluster(bootstrap) as cluster:
+        view = cluster.topics().get(topic)
+        partitions = [TopicPartition(topic, each) for each in view.partitions] if view is not None else []
+        if not partitions:
+            return Messages([])
+        begin = cluster.list_offsets(partitions, EARLIEST if since_ms is None else max(0, since_ms - CLOCKS_MS))
+        ends = cluster.list_offsets(partitions, LATEST)
+        for partition in partitions:
+            first, end = begin[partition].offset, ends[partition].offset
+            for piece in cluster.fetch_range(topic, partition.partition, first, end) if 0 <= first < end else ():
+                records = read_run(piece.records)
+                bodies += [record.value for record in records if first <= record.offset < end]
+    return added_up(bodies)
+
+
+def added_up(bodies: Iterable[bytes | None]) -> Messages:
+    """Messages added up by tier, topic and window, each once by its host, service and number."""
+    seen: set[tuple[str, str, int]] = set()
+    counts: dict[tuple[str, str, int], int] = {}
+    found = Messages([])
+    for body in bodies:
+        try:
+            message = AuditMessage.decode(body)
+        except ValueError:
+            found.unreadable += 1
+            continue
+        name = (message.host, message.service, message.seq)
+        if name in seen:
+            found.repeated += 1
+            continue
+        seen.add(name)
+        place = (message.tier, message.topic, message.window_start // WINDOW_MS)
+        counts[place] = counts.get(place, 0) + message.count
+    found.told = [Told(*place, count) for place, count in sorted(counts.items())]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """By what rules windows are compared."""
+
+    until: Mapping[str, int]
+    """Topic -> the first window that it is too early to compare."""
+    since: int | None = None
+    tolerance: float = 0.0
+    """A share of the told records that may be missing, or more."""
+    counted: Mapping[str, bool] | None = None
+    """Topic -> whether all of its loaded records were counted by window; None: of all."""
+
+
+def compare(told: Iterable[Told], lake: Mapping[str, Tally], rules: Comparison) -> list[Compared]:
+    """Each window that a tier before the lake told of. A record that became a dead letter was loaded, too."""
+    loaded = {
+        topic: {window: rows + dead for window, rows, dead in zip(tally.windows, tally.rows, tally.dead, strict=True)}
+        for topic, tally in lake.items()
+    }
+    found = []
+    for each in told:
+        early = rules.since is not None and each.window < rules.since
+        if each.tier == LAKE_TIER or each.topic not in rules.until or early:
+            continue
+        in_lake = loaded.get(each.topic, {}).get(each.window, 0)
+        found.append(Compared(each.tier, each.topic, each.window, each.count, in_lake, _judge(each, in_lake, rules)))
+    return found
+
+
+def ratios(compared: Iterable[Compared]) -> dict[tuple[str, str], float]:
+    """(topic, tier) -> the share of the told records of windows that can be compared that is in the lake, at most 1."""
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    for each in compared:
+        if each.judgement is Judgement.OPEN:
+            continue
+        place = (each.topic, each.tier)
+        wanted, there = sums.get(place, (0, 0))
+        sums[place] = (wanted + each.told, there + min(each.told, each.in_lake))
+    return {place: there / wanted for place, (wanted, there) in sums.items() if wanted > 0}
+
+
+def _judge(told: Told, in_lake: int, rules: Comparison) -> Judgement:
+    if told.window >= rules.until[told.topic]:
+        return Judgement.OPEN
+    if abs(in_lake - told.count) <= rules.tolerance * told.count:
+        return Judgement.COMPLETE
+    if in_lake > told.count:
+        return Judgement.MORE
+    counted = rules.counted is None or rules.counted.get(told.topic, True)
+    return Judgement.MISSING if counted else Judgement.UNKNOWN

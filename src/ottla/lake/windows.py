@@ -1,0 +1,206 @@
+"""Records counted by ten-minute window of event time, for the audit. Pure; works on whole Arrow tables.
+
+A window is numbered by its place since 1970. Counts are additive: those of tasks make a round's, those of rounds the
+lake's. Late records count in their own window.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.client.audit_trail import WINDOW_MS
+from ottla.lake.layout import EVENT_TIME, Layout
+from ottla.lake.stores.base import LakeRefused
+from ottla.spark.arrow import all_numbers, numbers
+
+WINDOW_US = WINDOW_MS * 1000
+MOST_WINDOWS = 100_000
+"""Windows of one topic that are told apart: two years without a gap."""
+OLDER = -(1 << 52)
+"""The number under which older windows than those are counted together."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_JOINED_AT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Records of one topic by window. The first four fields go together by position, windows ascending."""
+
+    windows: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
+    dead: tuple[int, ...] = ()
+    bytes: tuple[int, ...] = ()
+    """Of keys and values, of rows and dead letters together."""
+    latest: Mapping[int, int] = field(default_factory=dict)
+    """Kafka partition -> its greatest event time in microseconds."""
+
+    def to_json(self) -> list[object]:
+        """Windows as differences, which are short."""
+        steps = [after - before for before, after in itertools.pairwise((0, *self.windows))]
+        latest = [[partition, self.latest[partition]] for partition in sorted(self.latest)]
+        return [steps, list(self.rows), list(self.dead), list(self.bytes), latest]
+
+    @classmethod
+    def from_json(cls, stored: object) -> Tally:
+        try:
+            counts, pairs = _columns(stored)
+            steps, rows, dead, sizes = ([int(each) for each in column] for column in counts)
+            latest = {int(partition): int(time) for partition, time in pairs}
+        except (TypeError, ValueError) as fault:
+            raise LakeRefused(f"the lake's state is damaged: no counts by window: {fault}") from fault
+        return cls(tuple(itertools.accumulate(steps)), tuple(rows), tuple(dead), tuple(sizes), latest)
+
+    def since(self, window: int) -> Tally:
+        """The counts from a window on."""
+        return self._kept(np.array(self.windows, dtype=np.int64) >= window)
+
+    def before(self, window: int) -> Tally:
+        """The counts of the windows below one."""
+        return self._kept(np.array(self.windows, dtype=np.int64) < window)
+
+    def _kept(self, mask: np.ndarray) -> Tally:
+        columns = (self.windows, self.rows, self.dead, self.bytes)
+        windows, rows, dead, sizes = (tuple(itertools.compress(column, mask.tolist())) for column in columns)
+        return Tally(windows, rows, dead, sizes, self.latest)
+
+
+Tallies = Mapping[str, Tally]
+"""By topic."""
+
+
+def added(tallies: Iterable[Tally]) -> Tally:
+    """Counts of the same topic, added up."""
+    given = list(tallies)
+    if len(given) == 1 and len(given[0].windows) <= MOST_WINDOWS:
+        return given[0]
+    latest: dict[int, int] = {}
+    for each in given:
+        for partition, time in each.latest.items():
+            latest[partition] = max(time, latest.get(partition, time))
+    windows, rows, dead, sizes = (
+        np.array([number for each in given for number in getattr(each, name)], dtype=np.int64)
+        for name in ("windows", "rows", "dead", "bytes")
+    )
+    return _tally(windows, rows, dead, sizes, latest)
+
+
+def added_by_topic(tallies: Iterable[Tallies]) -> dict[str, Tally]:
+    """Counts of several topics, added up."""
+    gathered: dict[str, list[Tally]] = {}
+    for each in tallies:
+        for topic, tally in each.items():
+            gathered.setdefault(topic, []).append(tally)
+    return {topic: added(gathered[topic]) for topic in sorted(gathered)}
+
+
+def tallies_from_json(stored: object) -> dict[str, Tally]:
+    """Counts by topic as they were written down; none where a round from before they were kept has none."""
+    if stored is None:
+        return {}
+    if not isinstance(stored, dict):
+        raise LakeRefused("the lake's state is damaged: no counts by window")
+    return {str(topic): Tally.from_json(tally) for topic, tally in stored.items()}
+
+
+def window_of(microseconds: int) -> int:
+    """The window of a time."""
+    return microseconds // WINDOW_US
+
+
+def window_start(window: int) -> datetime:
+    """Where a window begins, in UTC; the ends of the calendar for one beyond it."""
+    try:
+        return _EPOCH + timedelta(microseconds=window * WINDOW_US)
+    except OverflowError:
+        return (datetime.min if window < 0 else datetime.max).replace(tzinfo=UTC)
+
+
+class WindowCounter:
+    """Counts the records of one topic in one task."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._by_event_time = bool(layout.event_time)
+        self._waiting: list[Tally] = []
+
+    def add(self, batch: pa.RecordBatch, rows: pa.Table) -> None:
+        """Take records of one partition in, and which of them became rows; the others are dead letters.
+
+        A dead letter has no event time of its own: it counts in the window of the record's timestamp.
+        """
+        if not batch.num_rows:
+            return
+        times = numbers(batch.column("timestamp"))
+        living = np.ones(batch.num_rows, dtype=np.bool_)
+        if rows.num_rows < batch.num_rows:
+            living[:] = False
+            living[np.searchsorted(numbers(batch.column("offset")), all_numbers(rows.column("offset")))] = True
+        if self._by_event_time and EVENT_TIME in rows.column_names:
+            times = times.copy()
+            times[living] = all_numbers(rows.column(EVENT_TIME))
+        sizes = _lengths(batch.column("key")) + _lengths(batch.column("value"))
+        timed = times[living] if self._by_event_time else times
+        partition = int(numbers(batch.column("partition"), np.int32)[0])
+        latest = {partition: int(timed.max())} if len(timed) else {}
+        self._waiting.append(_tally(times // WINDOW_US, living, ~living, sizes, latest))
+        if len(self._waiting) >= _JOINED_AT:
+            self._waiting = [added(self._waiting)]
+
+    def tally(self) -> Tally:
+        """All that was counted."""
+        return added(self._waiting)
+
+
+def _tally(
+    windows: np.ndarray, rows: np.ndarray, dead: np.ndarray, sizes: np.ndarray, latest: Mapping[int, int]
+) -> Tally:
+    present, places = _numbered(windows)
+    if len(present) > MOST_WINDOWS:
+        least = present[-(MOST_WINDOWS - 1)]
+        present, places = np.unique(np.where(windows < least, OLDER, windows), return_inverse=True)
+    sums = [tuple(_summed(column, places, len(present))) for column in (rows, dead, sizes)]
+    return Tally(tuple(present.tolist()), sums[0], sums[1], sums[2], latest)
+
+
+def _summed(column: np.ndarray, places: np.ndarray, count: int) -> list[int]:
+    """The sum of a column at each place; of a mask, how often it holds."""
+    if column.dtype == np.bool_:
+        chosen = places if column.all() else places[column]
+        held: list[int] = np.bincount(chosen, minlength=count).tolist()
+        return held
+    total = np.zeros(count, dtype=np.int64)
+    np.add.at(total, places, column)
+    sums: list[int] = total.tolist()
+    return sums
+
+
+def _numbered(windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct windows, ascending, and the place of each given one among them.
+
+    Records of one batch are mostly of a few windows near each other: counting those takes a quarter of sorting them.
+    """
+    if not len(windows):
+        return windows, windows
+    least, most = int(windows.min()), int(windows.max())
+    if most - least > len(windows):
+        present, places = np.unique(windows, return_inverse=True)
+        return present, places
+    nearby = windows - least
+    held = np.bincount(nearby) > 0
+    return np.flatnonzero(held) + least, (np.cumsum(held) - 1)[nearby]
+
+
+def _columns(stored: object) -> tuple[list[list[int]], list[tuple[int, int]]]:
+    if not isinstance(stored, list) or len(stored) != 5:
+        raise TypeError(f"expected five lists, got {stored!r}")
+    return stored[:4], stored[4]
+
+
+def _lengths(column: pa.Array) -> np.ndarray:
+    return numbers(pc.fill_null(pc.binary_length(column), 0), np.int32).astype(np.int64)

@@ -1,0 +1,105 @@
+"""`ottla audit check` on lakes that were loaded, and then harmed."""
+
+import json
+import time
+
+import pytest
+
+from ottla.cli.main import main
+from ottla.client.audit_trail import WINDOW_MS, AuditTrail
+from ottla.client.blocking_producer import Producer
+from ottla.lake.audit_command import command
+from ottla.records.reader import Record
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+LONG_AGO = 1_000_000_200_000
+
+
+@pytest.fixture
+def check(bootstrap, tmp_path, capsys):
+    def run(*arguments):
+        given = ["check", "--to", str(tmp_path / "lake"), "-b", bootstrap, "--format", "json", *arguments]
+        status = command(given)
+        out = capsys.readouterr().out
+        return status, json.loads(out) if out else None
+
+    return run
+
+
+def test_a_lake_that_holds_all_is_complete_and_one_that_lost_a_file_is_not(load, topics, tmp_path, check):
+    topic = topics.new(2)
+    for turn in range(3):
+        topics.count(topic, turn % 2, 50, start=50 * turn)
+        load(topic)
+    assert check()[0] == 0
+    topics.count(topic, 0, 4, start=500)
+    status, told = check()
+    assert status == 1 and told["wrong"] == [f"{topic}: 4 offsets wait longer than they may"]
+    load(topic)
+    assert check()[0] == 0
+    file = next((tmp_path / "lake").glob("topic=*/**/*.parquet"))
+    body = file.read_bytes()
+    file.unlink()
+    status, told = check()
+    assert status == 1 and any("rows are in the lake, the commit says" in each for each in told["wrong"])
+    assert check("--quick")[0] == 0
+    file.write_bytes(body)
+    (file.parent / f"again-{file.name}").write_bytes(body)
+    assert check()[0] == 1
+
+
+def test_a_round_taken_out_of_the_state_is_found(load, topics, tmp_path, check):
+    topic = topics.new()
+    for turn in range(3):
+        topics.count(topic, 0, 5, start=5 * turn)
+        load(topic)
+    (tmp_path / "lake/_ottla/publish-0000000001.json").unlink()
+    status, told = check()
+    assert status == 1 and "round 1 is missing" in told["wrong"]
+    assert f"{topic}-0: offsets 5-10 are missing before round 2" in told["wrong"]
+
+
+def test_records_that_have_only_come_may_wait(load, topics, check):
+    topic = topics.new()
+    topics.count(topic, 0, 5)
+    load(topic)
+    topics.fill(topic, 0, [Record(0, int(time.time() * 1000), None, b"young")])
+    status, told = check()
+    assert status == 0 and told["topics"][0]["behind"] == 1
+    assert check("--delay", "0ms")[0] == 1
+
+
+def test_what_producers_counted_is_held_against_the_lake(load, topics, bootstrap, check):
+    topic, audit = topics.new(), topics.new()
+    times = [LONG_AGO + at * WINDOW_MS // 4 for at in range(12)]
+    topics.fill(topic, 0, [Record(0, at, None, b"value") for at in times])
+    load(topic)
+    trail = AuditTrail(host="h", service="s", clock=lambda: LONG_AGO)
+    with Producer(bootstrap) as producer:
+        for at in times:
+            trail.count(topic, at, 5)
+        trail.flush(producer, audit)
+        status, told = check("--audit-topic", audit)
+        assert status == 0
+        assert [(each["told"], each["in_lake"]) for each in told["windows"]] == [(4, 4)] * 3
+        trail.count(topic, times[-1], 5)
+        trail.flush(producer, audit)
+    status, told = check("--audit-topic", audit)
+    assert status == 1
+    assert told["wrong"] == [f"{topic}: 1 records in 1 windows that tier producer counted are missing"]
+    topics.fill(topic, 0, [Record(0, at, None, b"value") for at in (times[-1], times[-1])])
+    load(topic)
+    status, told = check("--audit-topic", audit)
+    assert status == 2 and told["unknown"] == [f"{topic}: 1 records in 1 windows more than tier producer counted"]
+    assert check("--audit-topic", audit, "--tolerance", "0.5")[0] == 0
+    assert check("--audit-topic", audit, "--since", "2020-01-01")[0] == 0
+
+
+def test_without_a_lake_or_a_cluster_nothing_can_be_told(load, topics, tmp_path, capsys):
+    assert main(["audit", "check", "--to", str(tmp_path / "nowhere")]) == 2
+    assert "cannot tell: there is no lake" in capsys.readouterr().err
+    topic = topics.new()
+    topics.count(topic, 0, 5)
+    load(topic)
+    assert main(["audit", "check", "--to", str(tmp_path / "lake"), "-b", "localhost:1"]) == 2
