@@ -1,7 +1,9 @@
 """What producers count, and the messages that tell of it."""
 
 import json
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -125,3 +127,17 @@ def test_a_producer_tells_a_real_broker_what_it_sent():
             while len(found) < 3:
                 found += [AuditMessage.decode(record.value) for record in consumer.poll()]
         assert {each.window_start // WINDOW_MS: each.count for each in found} == {0: 2, 1: 2, 2: 1}
+
+
+def test_the_guides_producer_tells_what_it_sent(tmp_path):
+    guide = (Path(__file__).parents[2] / "docs/guide/lake-audit.md").read_text("utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    with TestBroker() as broker:
+        exec(compile(program.replace("localhost:9092", broker.bootstrap_servers), "guide", "exec"), {})
+        reading = ConsumerSettings("g", auto_offset_reset="earliest")
+        with Consumer(broker.bootstrap_servers, consumer=reading) as consumer:
+            consumer.subscribe([AUDIT_TOPIC])
+            told = 0
+            while told < 1000:
+                told += sum(AuditMessage.decode(record.value).count for record in consumer.poll())
+    assert told == 1000

@@ -96,6 +96,23 @@ def test_what_producers_counted_is_held_against_the_lake(load, topics, bootstrap
     assert check("--audit-topic", audit, "--since", "2020-01-01")[0] == 0
 
 
+@pytest.mark.parametrize("key", ["", "n"])
+def test_a_delta_table_is_checked_by_what_its_log_tells(load, topics, tmp_path, check, key):
+    topic = topics.new()
+    for _ in range(2):
+        topics.fill(topic, 0, [Record(0, LONG_AGO, None, b'{"n": 1}'), Record(0, LONG_AGO, None, b'{"n": 2}')])
+        load(topic, json=True, format="delta", key=key, markers=True)
+    assert check()[0] == 0
+    mark = tmp_path / f"lake/_ottla/complete/{topic}/date=2001-09-09.json"
+    assert json.loads(mark.read_text())["rows"] == 4
+    commit = tmp_path / "lake/_ottla/commit-0000000001.json"
+    stored = json.loads(commit.read_text())
+    stored["rows"][topic]["0"] += 1
+    commit.write_text(json.dumps(stored))
+    status, told = check()
+    assert status == 1 and f"{topic}-0: 4 rows are in the lake, the commit says 5" in told["wrong"]
+
+
 def test_without_a_lake_or_a_cluster_nothing_can_be_told(load, topics, tmp_path, capsys):
     assert main(["audit", "check", "--to", str(tmp_path / "nowhere")]) == 2
     assert "cannot tell: there is no lake" in capsys.readouterr().err

@@ -11,15 +11,13 @@ from collections.abc import Mapping
 
 from ottla.lake.history import History
 from ottla.lake.layout import Layout, folder
-from ottla.lake.periods import Count, Periods, closed, counts_by_period
+from ottla.lake.periods import Count, Period, Periods, closed, counts_by_period
 from ottla.lake.plans import Commit, Publication
 from ottla.lake.shape import Shape
 from ottla.lake.state import HOME
 from ottla.lake.status import utc_text
 from ottla.lake.stores.base import LakeRefused, Store
 from ottla.lake.windows import WINDOW_US
-
-Period = tuple[str, ...]
 
 
 class Markers:

@@ -13,6 +13,9 @@ from ottla.lake.windows import OLDER, Tally, window_start
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _US = timedelta(microseconds=1)
 
+Period = tuple[str, ...]
+"""The values of the columns that a period has in the lake's folders."""
+
 
 @dataclass(slots=True)
 class Count:
@@ -38,7 +41,7 @@ class Periods:
         """Those of a layout."""
         return cls(layout.time_unit or "day", layout.time_zone)
 
-    def of_window(self, window: int) -> tuple[str, ...]:
+    def of_window(self, window: int) -> Period:
         """The values of the period's columns: a date, a date and an hour, or a month.
 
         A window counts where it begins. That matters in zones whose days do not begin at a tenth minute of UTC.
@@ -52,15 +55,32 @@ class Periods:
             return (day[:7],)
         return (day,) if self.unit == "day" else (day, f"{when.hour:02d}")
 
-    def path(self, period: tuple[str, ...]) -> str:
+    def path(self, period: Period) -> str:
         """`date=2013-01-01` or `date=2013-01-01/hour=07`."""
         return partition_path(Layout((self.unit,)), period).rstrip("/")
 
-    def end_us(self, period: tuple[str, ...]) -> int:
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The headings of a picture's columns: the months of a year, days of a month, or hours of a day."""
+        first, last = {"month": (1, 12), "day": (1, 31), "hour": (0, 23)}[self.unit]
+        return tuple(str(number) for number in range(first, last + 1))
+
+    def place(self, period: Period) -> tuple[str, int]:
+        """The line of a picture where a period stands, and its column."""
+        if self.unit == "hour":
+            return period[0], int(period[1])
+        line, _, column = period[0].rpartition("-")
+        return line, int(column) - 1
+
+    def text(self, period: Period) -> str:
+        """A period as a person reads it."""
+        return f"{period[0]} {period[1]}:00" if self.unit == "hour" else period[0]
+
+    def end_us(self, period: Period) -> int:
         """When a period ends, in microseconds; the later time where clocks are set back."""
         return self._us(self.next(period))
 
-    def next(self, period: tuple[str, ...]) -> tuple[str, ...]:
+    def next(self, period: Period) -> Period:
         """The period that follows."""
         begin = self._local(period)
         if self.unit == "month":
@@ -70,18 +90,18 @@ class Periods:
         day = after.date().isoformat()
         return {"month": (day[:7],), "day": (day,)}.get(self.unit, (day, f"{after.hour:02d}"))
 
-    def _local(self, period: tuple[str, ...]) -> datetime:
+    def _local(self, period: Period) -> datetime:
         if self.unit == "month":
             return datetime.fromisoformat(f"{period[0]}-01")
         return datetime.fromisoformat(period[0] if self.unit == "day" else f"{period[0]}T{period[1]}:00")
 
-    def _us(self, period: tuple[str, ...]) -> int:
+    def _us(self, period: Period) -> int:
         return (self._local(period).replace(tzinfo=ZoneInfo(self.time_zone), fold=1) - _EPOCH) // _US
 
 
-def counts_by_period(tally: Tally, periods: Periods) -> dict[tuple[str, ...], Count]:
+def counts_by_period(tally: Tally, periods: Periods) -> dict[Period, Count]:
     """A topic's records by period, without those whose window is not known."""
-    counts: dict[tuple[str, ...], Count] = {}
+    counts: dict[Period, Count] = {}
     for window, rows, dead in zip(tally.windows, tally.rows, tally.dead, strict=True):
         if window != OLDER:
             count = counts.setdefault(periods.of_window(window), Count())
@@ -90,7 +110,7 @@ def counts_by_period(tally: Tally, periods: Periods) -> dict[tuple[str, ...], Co
     return counts
 
 
-def closed(given: Iterable[tuple[str, ...]], periods: Periods, through_us: int) -> Iterator[tuple[str, ...]]:
+def closed(given: Iterable[Period], periods: Periods, through_us: int) -> Iterator[Period]:
     """Those that ended by a time; a period at the end of the calendar never does."""
     for period in given:
         try:

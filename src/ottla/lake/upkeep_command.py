@@ -1,4 +1,4 @@
-"""`ottla lake where|compact|expire|status`: upkeep on the command line."""
+"""`ottla lake where|compact|expire|status|picture`: upkeep on the command line."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.client.audit_trail import AUDIT_TOPIC
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
 from ottla.lake.choices import size_bytes
 from ottla.spark.options import duration_ms
 
 if TYPE_CHECKING:
+    from ottla.lake.status import Ends
     from ottla.lake.upkeep import Lake
 
-VERBS = ("where", "compact", "expire", "status")
+VERBS = ("where", "compact", "expire", "status", "picture")
 
 
 def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -50,9 +53,20 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "through which it is complete. A loader may be at work.",
     )
     status.add_argument("-b", "--bootstrap-server", metavar="HOST:PORT", help="ask this cluster how far it goes")
-    for verb in (where, compact, expire, status):
+    picture = verbs.add_parser(
+        "picture",
+        help="a page that shows the lake's completeness",
+        description="Write an HTML page that needs nothing else: a grid a topic, of months, days or hours, by their "
+        "rows and whether they are complete; late records and dead letters are marked.",
+    )
+    picture.add_argument("-b", "--bootstrap-server", metavar="HOST:PORT", help="ask this cluster, its audit topic too")
+    picture.add_argument("--audit-topic", default=AUDIT_TOPIC, metavar="TOPIC", help=f"default {AUDIT_TOPIC}")
+    picture.add_argument("--by", choices=("month", "day", "hour"), help="default: as the lake is divided, or day")
+    picture.add_argument("--out", required=True, type=Path, metavar="FILE.html")
+    for verb in (where, compact, expire, status, picture):
         verb.add_argument("topics", nargs="*", metavar="TOPIC", help="default: all of the lake's")
         verb.add_argument("--to", required=True, metavar="PLACE", help="the lake")
+    for verb in (where, compact, expire, status):
         verb.add_argument("--format", choices=("text", "json"), default="text", help="of the answer; default text")
 
 
@@ -72,6 +86,8 @@ def run(options: argparse.Namespace) -> int:
         _tell(options.format, counts, "topic|files before|files after", rows)
     elif options.verb == "status":
         _status(lake, options)
+    elif options.verb == "picture":
+        _picture(lake, options)
     else:
         age = timedelta(milliseconds=duration_ms(options.older_than))
         removed = lake.expire(options.topics, older_than=age)
@@ -82,18 +98,46 @@ def run(options: argparse.Namespace) -> int:
 
 def _status(lake: Lake, options: argparse.Namespace) -> None:
     """A cluster that does not answer is said, and what the lake itself knows is told all the same."""
-    from ottla.lake.status import cluster_ends, statuses
+    from ottla.lake.status import statuses
 
     topics, now_us = lake.topics(options.topics), time.time_ns() // 1000
-    ends = None
-    if options.bootstrap_server:
-        try:
-            ends = cluster_ends(options.bootstrap_server, topics, now_us)
-        except (ApiError, ClientError) as fault:
-            print(f"ottla lake status: how far the lake is behind is not known: {fault}", file=sys.stderr)
+    ends = _ends(options, topics, now_us)
     found = [asdict(each) for each in statuses(lake.history(), topics, ends, now_us)]
     rows = [tuple("?" if cell is None else cell for cell in row.values()) for row in found]
     _tell(options.format, found, "topic|rows|rounds kept|behind|late|dead|complete through", rows)
+
+
+def _picture(lake: Lake, options: argparse.Namespace) -> None:
+    from ottla.lake.grid import Seen, grids
+    from ottla.lake.periods import Periods
+    from ottla.lake.picture import page
+    from ottla.lake.status import statuses, topic_complete_through, utc_text
+    from ottla.lake.tiers import Comparison, compare, read_messages
+    from ottla.lake.windows import window_of
+
+    topics, now_us, history = lake.topics(options.topics), time.time_ns() // 1000, lake.history()
+    ends = _ends(options, topics, now_us)
+    through = {topic: topic_complete_through(topic, history.committed, ends, now_us) for topic in topics}
+    told = [] if ends is None else read_messages(options.bootstrap_server, options.audit_topic, since_ms=None).told
+    until = {topic: window_of(time) - 1 for topic, time in through.items() if time is not None}
+    compared = compare(told, history.windows(), Comparison(until))
+    periods = Periods(options.by or lake.shape.layout.time_unit or "day", lake.shape.layout.time_zone)
+    seen = Seen(history, tuple(statuses(history, topics, ends, now_us)), through, tuple(compared))
+    options.out.write_text(page(lake.url, utc_text(now_us) or "", grids(seen, periods)), "utf-8")
+    print(f"{options.out}: {len(topics):,} topics")
+
+
+def _ends(options: argparse.Namespace, topics: Sequence[str], now_us: int) -> Ends | None:
+    """What the cluster says, where one was named and answers."""
+    from ottla.lake.status import cluster_ends
+
+    if not options.bootstrap_server:
+        return None
+    try:
+        return cluster_ends(options.bootstrap_server, topics, now_us)
+    except (ApiError, ClientError) as fault:
+        print(f"ottla lake {options.verb}: how far the lake is behind is not known: {fault}", file=sys.stderr)
+        return None
 
 
 def _tell(format: str, whole: object, head: str, rows: Sequence[tuple[object, ...]]) -> None:

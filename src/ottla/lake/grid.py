@@ -1,0 +1,122 @@
+"""A lake's completeness as grids, one a topic: a line a month of days, a day of hours, or a year of months. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ottla.lake.history import History
+from ottla.lake.periods import Count, Period, Periods, closed, counts_by_period
+from ottla.lake.status import TopicStatus
+from ottla.lake.tiers import Compared, Judgement
+from ottla.lake.windows import Tally
+
+MOST_LINES = 60
+"""The newest lines of a topic are shown, so that wild times do not make a page that nobody can open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One month, day or hour of a topic."""
+
+    name: str
+    rows: int
+    dead: int
+    late: int
+    missing: int
+    """Records that a tier counted and the lake has not."""
+    closed: bool
+    """Whether the topic is complete through its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A year, month or day, with a cell or nothing for each of its parts."""
+
+    name: str
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """One topic."""
+
+    status: TopicStatus
+    unit: str
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    """The oldest first."""
+    left_out: int
+    """Older lines."""
+
+    @property
+    def most_rows(self) -> int:
+        return max((cell.rows for line in self.lines for cell in line.cells if cell is not None), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is known of a lake when its picture is made."""
+
+    history: History
+    statuses: tuple[TopicStatus, ...]
+    through: dict[str, int | None]
+    """Topic -> complete through when, in microseconds."""
+    compared: tuple[Compared, ...] = ()
+
+
+def grids(seen: Seen, periods: Periods) -> list[Grid]:
+    """A grid for each topic that has a status."""
+    windows, late = seen.history.windows(), seen.history.late()
+    return [
+        _grid(
+            status,
+            periods,
+            counts_by_period(windows.get(status.topic, Tally()), periods),
+            counts_by_period(late.get(status.topic, Tally()), periods),
+            _missing(status.topic, seen.compared, periods),
+            seen.through.get(status.topic),
+        )
+        for status in seen.statuses
+    ]
+
+
+def _grid(
+    status: TopicStatus,
+    periods: Periods,
+    counts: dict[Period, Count],
+    late: dict[Period, Count],
+    missing: dict[Period, int],
+    through: int | None,
+) -> Grid:
+    shown = sorted({*counts, *missing})
+    done = set(closed(shown, periods, through)) if through is not None else set()
+    lines: dict[str, dict[int, Cell]] = {}
+    for period in shown:
+        line, column = periods.place(period)
+        count = counts.get(period, Count())
+        lines.setdefault(line, {})[column] = Cell(
+            periods.text(period),
+            count.rows,
+            count.dead,
+            late.get(period, Count()).records,
+            missing.get(period, 0),
+            period in done,
+        )
+    names = sorted(lines)
+    columns = periods.columns
+    kept = tuple(Line(name, tuple(lines[name].get(each) for each in range(len(columns)))) for name in names)
+    return Grid(status, periods.unit, columns, kept[-MOST_LINES:], max(0, len(kept) - MOST_LINES))
+
+
+def _missing(topic: str, compared: Iterable[Compared], periods: Periods) -> dict[Period, int]:
+    """By period the records that the tier which misses most misses."""
+    by_tier: dict[tuple[str, Period], int] = {}
+    for each in compared:
+        if each.topic == topic and each.judgement is Judgement.MISSING:
+            place = (each.tier, periods.of_window(each.window))
+            by_tier[place] = by_tier.get(place, 0) + each.told - each.in_lake
+    missing: dict[Period, int] = {}
+    for (_, period), records in by_tier.items():
+        missing[period] = max(records, missing.get(period, 0))
+    return missing
