@@ -25,12 +25,12 @@ class MotoServer:
     """An S3 on a port of this machine, with one bucket."""
 
     def __init__(self, folder: Path) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         with open(folder / "moto.log", "wb") as log:
             command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        _wait_for_port(self.port, self._process)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        _wait_for_port(self.port, self.process)
         self.client().create_bucket(Bucket=BUCKET)
 
     def environment(self, endpoint: str | None = None) -> dict[str, str]:
@@ -57,8 +57,8 @@ class MotoServer:
         return [upload["Key"] for upload in found.get("Uploads", [])]
 
     def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        self.process.kill()
+        self.process.wait()
 
 
 class MiniHdfs:
@@ -127,7 +127,7 @@ class StoreProcess:
         self.process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.lake.campaign.processes import command_of, family, kill
 
 from ottla import lake
 from ottla.records.reader import Record
@@ -95,19 +96,6 @@ def start_loader(bootstrap, topic, directory):
     )
 
 
-def children(pid: int) -> list[int]:
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid:
-            child = int(status.parent.name)
-            found += [child, *children(child)]
-    return found
-
-
 def wait_for(holds, process):
     deadline = time.monotonic() + 120
     while not holds() and process.poll() is None:
@@ -125,16 +113,16 @@ def test_kill_9_at_any_moment_loses_and_repeats_nothing(bootstrap, topics, tmp_p
     process = start_loader(bootstrap, topic, directory)
     wait_for(lambda: any((directory / "_ottla").glob("plan-*.json")), process)
     time.sleep(0 if victim == "a worker" else random.uniform(0, 6))
-    family = children(process.pid)
+    descendants = family(process.pid)
     if victim == "a worker":
         wait_for(lambda: workers(process.pid), process)
         if process.poll() is None:
-            _kill(random.choice(workers(process.pid)))
+            kill(random.choice(workers(process.pid)))
     else:
         os.kill(process.pid, signal.SIGKILL)
         if victim == "everything":
-            for pid in family:
-                _kill(pid)
+            for pid in descendants:
+                kill(pid)
         process.wait()
     seen = visible(directory)
     assert len(seen) == len(set(seen))
@@ -150,16 +138,4 @@ def test_kill_9_at_any_moment_loses_and_repeats_nothing(bootstrap, topics, tmp_p
 
 def workers(pid: int) -> list[int]:
     """Spark's Python workers; without --continuous the loader may have ended already."""
-    return [child for child in children(pid) if "pyspark" in _command(child)]
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
-
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+    return [child for child in family(pid) if "pyspark" in command_of(child)]

@@ -12,7 +12,14 @@ import sys
 
 from ottla.spark.submit import add_spark_arguments, open_session, spark_settings
 
-ASKED = ("spark.master", "spark.app.name", "spark.sql.shuffle.partitions", "spark.ui.enabled", "spark.driver.memory")
+ASKED = (
+    "spark.master",
+    "spark.app.name",
+    "spark.sql.shuffle.partitions",
+    "spark.ui.enabled",
+    "spark.ui.showConsoleProgress",
+    "spark.driver.memory",
+)
 
 
 def main() -> int:

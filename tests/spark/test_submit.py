@@ -88,6 +88,7 @@ def test_options_go_before_the_properties_file_and_that_before_our_own(tmp_path:
         "spark.app.name": "the tool",
         "spark.sql.shuffle.partitions": "5",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "600m",
         "owned": True,
         "the same again": True,
@@ -99,7 +100,10 @@ def test_options_go_before_the_properties_file_and_that_before_our_own(tmp_path:
 @pytest.mark.slow
 def test_without_options_the_defaults_of_sparks_own_folder_count(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text("spark.master local[2]\nspark.ui.enabled true\nspark.ui.port 0\n")
-    seen = opened("--name", "mine", SPARK_CONF_DIR=str(tmp_path), PYSPARK_SUBMIT_ARGS="pyspark-shell")
+    bar = "spark.ui.showConsoleProgress"
+    given = ("--name", "mine", "--conf", f"{bar}=true")
+    seen = opened(*given, SPARK_CONF_DIR=str(tmp_path), PYSPARK_SUBMIT_ARGS="pyspark-shell")
+    assert seen[bar] == "true"
     assert (seen["spark.master"], seen["spark.ui.enabled"], seen["spark.app.name"]) == ("local[2]", "true", "mine")
     assert seen["arguments left"] == "pyspark-shell"
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 UNNAMED = "pyspark-shell"
 """What Spark calls an application that was given no name."""
+QUIET = "spark.ui.showConsoleProgress=false"
+"""spark-submit turns the bar on for every shell, which is what it takes a Python program with a JVM of its own for."""
 SPARKS_OWN_MASTER = "local[*]"
 """The master that Spark notes where none was given."""
 
@@ -132,8 +134,8 @@ def _launched_conf(settings: SparkSettings) -> SparkConf:
 
 
 def _submit_arguments(settings: SparkSettings, master: str | None, rest: str) -> str:
-    """What goes before the arguments that the user's environment has for spark-submit."""
-    arguments = []
+    """What goes before the arguments that the user's environment has for spark-submit; of two the later one counts."""
+    arguments = ["--conf", QUIET]
     if settings.properties_file is not None:
         arguments += ["--properties-file", settings.properties_file]
     if master is not None:

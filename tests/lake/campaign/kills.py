@@ -1,0 +1,154 @@
+"""What a campaign kills and lets fail: loaders, their workers, the broker, the store. Loaders must go on after it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.lake.campaign.places import Place
+from tests.lake.campaign.processes import BrokerProcess, LoaderProcess, Stuck, kill, until
+
+DRIVER, EVERYTHING, WORKER, BROKER, STORE = "driver", "everything", "worker", "broker", "store"
+KINDS = (DRIVER, EVERYTHING, WORKER, BROKER, STORE)
+LONGEST_AWAY_S = 4.0
+PATIENCE_WITHOUT_ROUND_S = 300
+
+
+class Siege:
+    """One lake's loader, started again each time that it ends."""
+
+    def __init__(
+        self,
+        place: Place,
+        broker: BrokerProcess,
+        arguments: list[str],
+        logs: Path,
+        chance: random.Random,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.done: Counter[str] = Counter()
+        self.ended: list[str] = []
+        """Last words of loaders that ended without being killed."""
+        self.differences: list[str] = []
+        self._place, self._broker, self._chance, self._tell = place, broker, chance, tell
+        self._arguments, self._logs = arguments, logs
+        self._numbers = itertools.count(1)
+        self._harmed = False
+        """Whether anything was done that the loader at work may have ended of."""
+        self._loader = self._started()
+
+    def strike(self, kind: str) -> None:
+        """Do one thing at a random moment, and see the loader go on."""
+        self._any_moment()
+        before = self._loader.rounds
+        what = getattr(self, f"_strike_{kind}")()
+        self.done[kind] += 1
+        self._tell(f"{kind}: {what}")
+        self._see_progress(0 if self._loader.status is not None else before)
+
+    def end(self) -> None:
+        """Let the loader stop after its round; it must be content."""
+        self._see_progress(0)
+        self._harmed = False
+        if status := self._loader.stop():
+            self.differences.append(f"a loader that was asked to stop ended with {status}: {self._loader.said()}")
+
+    def abandon(self) -> None:
+        """Leave no process behind."""
+        if self._loader.status is None:
+            self._loader.kill(everything=True)
+
+    def last_load(self) -> None:
+        """A plain load, which must bring in the rest and say that it adds up."""
+        arguments = [each for each in self._arguments if each != "--continuous"]
+        loader = LoaderProcess(arguments, self._place.environment(), self._logs / f"{self._name}-last.log")
+        status = loader.wait()
+        if status or not loader.said().endswith(("adds up", "audit: nothing new")):
+            self.differences.append(f"the last load ended with {status} and said: {loader.said()}")
+
+    @property
+    def _name(self) -> str:
+        return f"{self._place.name}-{self._arguments[0]}"
+
+    def _started(self) -> LoaderProcess:
+        self._harmed = False
+        log = self._logs / f"{self._name}-{next(self._numbers)}.log"
+        return LoaderProcess(self._arguments, self._place.environment(), log)
+
+    def _any_moment(self) -> None:
+        """Mostly while rounds are made, at times while a loader starts."""
+        if self._chance.random() < 0.8:
+            self._see_progress(0)
+            time.sleep(self._chance.uniform(0, 3))
+        else:
+            time.sleep(self._chance.uniform(0, 12))
+            self._revive()
+
+    def _see_progress(self, before: int) -> None:
+        """Wait until the loader has made more rounds than `before`; one that ended is started again."""
+
+        def went_on() -> bool:
+            nonlocal before
+            if self._revive():
+                before = 0
+            return self._loader.rounds > before
+
+        try:
+            until(went_on, f"a round of {self._name}", PATIENCE_WITHOUT_ROUND_S)
+        except Stuck as stuck:
+            raise Stuck(f"{stuck}; the loader's last words: {self._loader.said()}") from stuck
+
+    def _revive(self) -> bool:
+        """Whether the loader had ended, and is started again."""
+        if self._loader.status is None:
+            return False
+        if self._loader.status >= 0:
+            said = f"ended with {self._loader.status}: {self._loader.said()}"
+            self.ended.append(said)
+            self._tell(f"the loader {said}")
+            if not self._harmed:
+                self.differences.append(f"a loader that nothing was done to {said}")
+        self._loader = self._started()
+        return True
+
+    def _strike_driver(self) -> str:
+        self._loader.kill(everything=False)
+        return "kill -9"
+
+    def _strike_everything(self) -> str:
+        self._loader.kill(everything=True)
+        return "kill -9 with all that it started"
+
+    def _strike_worker(self) -> str:
+        with contextlib.suppress(Stuck):
+            until(lambda: self._loader.workers() or self._loader.status is not None, "a worker", 30)
+        self._harmed = True
+        workers = self._loader.workers()
+        if not workers:
+            return "there was none"
+        kill(self._chance.choice(workers))
+        return f"kill -9 of one of {len(workers)} Python processes"
+
+    def _strike_broker(self) -> str:
+        self._harmed = True
+        self._broker.kill()
+        away = self._chance.uniform(0, LONGEST_AWAY_S)
+        time.sleep(away)
+        self._broker.start()
+        return f"kill -9, away for {away:.1f} s and the time of a start"
+
+    def _strike_store(self) -> str:
+        self._harmed = True
+        return self._place.ail(self._chance)
+
+
+def kinds(place: Place, chance: random.Random) -> Iterator[str]:
+    """What is done at a place, in random order, everything as often as the rest."""
+    possible = [kind for kind in KINDS if kind != STORE or place.stores_fail]
+    while True:
+        yield from chance.sample(possible, len(possible))
