@@ -10,7 +10,7 @@ from ottla.lake.history import Forgotten
 from ottla.lake.layout import Layout
 from ottla.lake.plans import Commit, Held, LoadPlan, Publication, RangeCount, WrittenFile, named_files
 from ottla.lake.shape import Shape
-from ottla.lake.state import FORGOTTEN_TOGETHER, KEPT_ROUNDS, LakeState
+from ottla.lake.state import FORGOTTEN_TOGETHER, KEPT_ROUNDS, LakeRecords, LakeState
 from ottla.lake.stores import LakeRefused, open_store
 from ottla.lake.windows import Tally
 from ottla.spark.plan import OffsetRange
@@ -202,6 +202,37 @@ def test_a_sum_whose_rounds_were_not_removed_yet_counts_nothing_twice(tmp_path):
         state.store.create("_ottla/forgot-0000000002.json", json.dumps(ledger.to_json()).encode())
         assert state.history().windows() == whole
         assert [each.plan.number for each in state.history().rounds] == [3]
+
+
+class Busy:
+    """A store at which a loader commits and forgets rounds right after somebody else's n-th listing."""
+
+    def __init__(self, state, listing):
+        self._state = state
+        self._listings_left = listing
+        self.url = state.store.url
+
+    def entries(self, prefix):
+        found = self._state.store.entries(prefix)
+        self._listings_left -= 1
+        if not self._listings_left:
+            for number in range(KEPT_ROUNDS, KEPT_ROUNDS + FORGOTTEN_TOGETHER):
+                a_round(self._state, number, windows={"t": Tally((0,), (2,), (0,), (20,))})
+        return found
+
+    def read(self, name):
+        return self._state.store.read(name)
+
+
+@pytest.mark.parametrize("listing", [1, 2, 3])
+def test_a_history_read_while_rounds_are_committed_and_forgotten_is_whole(tmp_path, listing):
+    with a_state(tmp_path) as state:
+        for number in range(KEPT_ROUNDS):
+            a_round(state, number, windows={"t": Tally((0,), (2,), (0,), (20,))})
+        history = LakeRecords(Busy(state, listing)).history()
+    numbers = [each.plan.number for each in history.rounds]
+    assert numbers == list(range(history.forgotten.commit.number + 1, history.committed.number + 1))
+    assert sum(history.windows()["t"].rows) == sum(history.committed.rows.values())
 
 
 def test_a_lake_from_before_the_counts_has_a_history(tmp_path):

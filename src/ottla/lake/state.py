@@ -78,9 +78,12 @@ class LakeRecords:
         raise LakeRefused(f"{self.store.url}: its rounds were removed while they were read; try again")
 
     def _history(self) -> History | None:
-        """None where a file went between its listing and its reading."""
-        forgotten, published = self._numbers("forgot"), self._numbers("publish")
-        commits = self._numbers("commit")
+        """None where a file went between its listing and its reading.
+
+        Listed in this order: a round that is committed meanwhile is passed over, and of rounds that are forgotten
+        meanwhile the sum is seen.
+        """
+        commits, published, forgotten = (self._numbers(kind) for kind in ("commit", "publish", "forgot"))
         if not commits:
             return History(Commit(), Forgotten(), ())
         committed = self._read(_name("commit", commits[-1]))
