@@ -6,16 +6,17 @@ A group is the rows of one folder; its values are those of the partition columns
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from urllib.parse import quote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.lake.json_columns import RESERVED
 from ottla.lake.stores.base import LakeRefused
 from ottla.spark.arrow import all_numbers, indices, null_mask, numbers
 
@@ -31,6 +32,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_US = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _LAST_US = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _HOUR_US = 3_600_000_000
+
+_SPECIAL = re.compile(r"(?![A-Za-z0-9_.~ -])[\x00-\x7f]")
 
 Values = tuple[str | None, ...]
 
@@ -72,26 +75,40 @@ def parse_layout(partition_by: str, *, time_zone: str, event_time: str, json: bo
     if sum(name in TIME_UNITS for name in names) > 1 or len(set(names)) != len(names):
         raise LakeRefused(f"--partition-by {partition_by}: name one of month, day, hour, and each field once")
     layout = Layout(tuple(names), time_zone, event_time)
+    if taken := [name for name in layout.fields if name.casefold() in RESERVED]:
+        raise LakeRefused(f"--partition-by {partition_by}: the lake has a column {taken[0]} of its own")
     if not json and (layout.fields or event_time):
         raise LakeRefused("fields to partition by and --event-time need values with columns, e.g. --json")
     try:
         ZoneInfo(time_zone)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a folder of zones, like Europe
         raise LakeRefused(f"--time-zone {time_zone}: there is no such zone; write e.g. Europe/Berlin") from None
     return layout
 
 
+def folder_of(topic: str) -> str:
+    """A topic's folder in a lake of plain Parquet, ending with a slash."""
+    return f"topic={topic}/"
+
+
 def folder(topic: str, layout: Layout, values: Values) -> str:
     """A group's folder in a lake of plain Parquet, ending with a slash."""
-    return f"topic={quote(topic, safe=' ')}/{partition_path(layout, values)}"
+    return f"{folder_of(topic)}{partition_path(layout, values)}"
 
 
 def partition_path(layout: Layout, values: Values) -> str:
     """`date=2013-01-01/carrier=UA/`: what follows the topic's folder; empty where nothing divides it."""
     pairs = zip(layout.columns, values, strict=True)
-    return "".join(
-        f"{quote(name, safe=' ')}={NO_VALUE if text is None else quote(text, safe=' ')}/" for name, text in pairs
-    )
+    return "".join(f"{_segment(name, text)}/" for name, text in pairs)
+
+
+def _segment(name: str, text: str | None) -> str:
+    """`carrier=UA`, escaped as Hive does it: only within ASCII, since Spark takes `%C3%BC` for two characters."""
+    return f"{_escaped(name)}={NO_VALUE if text is None else _escaped(text)}"
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def groups(table: pa.Table, layout: Layout, columns: dict[str, str]) -> Iterator[tuple[Values, pa.Table]]:
