@@ -168,3 +168,18 @@ def test_old_rounds_are_forgotten_and_the_last_ones_kept(tmp_path):
         assert state.committed().number == KEPT_ROUNDS + 4
         names = [entry.name for entry in state.store.entries("_ottla/") if entry.name.endswith(".json")]
         assert len(names) == 3 * KEPT_ROUNDS
+
+
+def test_a_loader_that_lost_the_lake_while_it_published_shows_nothing(tmp_path, monkeypatch):
+    with a_state(tmp_path) as state:
+        publication = a_publication(state)
+        create = state.store.create
+
+        def slow(name, body):
+            created = create(name, body)
+            (tmp_path / "_ottla" / "lock").unlink()  # as if the lease ran out while the store took its time
+            return created
+
+        monkeypatch.setattr(state.store, "create", slow)
+        with pytest.raises(LakeRefused, match="start again"):
+            state.write_publication(publication)
