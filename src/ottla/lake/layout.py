@@ -27,6 +27,8 @@ EVENT_TIME = "__event_time"
 """A column of its own while rows are on their way; never in a file."""
 MOST_GROUPS = 10_000
 """Folders that one task may fill in one round."""
+MOST_OF_A_NAME = 255
+"""Bytes in the name of one folder, on the disks and stores that there are."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_US = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
@@ -105,6 +107,20 @@ def partition_path(layout: Layout, values: Values) -> str:
 def _segment(name: str, text: str | None) -> str:
     """`carrier=UA`, escaped as Hive does it: only within ASCII, since Spark takes `%C3%BC` for two characters."""
     return f"{_escaped(name)}={NO_VALUE if text is None else _escaped(text)}"
+
+
+def placed(table: pa.Table, layout: Layout, columns: dict[str, str]) -> tuple[pa.Table, np.ndarray]:
+    """The rows whose values a folder's name can hold, and which of the given ones they are."""
+    kept = np.ones(table.num_rows, dtype=np.bool_)
+    for name in layout.fields:
+        column = columns.get(name)
+        if column is None or not table.num_rows or not pa.types.is_string(table.column(column).type):
+            continue
+        values = table.column(column)
+        if 3 * ((pc.max(pc.binary_length(values)).as_py() or 0) + len(name.encode())) < MOST_OF_A_NAME:
+            continue
+        kept &= [len(_segment(name, text).encode()) <= MOST_OF_A_NAME for text in values.to_pylist()]
+    return (table if kept.all() else table.take(indices(np.flatnonzero(kept)))), kept
 
 
 def _escaped(text: str) -> str:
