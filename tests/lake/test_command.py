@@ -5,10 +5,11 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from ottla.lake.command import command
+from ottla.lake.command import _stop_on_signals, command
 from ottla.records.reader import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -40,6 +41,19 @@ def test_ctrl_c_ends_after_the_round_at_work_with_the_table(topics, bootstrap, t
     assert process.returncode == 0, err
     assert "stopping after this round" in err and "Traceback" not in err
     assert re.search(rf"{topic} +0 +0-10 +10 +10", out) and "adds up" in out
+
+
+def test_a_signal_in_the_moment_that_the_loader_begins_to_wait_stops_it():
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        _stop_on_signals(stop)
+        with stop._cond:  # as Event.wait holds it for a moment
+            signal.raise_signal(signal.SIGTERM)
+        assert stop.wait(60)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_what_is_missing_is_said_before_spark_is_started(bootstrap, tmp_path, capsys):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.lake.layout import EVENT_TIME, Layout, event_times, folder, groups, parse_layout
+from ottla.lake.settings import load_settings
 from ottla.lake.stores import LakeRefused
 
 HOUR = 3_600_000_000
@@ -109,6 +110,9 @@ def test_event_times_are_iso_texts_or_milliseconds(column, expected):
         ("day", {"event_time": "at", "json": False}, "need values with columns"),
         ("day", {"time_zone": "Mars/Phobos"}, "no such zone"),
         ("day", {"time_zone": "../etc"}, "no such zone"),
+        ("day", {"time_zone": "Europe"}, "no such zone"),
+        ("offset", {}, "the lake has a column offset of its own"),
+        ("day,Date", {}, "the lake has a column Date of its own"),
     ],
 )
 def test_layouts_that_make_no_sense_are_refused(partition_by, more, why):
@@ -130,3 +134,10 @@ def test_every_row_is_in_one_group_and_each_group_in_the_rows_order(rows):
     assert all(part == sorted(part) for _, part in found)
     for values, part in found:
         assert {(rows[row][1] or None, f"{rows[row][0]:02d}") for row in part} == {(values[0], values[2])}
+
+
+def test_a_field_whose_folders_readers_pass_over_does_not_divide_plain_files(tmp_path):
+    options = {"json": True, "partition_by": "_type"}
+    with pytest.raises(LakeRefused, match="pass over folders whose names begin with _"):
+        load_settings(["t"], tmp_path, options)
+    assert load_settings(["t"], tmp_path, {**options, "format": "delta"}).shape.layout.fields == ("_type",)

@@ -246,3 +246,15 @@ def test_nothing_is_behind_where_retention_removed_what_was_before(load, topics)
     topics.admin.delete_records({TopicPartition(topic, 0): 100})
     load(topic)
     assert "50 records" in load.told[-1] and "nothing is left" in load.told[-1]
+
+
+@pytest.mark.parametrize("text", ["x" * 254, "日" * 85, "/" * 85], ids=["long", "of three bytes", "escaped"])
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_a_value_that_no_folder_can_be_named_by_is_a_dead_letter(load, topics, text, format):
+    topic, dead = topics.new(), topics.new()
+    for value in (text, text[:-1], "short"):
+        topics.fill(topic, 0, [Record(0, NEW_YEAR, None, json.dumps({"c": value}).encode())])
+    loaded = load(topic, json=True, partition_by="c", dead_letter=dead, format=format)
+    assert (loaded.rows, len(loaded.files)) == (2, 2)
+    (letter,) = topics.read(dead)
+    assert b"too long for the name of a folder" in dict(letter.headers)["ottla.reason"]

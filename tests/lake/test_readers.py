@@ -106,3 +106,32 @@ def test_a_lake_divided_by_a_field_gives_it_back_with_its_type(load, topics, spa
     assert [tuple(row) for row in found] == [(0, 0, 1), (1, 0, 2)]
     assert duckdb.read_parquet(f"{tmp_path}/lake/topic={topic}/**/*.parquet").count("*").fetchall() == [(2,)]
     assert ds.dataset(tmp_path / "lake", partitioning="hive").count_rows() == 2
+
+
+def test_values_that_folders_must_escape_come_back_from_every_reader(load, topics, spark, tmp_path):
+    topic = topics.new()
+    values = ["Zürich", "日本" * 30, "a/b", "50%", "x=y", "q'\"", "a{b}", "st*r", " lead", "back\\s", "new\nline"]
+    for number, value in enumerate(values):
+        topics.fill(topic, 0, [Record(0, NEW_YEAR, None, json.dumps({"n": number, "c": value}).encode())])
+    load(topic, json=True, partition_by="c")
+    folder = tmp_path / "lake" / f"topic={topic}"
+    files = f"{folder}/**/*.parquet"
+    seen = {
+        "Spark": spark.read.parquet(str(folder)).toArrow(),
+        "lake.table": lake.table(spark, tmp_path / "lake", topic).toArrow(),
+        "pyarrow": ds.dataset(folder, partitioning="hive").to_table(),
+        "duckdb": duckdb.read_parquet(files, hive_partitioning=True).to_arrow_table(),
+        "polars": pl.scan_parquet(files, hive_partitioning=True).collect().to_arrow(),
+    }
+    for reader, table in seen.items():
+        found = sorted(zip(table["n"].to_pylist(), table["c"].to_pylist(), strict=True))
+        assert found == list(enumerate(values)), reader
+
+
+def test_fields_of_any_name_are_read_back(load, topics, spark, tmp_path):
+    topic = topics.new()
+    document = {"a`b": 1, "c.d": 2, "e f": 3, 'q"x': {"in.ner": 4, "b`t": 5}}
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, None, json.dumps(document).encode())])
+    load(topic, json=True)
+    (row,) = lake.table(spark, tmp_path / "lake", topic).collect()
+    assert {name: row[name] for name in document} == {**document, 'q"x': (4, 5)}

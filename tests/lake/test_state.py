@@ -244,3 +244,18 @@ def test_a_lake_from_before_the_counts_has_a_history(tmp_path):
         assert state.history().forgotten is None
         state.store.remove(["_ottla/publish-0000000001.json"])
         assert state.history().forgotten.commit.number == 1
+
+
+def test_a_loader_that_lost_the_lake_while_it_published_shows_nothing(tmp_path, monkeypatch):
+    with a_state(tmp_path) as state:
+        publication = a_publication(state)
+        create = state.store.create
+
+        def slow(name, body):
+            created = create(name, body)
+            (tmp_path / "_ottla" / "lock").unlink()  # as if the lease ran out while the store took its time
+            return created
+
+        monkeypatch.setattr(state.store, "create", slow)
+        with pytest.raises(LakeRefused, match="start again"):
+            state.write_publication(publication)

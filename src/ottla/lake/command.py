@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import logging
+import os
 import re
 import signal
 import sys
@@ -72,14 +74,19 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
-    """End after the round at work; the second signal ends at once."""
+    """End after the round at work; the second signal ends at once.
+
+    The handler takes no lock: the thread that it interrupts may hold that of the event, or of stderr.
+    """
+    asked: list[int] = []
 
     def ask_to_stop(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
+        if asked or stop.is_set():
             signal.signal(number, signal.SIG_DFL)
             raise KeyboardInterrupt
-        print("stopping after this round; once more stops at once", file=sys.stderr, flush=True)
-        stop.set()
+        asked.append(number)
+        os.write(2, b"stopping after this round; once more stops at once\n")
+        _thread.start_new_thread(stop.set, ())
 
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ottla.client.blocking import Cluster
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.lake.files import Target
-from ottla.lake.stores.base import Store
+from ottla.lake.stores.base import Output, Store
 from ottla.records.builder import BatchBuilder
 from ottla.spark.plan import OffsetRange
 
@@ -24,44 +24,46 @@ LETTER_COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
 
 
 class DeadLetters:
-    """On an executor: the letters of one topic in one task, until the round is revealed."""
+    """On an executor: the letters of one topic in one task, in a file until the round is revealed."""
 
     def __init__(self, store: Store, target: Target, topic: str) -> None:
         self._store = store
-        self._target = target
+        self._name = f"{target.folder}{uuid.uuid4().hex}.dead"
         self._topic = topic
-        self._tables: list[pa.Table] = []
+        self._output: Output | None = None
+        self._writer: pa.RecordBatchWriter | None = None
         self.first_fault: str | None = None
 
     def add(self, span: OffsetRange, batch: pa.RecordBatch, faults: list[tuple[int, str]]) -> None:
-        """Rows of a batch, each with the reason."""
+        """Rows of a batch, each with the reason. They leave memory at once: all of a topic may be such."""
         if not faults:
             return
         rows = (
             pa.Table.from_batches([batch]).select(LETTER_COLUMNS).take(pa.array([row for row, _ in faults], pa.int64()))
         )
         letters = rows.append_column("reason", pa.array([reason for _, reason in faults], pa.string()))
-        self._tables.append(letters)
+        letters = letters.append_column("topic", pa.array([self._topic] * letters.num_rows, pa.string()))
         if self.first_fault is None:
             offset = letters.column("offset")[0].as_py()
             self.first_fault = f"{span.topic_partition} at offset {offset}: {faults[0][1]}"
+        if self._output is None:
+            self._output = self._store.open_output(self._name)
+            self._writer = pa.ipc.new_file(self._output.sink, letters.schema)
+        assert self._writer is not None
+        self._writer.write_table(letters)
 
     def close(self) -> str | None:
-        """Put the letters into a file; its name, or None where there are none."""
-        if not self._tables:
+        """Finish the file; its name, or None where there are no letters."""
+        if self._output is None or self._writer is None:
             return None
-        name = f"{self._target.folder}{uuid.uuid4().hex}.dead"
-        table = pa.concat_tables(self._tables)
-        topics = pa.array([self._topic] * table.num_rows, pa.string())
-        output = self._store.open_output(name)
-        try:
-            with pa.ipc.new_file(output.sink, table.schema.append(pa.field("topic", pa.string()))) as out:
-                out.write_table(table.append_column("topic", topics))
-            output.finish()
-        except BaseException:
-            output.abandon()
-            raise
-        return name
+        self._writer.close()
+        self._output.finish()
+        return self._name
+
+    def abandon(self) -> None:
+        """Give the letters up."""
+        if self._output is not None:
+            self._output.abandon()
 
 
 def send_dead_letters(cluster: Cluster, topic: str, store: Store, names: Sequence[str]) -> int:
@@ -131,7 +133,12 @@ _Letter = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 
 def _letters(store: Store, name: str) -> Iterator[_Letter]:
-    table = pa.ipc.open_file(store.open_input(name)).read_all()
+    file = pa.ipc.open_file(store.open_input(name))
+    for number in range(file.num_record_batches):
+        yield from _letters_of(pa.Table.from_batches([file.get_batch(number)]))
+
+
+def _letters_of(table: pa.Table) -> Iterator[_Letter]:
     times = table.column("timestamp").cast(pa.int64()).to_pylist()
     for row, microseconds in zip(table.drop_columns("timestamp").to_pylist(), times, strict=True):
         headers = [(each["key"], each["value"]) for each in row["headers"] or ()]

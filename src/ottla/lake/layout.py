@@ -6,16 +6,17 @@ A group is the rows of one folder; its values are those of the partition columns
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from urllib.parse import quote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.lake.json_columns import RESERVED
 from ottla.lake.stores.base import LakeRefused
 from ottla.spark.arrow import all_numbers, indices, null_mask, numbers
 
@@ -26,11 +27,15 @@ EVENT_TIME = "__event_time"
 """A column of its own while rows are on their way; never in a file."""
 MOST_GROUPS = 10_000
 """Folders that one task may fill in one round."""
+MOST_OF_A_NAME = 255
+"""Bytes in the name of one folder, on the disks and stores that there are."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_US = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _LAST_US = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _HOUR_US = 3_600_000_000
+
+_SPECIAL = re.compile(r"(?![A-Za-z0-9_.~ -])[\x00-\x7f]")
 
 Values = tuple[str | None, ...]
 
@@ -72,26 +77,54 @@ def parse_layout(partition_by: str, *, time_zone: str, event_time: str, json: bo
     if sum(name in TIME_UNITS for name in names) > 1 or len(set(names)) != len(names):
         raise LakeRefused(f"--partition-by {partition_by}: name one of month, day, hour, and each field once")
     layout = Layout(tuple(names), time_zone, event_time)
+    if taken := [name for name in layout.fields if name.casefold() in RESERVED]:
+        raise LakeRefused(f"--partition-by {partition_by}: the lake has a column {taken[0]} of its own")
     if not json and (layout.fields or event_time):
         raise LakeRefused("fields to partition by and --event-time need values with columns, e.g. --json")
     try:
         ZoneInfo(time_zone)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a folder of zones, like Europe
         raise LakeRefused(f"--time-zone {time_zone}: there is no such zone; write e.g. Europe/Berlin") from None
     return layout
 
 
+def folder_of(topic: str) -> str:
+    """A topic's folder in a lake of plain Parquet, ending with a slash."""
+    return f"topic={topic}/"
+
+
 def folder(topic: str, layout: Layout, values: Values) -> str:
     """A group's folder in a lake of plain Parquet, ending with a slash."""
-    return f"topic={quote(topic, safe=' ')}/{partition_path(layout, values)}"
+    return f"{folder_of(topic)}{partition_path(layout, values)}"
 
 
 def partition_path(layout: Layout, values: Values) -> str:
     """`date=2013-01-01/carrier=UA/`: what follows the topic's folder; empty where nothing divides it."""
     pairs = zip(layout.columns, values, strict=True)
-    return "".join(
-        f"{quote(name, safe=' ')}={NO_VALUE if text is None else quote(text, safe=' ')}/" for name, text in pairs
-    )
+    return "".join(f"{_segment(name, text)}/" for name, text in pairs)
+
+
+def _segment(name: str, text: str | None) -> str:
+    """`carrier=UA`, escaped as Hive does it: only within ASCII, since Spark takes `%C3%BC` for two characters."""
+    return f"{_escaped(name)}={NO_VALUE if text is None else _escaped(text)}"
+
+
+def placed(table: pa.Table, layout: Layout, columns: dict[str, str]) -> tuple[pa.Table, np.ndarray]:
+    """The rows whose values a folder's name can hold, and which of the given ones they are."""
+    kept = np.ones(table.num_rows, dtype=np.bool_)
+    for name in layout.fields:
+        column = columns.get(name)
+        if column is None or not table.num_rows or not pa.types.is_string(table.column(column).type):
+            continue
+        values = table.column(column)
+        if 3 * ((pc.max(pc.binary_length(values)).as_py() or 0) + len(name.encode())) < MOST_OF_A_NAME:
+            continue
+        kept &= [len(_segment(name, text).encode()) <= MOST_OF_A_NAME for text in values.to_pylist()]
+    return (table if kept.all() else table.take(indices(np.flatnonzero(kept)))), kept
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def groups(table: pa.Table, layout: Layout, columns: dict[str, str]) -> Iterator[tuple[Values, pa.Table]]:

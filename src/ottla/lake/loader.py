@@ -134,6 +134,8 @@ class Loader:
                 self._reporter.caught_up(asked_us)
                 return
             self._note_lost(plan)
+            for topic in sorted({span.topic for span in plan.ranges} - self.loaded.committed.topic_ids.keys()):
+                self._publisher.begin(topic)
             self.state.write_plan(plan)
             done = {span.topic_partition: span.end for span in plan.ranges}
             stands = {**earliest, **self.loaded.committed.offsets, **done}

@@ -10,14 +10,18 @@ from typing import Protocol
 from ottla.lake import schema_file
 from ottla.lake.changes import staged_schema
 from ottla.lake.json_columns import unpack_schema
+from ottla.lake.layout import folder_of
 from ottla.lake.plans import Commit, LakeFile, Publication
 from ottla.lake.shape import Shape
-from ottla.lake.stores.base import Store
+from ottla.lake.stores.base import LakeRefused, Store
 from ottla.lake.tables import TableFile, TableRound, TopicTable, open_table
 
 
 class Publisher(Protocol):
     """Makes rounds visible."""
+
+    def begin(self, topic: str) -> None:
+        """LakeRefused where rows of a topic are there already that the lake's state does not know of."""
 
     def show(self, publication: Publication, before: Commit, after: Commit) -> None:
         """Show a round's files, all of them and once, where the lake stood at `before` and will stand at `after`."""
@@ -35,6 +39,14 @@ class PlainFiles:
         self._shape = shape
         self._store = store
 
+    def begin(self, topic: str) -> None:
+        if any(entry.name.endswith(".parquet") for entry in self._store.entries(folder_of(topic))):
+            raise LakeRefused(
+                f"{self._store.url}/{folder_of(topic)} holds files of which the lake's state knows nothing: their rows "
+                f"would be there twice. Was _ottla removed? Load into another directory"
+            )
+        self._store.remove([schema_file.name_of(topic)])  # of files that somebody removed
+
     def show(self, publication: Publication, before: Commit, after: Commit) -> None:
         schema_file.write(self._store, self._shape, before, publication)
         self._store.reveal([file.move for file in publication.files])
@@ -47,6 +59,14 @@ class Tables:
         self._shape = shape
         self._url = url
         self._loader = loader
+
+    def begin(self, topic: str) -> None:
+        if topic_table(self._url, self._shape, topic).standings():
+            raise LakeRefused(
+                f"the table of {topic} holds rounds of which the lake's state knows nothing: its rows would be there "
+                f"twice. Where the state was lost, remove what is left of {self._url}/_ottla and name all topics of "
+                f"the lake with --resume-from-table"
+            )
 
     def show(self, publication: Publication, before: Commit, after: Commit) -> None:
         for topic in sorted({count.span.topic for count in publication.counts}):

@@ -6,11 +6,12 @@ import re
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from ottla.lake import schema_file
+from ottla.lake.layout import folder_of
 from ottla.lake.schema_file import TopicSchema
 from ottla.lake.stores import LakeRefused, lake_url, open_store
 
@@ -37,7 +38,7 @@ def spark_table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
 
     schema = topic_schema(lake, topic)
     store = open_store(lake_url(lake))
-    folder = f"topic={quote(topic, safe=' ')}/"
+    folder = folder_of(topic)
     place = unquote(store.url)  # a path of Hadoop's is no URL: it takes a percent sign for itself
     newest = from_arrow_schema(schema.columns)
     names = [*newest.names, *schema.partition_columns.names]
@@ -52,7 +53,7 @@ def spark_table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
         frames.append(
             rows.select(
                 *[
-                    functions.col(f"`{name}`").cast(wanted[name]).alias(name) if name in wanted else f"`{name}`"
+                    functions.col(quoted(name)).cast(wanted[name]).alias(name) if name in wanted else quoted(name)
                     for name in names
                 ]
             )
@@ -60,6 +61,11 @@ def spark_table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
     if not frames:
         return spark.createDataFrame([], from_arrow_schema(pa.schema([*schema.columns, *schema.partition_columns])))
     return reduce(lambda one, other: one.union(other), frames)
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark takes it whole, dots and backticks too."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def as_held(newest: pa.Schema, older: pa.Schema) -> pa.Schema:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from ottla.lake.json_columns import pack_schema, unpack_schema
-from ottla.lake.layout import Layout
+from ottla.lake.layout import Layout, folder_of
 from ottla.lake.plans import Commit, Publication
 from ottla.lake.shape import Shape
 from ottla.lake.stores.base import LakeRefused, Store
@@ -68,11 +67,11 @@ def folder_schema(columns: pa.Schema | None, layout: Layout) -> pa.Schema:
 
 def name_of(topic: str) -> str:
     """The schema file's name in the lake; readers of the files pass over names with an underscore."""
-    return f"topic={quote(topic, safe=' ')}/_schema.json"
+    return f"{folder_of(topic)}_schema.json"
 
 
 def write(store: Store, shape: Shape, before: Commit, publication: Publication) -> None:
-    """Put down the schema of each topic whose columns this round changed. May be repeated."""
+    """Put down the schema of each topic whose columns this round changed. May be repeated, also by a late loader."""
     for topic in sorted({file.written.topic for file in publication.files}):
         packed = publication.columns.get(topic)
         known = read(store, topic)
@@ -81,7 +80,9 @@ def write(store: Store, shape: Shape, before: Commit, publication: Publication) 
         number = publication.plan.number
         columns = None if packed is None else unpack_schema(packed)
         schema = file_schema(columns, shape)
-        older = tuple(each for each in (known.versions if known else ()) if each[0] < number)
+        if known is not None and known.versions[-1][0] >= number:
+            continue  # written before a kill; or this loader lost the lake, and another one has gone on from here
+        older = known.versions if known else ()
         _put(store, TopicSchema(topic, (*older, (number, schema)), folder_schema(columns, shape.layout)))
 
 

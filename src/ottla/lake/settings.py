@@ -175,6 +175,11 @@ def _check_format(format: str, layout: Layout, key: tuple[str, ...], values: Val
     """Refuse what a format has not."""
     if format not in FORMATS:
         raise LakeRefused(f"--format {format}: it is one of {', '.join(FORMATS)}")
+    if format == "parquet" and (hidden := [name for name in layout.fields if name.startswith(("_", "."))]):
+        raise LakeRefused(
+            f"--partition-by {hidden[0]}: readers of plain Parquet pass over folders whose names begin with "
+            f"{hidden[0][0]}. Divide by another field, or load into --format delta"
+        )
     if key and format == "parquet":
         raise LakeRefused("--key needs a table that can be changed: --format delta or iceberg")
     if options.get("debezium") and not (key and values.kind in COLUMNED):

@@ -180,9 +180,14 @@ class LakeState(LakeRecords):
         return f"{HOME}tmp/{plan.number}-{uuid.uuid4().hex[:12]}/"
 
     def write_publication(self, publication: Publication) -> None:
-        """From here on the round is carried through. Its files are durable already."""
+        """From here on the round is carried through. Its files are durable already.
+
+        The hold is checked again, because the store may have taken long: the next loader may have loaded the round
+        itself meanwhile, and removed the publication that would have kept this one out.
+        """
         self._hold.check()
         self._create(_name("publish", publication.plan.number), publication.to_json())
+        self._hold.check()
 
     def write_commit(self, commit: Commit, publication: Publication) -> None:
         """The round is done; what this and older rounds left behind goes."""

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import quote
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ottla.lake.history import History
+from ottla.lake.layout import folder_of
 from ottla.lake.plans import Commit, LoadPlan, Publication
 from ottla.lake.publishing import topic_table
 from ottla.lake.shape import Shape
@@ -116,7 +116,7 @@ class Lake:
         """By the columns `partition` and `offset` of every file."""
         offsets: dict[int, int] = {}
         rows: dict[int, int] = {}
-        for entry in self.store.entries(f"topic={quote(topic, safe=' ')}/"):
+        for entry in self.store.entries(folder_of(topic)):
             if not entry.name.endswith(".parquet") or entry.name.rpartition("/")[2][0] in "._":
                 continue
             table = pq.read_table(self.store.open_input(entry.name), columns=["partition", "offset"], partitioning=None)

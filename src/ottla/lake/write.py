@@ -17,7 +17,7 @@ from ottla.lake import json_columns
 from ottla.lake.changes import changes
 from ottla.lake.dead_letters import DeadLetters
 from ottla.lake.files import Files, Part, Target, TopicFiles
-from ottla.lake.layout import EVENT_TIME, event_times
+from ottla.lake.layout import EVENT_TIME, event_times, placed
 from ottla.lake.merge import MergeTask, merge_parts
 from ottla.lake.plans import RangeCount, WrittenFile
 from ottla.lake.shape import Shape
@@ -30,6 +30,7 @@ from ottla.spark.plan import OffsetRange
 from ottla.spark.reader import Decoded, read_decoded
 
 RECORD_COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
+TOO_LONG = "a field that divides the lake: its value is too long for the name of a folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +135,13 @@ class _TopicWriter:
         try:
             counts = tuple(self._range(span) for span in spans)
             if self._wanted is not None and not self._wanted.equals(self._schema):
-                self._files.abandon()
+                self._abandon()
                 return WriteDone(counts, (), (), wanted={self._topic: json_columns.pack_schema(self._wanted)})
             made = self._finished()
+            dead = self._letters.close()
         except BaseException:
-            self._files.abandon()
+            self._abandon()
             raise
-        dead = self._letters.close()
         return WriteDone(
             counts,
             tuple(made.written),
@@ -186,6 +187,10 @@ class _TopicWriter:
             late = f"field {self._task.target.layout.event_time}: no time that can be read"
             faults += [(row, late) for row in places[~kept].tolist()]
             places, tombstones = places[kept], tombstones[kept]
+        if self._task.target.layout.fields:
+            rows, kept = placed(rows, self._task.target.layout, self._names())
+            faults += [(row, TOO_LONG) for row in places[~kept].tolist()]
+            places, tombstones = places[kept], tombstones[kept]
         if self._task.shape.key:
             rows, unkeyed = changes(rows, tombstones, self._task.shape.key, debezium=self._task.shape.debezium)
             faults += [(int(places[row]), why) for row, why in unkeyed]
@@ -215,6 +220,10 @@ class _TopicWriter:
         kept = timely | tombstones
         table = rows.append_column(EVENT_TIME, indices(np.where(tombstones, own, times)))
         return (table if kept.all() else table.take(indices(np.flatnonzero(kept)))), kept
+
+    def _abandon(self) -> None:
+        self._files.abandon()
+        self._letters.abandon()
 
     def _finished(self) -> Files:
         made = self._files.close()

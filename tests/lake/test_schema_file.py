@@ -1,0 +1,31 @@
+"""The schema file beside the files of a topic: a loader that comes late changes nothing of it."""
+
+import pyarrow as pa
+
+from ottla.kernel.ids import TopicId
+from ottla.lake import schema_file
+from ottla.lake.json_columns import pack_schema
+from ottla.lake.plans import Commit, Held, LoadPlan, Publication, WrittenFile, named_files
+from ottla.lake.shape import Shape
+from ottla.lake.stores.local import LocalStore
+
+SHAPE = Shape(values="json")
+ONE, TWO = pa.schema([("a", pa.int64())]), pa.schema([("a", pa.float64()), ("b", pa.string())])
+
+
+def round_of(number, columns):
+    file = WrittenFile("t", "x", ("2013-01-01",), 1, 9, (Held(0, 1, 0, 0),))
+    files = named_files(number, [file], SHAPE.layout)
+    return Publication(LoadPlan(number, ()), files, (), (), {"t": pack_schema(columns)})
+
+
+def test_a_loader_that_lost_the_lake_does_not_take_later_columns_back(tmp_path):
+    store = LocalStore(tmp_path)
+    nothing = Commit()
+    after = Commit(0, {}, {"t": TopicId(b"0123456789abcdef")}, {}, {"t": pack_schema(ONE)})
+    schema_file.write(store, SHAPE, nothing, round_of(0, ONE))
+    schema_file.write(store, SHAPE, after, round_of(1, TWO))
+    schema_file.write(store, SHAPE, nothing, round_of(0, ONE))
+    found = schema_file.read(store, "t")
+    assert [first for first, _ in found.versions] == [0, 1]
+    assert found.columns.field("a").type == pa.float64() and "b" in found.columns.names
