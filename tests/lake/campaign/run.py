@@ -124,7 +124,7 @@ class Campaign:
         names = [each.name for each in self.topics if each.kind == kind]
         options = [
             *names, "--to", place.url(kind), "-b", self._broker.bootstrap, "--continuous", "--master", "local[2]",
-            "--max-offsets", str(max(1_000, self.scale.rows // 50)), "--dead-letter", self._dead_letter(place, kind),
+            "--max-offsets", str(max(1_000, self.scale.rows // 20)), "--dead-letter", self._dead_letter(place, kind),
             "--values", kind, *place.options(kind),
         ]  # fmt: skip
         return options if kind == "json" else [*options, "--registry", self._registry.url]
