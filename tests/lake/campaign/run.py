@@ -96,10 +96,13 @@ class Campaign:
         """Load one lake while what it needs is killed."""
         self._feed.allow(1 / (len(self.scale.places) * len(self.scale.values)))
         self.tell(f"{place.name} {kind}: begins, {self._feed.sent:,} records sent")
-        share = -(-self._kills_left // self._left)
+        share = 0 if self._minutes() > self.scale.minutes else -(-self._kills_left // self._left)
         self._left -= 1
         siege = Siege(place, self._broker, self._arguments(place, kind), self.folder, self._chance, self.tell)
         outcome = Outcome(place.name, kind, siege)
+        if not share:
+            return outcome
+        siege.begin()
         strikes = kinds(place, self._chance)
         watcher = Watcher(place, kind, random.Random(self._chance.random())) if isinstance(place, PlainFiles) else None
         try:
