@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -33,6 +34,15 @@ class Rule:
     struck: threading.Event = field(default_factory=threading.Event)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that is killed breaks its connection: no news."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 class FaultProxy:
     """Listens on a port of its own; forwards all that no rule is about."""
 
@@ -44,8 +54,7 @@ class FaultProxy:
         """The Authorization header of the last request."""
         self._rules: list[Rule] = []
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), _handler_of(self))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
@@ -87,11 +96,10 @@ def _handler_of(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
         def handle_one(self) -> None:
             proxy.last_signature = self.headers.get("Authorization") or ""
             rule = proxy.take(self.command, self.path)
-            length = int(self.headers.get("Content-Length") or 0)
             if rule is not None and rule.action == CUT:
-                self.rfile.read(length // 2)
+                self.rfile.read(int(self.headers.get("Content-Length") or 0) // 2)
                 return self.cut()
-            body = self.rfile.read(length)
+            body = _body_of(self)
             if rule is not None and rule.action == STATUS:
                 return self.answer(rule.status, {}, b"<Error><Code>Simulated</Code></Error>")
             if rule is not None and rule.action == HOLD:
@@ -136,3 +144,16 @@ def _handler_of(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
             """Tests ask `asked` instead."""
 
     return Handler
+
+
+def _body_of(request: BaseHTTPRequestHandler) -> bytes:
+    """A request's body, also where it comes in chunks, as AWS's own clients send it."""
+    if request.headers.get("Transfer-Encoding", "").lower() != "chunked":
+        return request.rfile.read(int(request.headers.get("Content-Length") or 0))
+    chunks = []
+    while size := int(request.rfile.readline().partition(b";")[0], 16):
+        chunks.append(request.rfile.read(size))
+        request.rfile.readline()
+    while request.rfile.readline().strip():
+        pass
+    return b"".join(chunks)

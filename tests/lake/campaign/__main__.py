@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -26,6 +27,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="ottla-campaign-"))
     scale = Scale(options.rows, options.kills, seed, options.places, options.values, options.minutes)
     print(f"seed {seed}, in {folder}", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no server is left behind
     began = time.monotonic()
 
     def tell(text: str) -> None:

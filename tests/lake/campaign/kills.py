@@ -40,6 +40,10 @@ class Siege:
         self._numbers = itertools.count(1)
         self._harmed = False
         """Whether anything was done that the loader at work may have ended of."""
+        self._loader: LoaderProcess
+
+    def begin(self) -> None:
+        """Start the first loader."""
         self._loader = self._started()
 
     def strike(self, kind: str) -> None:

@@ -96,10 +96,13 @@ class Campaign:
         """Load one lake while what it needs is killed."""
         self._feed.allow(1 / (len(self.scale.places) * len(self.scale.values)))
         self.tell(f"{place.name} {kind}: begins, {self._feed.sent:,} records sent")
-        share = -(-self._kills_left // self._left)
+        share = 0 if self._minutes() > self.scale.minutes else -(-self._kills_left // self._left)
         self._left -= 1
         siege = Siege(place, self._broker, self._arguments(place, kind), self.folder, self._chance, self.tell)
         outcome = Outcome(place.name, kind, siege)
+        if not share:
+            return outcome
+        siege.begin()
         strikes = kinds(place, self._chance)
         watcher = Watcher(place, kind, random.Random(self._chance.random())) if isinstance(place, PlainFiles) else None
         try:
@@ -124,7 +127,7 @@ class Campaign:
         names = [each.name for each in self.topics if each.kind == kind]
         options = [
             *names, "--to", place.url(kind), "-b", self._broker.bootstrap, "--continuous", "--master", "local[2]",
-            "--max-offsets", str(max(1_000, self.scale.rows // 50)), "--dead-letter", self._dead_letter(place, kind),
+            "--max-offsets", str(max(1_000, self.scale.rows // 20)), "--dead-letter", self._dead_letter(place, kind),
             "--values", kind, *place.options(kind),
         ]  # fmt: skip
         return options if kind == "json" else [*options, "--registry", self._registry.url]

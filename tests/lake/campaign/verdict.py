@@ -84,6 +84,7 @@ def _letter_differences(bootstrap: str, dead_letter: str, poison: set[tuple[str,
         (name, partition, offset): content
         for (name, partition), told in feed.acknowledged.items()
         for offset, content in zip(told.offsets, told.digests, strict=True)
+        if offset in told.poison
     }
     if other := sorted(at for at in sent.keys() & poison if sent[at] != produced[at]):
         differences.append(f"{dead_letter}: {len(other)} letters have other bytes, first {other[:3]}")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.lake.tables.made import BASE, Lake, a_round, row, ten_rows
 
-from ottla.lake.stores import local_path
+from ottla.lake.stores import LakeRefused, local_path
 from ottla.lake.tables.delta_place import storage_options
 
 OPEN = """
@@ -76,3 +76,12 @@ def test_what_a_commit_names_is_synced_when_it_returns(lake: Lake, monkeypatch: 
     assert len(made) >= 5
     assert made - synced == set()
     assert {str(Path(path).parent) for path in made} - synced == set()
+
+
+def test_damaged_metadata_of_an_iceberg_table_is_refused_by_name(tmp_path: Path):
+    lake = Lake(f"file://{tmp_path}/lake", "iceberg", f"sqlite:///{tmp_path}/catalog.db")
+    lake.table().commit(a_round(1, [ten_rows(lake, 1)]))
+    for metadata in (tmp_path / "lake").rglob("*.metadata.json"):
+        metadata.write_bytes(b"")
+    with pytest.raises(LakeRefused, match=r"metadata of the Iceberg table ottla\.orders is damaged"):
+        lake.table().standings()

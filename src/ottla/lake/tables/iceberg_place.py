@@ -16,6 +16,7 @@ from pyiceberg.exceptions import (
     RESTError,
     TableAlreadyExistsError,
     UnauthorizedError,
+    ValidationError,
     ValidationException,
 )
 from pyiceberg.table import Table
@@ -59,6 +60,8 @@ class CatalogPlace:
             return self.catalog().load_table(self.identifier)
         except NoSuchTableError:
             return None
+        except ValidationError as fault:
+            raise LakeRefused(f"the metadata of the Iceberg table {self.name} is damaged: {fault}") from fault
 
     def existing(self) -> Table:
         """The table as it is now, which was there a moment ago."""
