@@ -56,11 +56,13 @@ class Siege:
         self._see_progress(0 if self._loader.status is not None else before)
 
     def end(self) -> None:
-        """Let the loader stop after its round; it must be content."""
+        """Let the loader stop after its round; one that nothing was done to must be content."""
         self._see_progress(0)
-        self._harmed = False
         if status := self._loader.stop():
-            self.differences.append(f"a loader that was asked to stop ended with {status}: {self._loader.said()}")
+            said = f"was asked to stop and ended with {status}: {self._loader.said()}"
+            self.ended.append(said)
+            if not self._harmed:
+                self.differences.append(f"a loader that nothing was done to {said}")
 
     def abandon(self) -> None:
         """Leave no process behind."""

@@ -212,7 +212,7 @@ class IcebergS3(OnS3):
 
         there: Mapping[str, str] = self.straight()
         catalog = load_catalog(
-            "campaign", uri=self._catalog(kind), warehouse=self.url(kind),
+            "ottla", uri=self._catalog(kind), warehouse=self.url(kind),
             **{
                 "s3.endpoint": there["AWS_ENDPOINT_URL"],
                 "s3.access-key-id": there["AWS_ACCESS_KEY_ID"],

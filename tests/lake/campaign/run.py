@@ -147,8 +147,8 @@ class Campaign:
                 topics: list[Topic] = [each for each in self.topics if each.kind == kind]
                 letters = self._dead_letter(place, kind)
                 outcome.verdict = judge(place, kind, topics, self._feed, bootstrap, letters)
-            except Stuck as stuck:
-                outcome.siege.differences.append(str(stuck))
+            except Exception as fault:  # a reader that fails is a finding, and the other lakes are still to be judged
+                outcome.siege.differences.append(f"it cannot be judged: {fault!r}")
             for each in outcome.differences:
                 self.tell(f"DIFFERENCE {each}")
             differences += outcome.differences

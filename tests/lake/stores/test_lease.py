@@ -23,6 +23,8 @@ class MemoryCell:
         self.lose_answers = 0
         self.lose_requests = 0
         self.lose_looks = 0
+        self.lose_looks_after = -1
+        """This many looks are answered, then one is lost."""
         self.landed = 0.0
         """When the claim was last swapped."""
         self._lock = threading.Lock()
@@ -32,6 +34,10 @@ class MemoryCell:
             if self.lose_looks:
                 self.lose_looks -= 1
                 raise StoreUnreachable("the look was lost")
+            if self.lose_looks_after >= 0:
+                self.lose_looks_after -= 1
+                if self.lose_looks_after < 0:
+                    raise StoreUnreachable("the look was lost")
             return self.seen
 
     def swap(self, seen: Seen | None, claim: Claim) -> tuple[str, ...] | None:
@@ -92,6 +98,30 @@ def test_a_renewal_found_later_counts_from_its_first_request():
     cell.lose_answers, cell.lose_looks = 1, 1
     until(lambda: cell.swaps == 2 and lease._seen.claim.count == 1)
     assert lease._renewed <= cell.landed
+    lease.release()
+
+
+def test_a_store_that_does_not_answer_at_first_is_asked_again():
+    cell = MemoryCell()
+    cell.lose_looks = 3
+    take(cell, "one", "the lake", 60.0).release()
+    assert cell.lose_looks == 0
+
+
+def test_a_store_that_does_not_answer_for_the_lease_time_is_unreachable():
+    cell = MemoryCell()
+    cell.lose_looks = 10_000
+    with pytest.raises(StoreUnreachable, match="the look was lost"):
+        take(cell, "one", "the lake", SECONDS)
+    assert cell.lose_looks < 9_999
+
+
+def test_one_who_waits_for_a_dead_holder_bears_a_lost_look():
+    cell = MemoryCell()
+    cell.seen = Seen(Claim("dead", "token", 3, SECONDS), ("dead",))
+    cell.lose_looks_after = 2
+    lease = take(cell, "heir", "the lake", 60.0)
+    assert cell.lose_looks_after == -1
     lease.release()
 
 

@@ -70,9 +70,9 @@ def lease_seconds() -> float:
 
 def take(cell: Cell, owner: str, place: str, seconds: float) -> Lease:
     """Claim the lease; LakeRefused where somebody else renews his. Waits out the lease of a holder that does not."""
-    seen = cell.look()
+    seen = _looked(cell, seconds)
     if seen is not None and not seen.claim.free:
-        seen = _abandoned(cell, seen, place)
+        seen = _abandoned(cell, seen, place, seconds)
     claim = Claim(owner or "unknown", uuid.uuid4().hex, 0, seconds)
     sent = _now()
     swapped = _swap(cell, seen, claim)
@@ -82,17 +82,32 @@ def take(cell: Cell, owner: str, place: str, seconds: float) -> Lease:
     return Lease(cell, Seen(claim, swapped.version), sent, place)
 
 
-def _abandoned(cell: Cell, first: Seen, place: str) -> Seen | None:
+def _abandoned(cell: Cell, first: Seen, place: str, seconds: float) -> Seen | None:
     """The claim once it is free or has stood still for its lease time."""
     since = _now()
     while _now() - since < first.claim.seconds:
         time.sleep(min(first.claim.seconds / 20, 1.0))
-        seen = cell.look()
+        seen = _looked(cell, seconds)
         if seen is None or seen.claim.free:
             return seen
         if seen != first:
             raise _refused(seen.claim, place)
     return first
+
+
+def _looked(cell: Cell, seconds: float) -> Seen | None:
+    """The claim that stands. Nothing is held yet, so that the store may take a lease time to answer.
+
+    A renewal cannot wait that long, for which reason one request of the cell gives up early.
+    """
+    since = _now()
+    while True:
+        try:
+            return cell.look()
+        except StoreUnreachable:
+            if _now() - since >= seconds:
+                raise
+            time.sleep(min(seconds / 20, 1.0))
 
 
 def _refused(claim: Claim, place: str) -> LakeRefused:
