@@ -175,3 +175,11 @@ def test_what_loads_does_not_depend_on_where_a_round_ends(texts, cut, numbers_as
     second = settled(first.table.schema, *texts[cut:], numbers_as_text=numbers_as_text)
     assert [*first.good, *second.good] == whole.good.tolist()
     assert second.table.schema == whole.table.schema
+
+
+@pytest.mark.parametrize("levels", [120, 300, 500, 900])
+def test_a_value_of_many_levels_among_good_ones_is_the_only_fault(levels):
+    deep = b'{"a":' * levels + b"1" + b"}" * levels
+    read = decode(pa.array([b'{"b": 1}', deep, b'{"b": 2}'] * 100, pa.binary()), EMPTY)
+    assert {reason for _, reason in read.faults} == {f"nested deeper than {MOST_LEVELS} levels"}
+    assert [row for row, _ in read.faults] == list(range(1, 300, 3))

@@ -29,8 +29,8 @@ MOST_BYTES = 32 << 20
 """A value larger than this is refused."""
 SMALL_BLOCK = 32
 """Rows that are read one by one where they cannot be read together."""
-SUSPICIOUS_BRACKETS = 1_000
-"""A value with more opening brackets has its depth counted exactly: Arrow's parser crashes on 100,000 levels."""
+SUSPICIOUS_BRACKETS = 200
+"""A value with more opening brackets has its depth counted exactly: our own walk ends at about 400 levels."""
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
