@@ -112,6 +112,12 @@ def test_brackets_in_strings_are_no_levels():
     assert depth(b'{"a":"[[[[[","b":[{"c":"\\"{{{"}]}') == 3
 
 
+def test_names_that_show_no_type_collide_with_none():
+    for text in (b'{"a":1,"A":null}', b'{"a":1,"A":[]}', b'{"a":1,"A":{"b":null}}'):
+        assert settled(EMPTY, text, b"not JSON").table.to_pylist() == [{"a": 1}]
+        assert settled(EMPTY, text).table.to_pylist() == [{"a": 1}]
+
+
 def test_real_numbers_beyond_64_bits_are_fine():
     assert settled(EMPTY, b'{"d":1e30}').table.to_pylist() == [{"d": 1e30}]
 

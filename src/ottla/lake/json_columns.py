@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from ottla.lake.types import EMPTY, MOST_LEVELS, Misfit, Rule, check_limits, merge, merge_schemas, usable_schema
+from ottla.lake.types import EMPTY, MOST_LEVELS, Misfit, Rule, check_limits, merge, merge_schemas, usable, usable_schema
 from ottla.spark.arrow import numbers
 
 RESERVED = frozenset({"key", "value", "headers", "partition", "offset", "timestamp", "topic", "date", "month", "hour"})
@@ -300,7 +300,9 @@ def _type_of(value: object, rule: Rule) -> pa.DataType:
     if isinstance(value, dict):
         members = pa.schema([])
         for name, member in value.items():
-            members = merge_schemas(members, pa.schema([(name, _type_of(member, rule))]), rule)
+            kind = usable(_type_of(member, rule))
+            if kind is not None:  # what shows no type makes no column, and so collides with none
+                members = merge_schemas(members, pa.schema([(name, kind)]), rule)
         return pa.struct(list(members))
     if isinstance(value, list):
         item = pa.null()
