@@ -112,6 +112,11 @@ def test_brackets_in_strings_are_no_levels():
     assert depth(b'{"a":"[[[[[","b":[{"c":"\\"{{{"}]}') == 3
 
 
+def test_an_empty_array_is_null_in_a_column_of_something_else():
+    block = settled(EMPTY, b'{"b":[]}', b'{"b":false}', b'{"b":{}}')
+    assert block.table.to_pylist() == [{"b": None}, {"b": False}, {"b": None}]
+
+
 def test_names_that_show_no_type_collide_with_none():
     for text in (b'{"a":1,"A":null}', b'{"a":1,"A":[]}', b'{"a":1,"A":{"b":null}}'):
         assert settled(EMPTY, text, b"not JSON").table.to_pylist() == [{"a": 1}]

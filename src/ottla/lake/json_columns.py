@@ -290,6 +290,8 @@ def _placed(value: Any, kind: pa.DataType) -> object:
         return {name: _placed(member, types[name]) for name, member in value.items() if name in types}
     if isinstance(value, list) and pa.types.is_list(kind):
         return [_placed(item, kind.value_type) for item in value]
+    if isinstance(value, dict | list):
+        return None  # one that shows no type, e.g. empty: it fits every column, and says nothing there
     if isinstance(value, int) and not isinstance(value, bool) and pa.types.is_string(kind):
         return str(value)
     return value
