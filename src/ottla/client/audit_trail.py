@@ -21,7 +21,7 @@ WINDOW_MS = 600_000
 
 @dataclass(frozen=True, slots=True)
 class AuditMessage:
-    """What one service on one host saw of one topic in one window since its last message."""
+    """Counts of one service on one host for a topic and window since its last message."""
 
     tier: str
     topic: str
@@ -65,7 +65,7 @@ class Delivers(Protocol):
 
 
 class Produces(Protocol):
-    """What an audit trail needs of a producer; `ottla.client.blocking_producer.Producer` has it."""
+    """The producer's method that an audit trail calls; `ottla.client.blocking_producer.Producer` has it."""
 
     def produce(self, topic: str, value: bytes | str | None = None, key: bytes | str | None = None) -> Delivers:
         """Take one record."""
@@ -109,7 +109,7 @@ class AuditTrail:
             self.count(topic, timestamp_ms, size)
 
     def messages(self) -> list[AuditMessage]:
-        """What was counted since the last call, and what could not be sent before."""
+        """Counts since the last call, and those that could not be sent before."""
         with self._guard:
             counts, self._counts = self._counts, {}
             now = self._clock()

@@ -1,1 +1,1 @@
-"""What is known about Avro, JSON Schema and Protobuf, without brokers, files or sockets: compatibility, columns."""
+"""Avro, JSON Schema and Protobuf, without brokers, files or sockets: compatibility, columns."""

@@ -51,7 +51,7 @@ class AvroNode:
     """The symbol that a reader's enum takes for those that it does not know."""
     size: int = 0
     items: AvroNode | None = None
-    """Of arrays; the values of maps."""
+    """Items of arrays; values of maps."""
     branches: list[AvroNode] = field(default_factory=list)
     properties: Mapping[str, Any] = field(default_factory=dict)
     """Other attributes, such as logicalType."""

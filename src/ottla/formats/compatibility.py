@@ -15,7 +15,7 @@ class InvalidSchema(ValueError):
 
 
 class Level(StrEnum):
-    """What a new version must be able to do with earlier ones. Names are those of Confluent's API."""
+    """The demand on a new version beside earlier ones. Names are those of Confluent's API."""
 
     NONE = "NONE"
     BACKWARD = "BACKWARD"

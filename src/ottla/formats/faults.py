@@ -1,4 +1,4 @@
-"""What may be wrong with a schema as a whole; faults of single rows are sentences beside their row's number."""
+"""Faults of a schema as a whole; faults of single rows are sentences beside their row's number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class SchemaFault(ValueError):
 
 
 class Unresolvable(ValueError):
-    """What one schema writes cannot be read as another one wants it."""
+    """The values of one schema cannot be read as another schema wants them."""
 
 
 class BadPayload(ValueError):

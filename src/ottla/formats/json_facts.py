@@ -1,4 +1,4 @@
-"""What is known of all documents that a JSON Schema, or several at once, let pass: types, bounds, properties, items."""
+"""Facts about the documents that a JSON Schema, or several at once, let pass: types, bounds, properties, items."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class JsonSchema:
     """Absolute URIs, with anchors, to what they name."""
 
     def target(self, ref: Json, base: str) -> Json:
-        """What a $ref points to; InvalidSchema where it is no reference at all."""
+        """The target of a $ref; InvalidSchema where it is no reference at all."""
         if not isinstance(ref, str):
             raise InvalidSchema("a $ref is no string")
         found = self._find(urljoin(base, ref))
@@ -75,7 +75,7 @@ _SPANS = {
 
 
 class _Nowhere:
-    """What a $ref points to that leads outside."""
+    """The target of a $ref that leads outside."""
 
 
 _NOWHERE = _Nowhere()
@@ -216,7 +216,7 @@ def _names_a_meta_schema(ref: Json) -> bool:
 
 
 def _pointed(document: Json, pointer: str) -> Json:
-    """What a JSON pointer names."""
+    """The part that a JSON pointer names."""
     found = document
     if pointer and not pointer.startswith("/"):
         return _NOWHERE

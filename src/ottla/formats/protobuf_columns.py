@@ -208,7 +208,7 @@ def _json(message: Message) -> str:
 
 
 def _absent(field: FieldDescriptor) -> Any:
-    """What a field without presence holds that nobody set."""
+    """The value of an unset field without presence."""
     if is_map(field):
         return {}
     return [] if field.is_repeated else field.default_value

@@ -1,4 +1,4 @@
-"""What the reader of one schema gives: an array of the rows that were good, and what is wrong with the others."""
+"""The result of reading with one schema: an array of the rows that were good, and what is wrong with the others."""
 
 from __future__ import annotations
 

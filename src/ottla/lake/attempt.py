@@ -82,7 +82,7 @@ class Attempt:
         )
 
     def _written(self) -> list[WriteDone]:
-        """What every task made, all with the same columns of a topic."""
+        """The results of all tasks, all with the same columns of a topic."""
         tasks = self._tasks()
         done: dict[int, WriteDone] = {}
         in_order: set[str] = set()

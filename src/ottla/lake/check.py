@@ -24,7 +24,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """What is checked, and how strictly."""
+    """The scope and the strictness of a check."""
 
     bootstrap: str
     topics: Sequence[str] = ()
@@ -39,7 +39,7 @@ class CheckOptions:
 
 @dataclass(slots=True)
 class Checked:
-    """What a check found."""
+    """The findings of a check."""
 
     through: dict[str, str | None] = field(default_factory=dict)
     """Topic -> complete through when."""

@@ -1,4 +1,4 @@
-"""What options may be, for the command line: it says so where Spark and Arrow are not installed, too."""
+"""Permitted values of options. The command line shows them without Spark and Arrow installed, too."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from ottla.spark.plan import OffsetRange
 
 BATCH_BYTES = 512 << 10
 SHORTENED_BYTES = 64 << 10
-"""What is sent of a key and of a value that the topic does not take whole."""
+"""Bytes kept of a key and of a value where the topic refuses the whole letter."""
 LETTER_COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
 
 

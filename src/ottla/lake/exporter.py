@@ -36,7 +36,7 @@ FAULTS = Metric("ottla_lake_report_faults_total", "counter", "Reports of this lo
 
 
 class Counts:
-    """What the metrics say. Counted by the loader's thread, read by those that serve."""
+    """The values of the metrics. Counted by the loader's thread, read by those that serve."""
 
     def __init__(self, committed: Commit) -> None:
         self._guard = threading.Lock()

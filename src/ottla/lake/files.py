@@ -73,7 +73,7 @@ class Part:
 
 @dataclass(slots=True)
 class Files:
-    """What a task made of a topic."""
+    """The files and parts that a task made of a topic."""
 
     written: list[WrittenFile] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)

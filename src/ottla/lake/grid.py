@@ -56,7 +56,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is known of a lake when its picture is made."""
+    """The facts about a lake from which its picture is made."""
 
     history: History
     statuses: tuple[TopicStatus, ...]

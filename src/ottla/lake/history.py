@@ -1,4 +1,4 @@
-"""What a lake's state tells of its rounds: those that are kept, and the sum of those that were forgotten. Pure."""
+"""The rounds of a lake: those that are kept, and the sum of those that were forgotten. Pure."""
 
 from __future__ import annotations
 

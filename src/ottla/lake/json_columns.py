@@ -284,7 +284,7 @@ def _real(text: str) -> float:
 
 
 def _placed(value: Any, kind: pa.DataType) -> object:
-    """What of a value has a place in its column, numbers as text where the column holds text."""
+    """The part of a value that its column can hold; numbers as text where the column holds text."""
     if isinstance(value, dict) and pa.types.is_struct(kind):
         types = {each.name: each.type for each in kind}
         return {name: _placed(member, types[name]) for name, member in value.items() if name in types}

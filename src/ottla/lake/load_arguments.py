@@ -56,7 +56,7 @@ def _add_rounds(verb: argparse.ArgumentParser) -> None:
 
 
 def _add_values(verb: argparse.ArgumentParser) -> None:
-    """What becomes of values."""
+    """Options about values."""
     group = verb.add_argument_group("values")
     group.add_argument(
         "--values",

@@ -38,7 +38,7 @@ log = logging.getLogger("ottla.spark")
 
 @dataclass(slots=True)
 class Loaded:
-    """What a run brought into the lake."""
+    """The outcome of a run."""
 
     counts: list[RangeCount] = field(default_factory=list)
     files: list[LakeFile] = field(default_factory=list)
@@ -161,7 +161,7 @@ class Loader:
         return SourceOffset(offsets, ids, epochs)
 
     def _still_there(self, plan: LoadPlan) -> LoadPlan:
-        """What can be read of a plan. Its topics need not be those that this loader is told of."""
+        """The part of a plan that can still be read. Its topics need not be those that this loader is told of."""
         topics = Selection(topics=tuple(sorted({span.topic for span in plan.ranges})))
         survey = Survey(
             self._survey.cluster, topics, read_committed=self.settings.kafka.read_committed, retries=Retries()

@@ -78,7 +78,7 @@ class Markers:
         return latest
 
     def _known(self, topic: str) -> dict[str, list[int]]:
-        """What the markers of a topic say already."""
+        """The markers of a topic that are there already."""
         if topic not in self._written:
             body = self._store.read(f"{HOME}complete/{topic}/_index.json")
             self._written[topic] = {} if body is None else json.loads(body)

@@ -1,4 +1,4 @@
-"""What the loader writes down before, between and after: plans, publications, commits. Pure; state.py keeps the files.
+"""Plans, publications and commits: the loader's notes on a round. Pure; state.py keeps the files.
 
 A plan names offset ranges and stands on the store before any of their records do. A publication names finished files
 and where they appear; from then on it is carried through, never planned again. A commit ends it.
@@ -39,7 +39,7 @@ class WrittenFile:
     topic: str
     name: str
     values: Values
-    """Of the partition columns of its folder."""
+    """Values of the partition columns of its folder."""
     rows: int
     bytes: int
     held: tuple[Held, ...]
@@ -98,7 +98,7 @@ def file_name(topic: str, number: int, position: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RangeCount:
-    """What became of every offset of a range. `records` is counted from the batches' headers, `rows` from the
+    """The fate of every offset of a range. `records` is counted from the batches' headers, `rows` from the
     finished files: that they agree is what the audit shows."""
 
     span: OffsetRange
@@ -282,7 +282,7 @@ def still_there(plan: LoadPlan, latest: SourceOffset, earliest: Offsets, *, acce
 
 
 def bundles(ranges: Iterable[OffsetRange], *, tasks: int, longest: int) -> list[tuple[OffsetRange, ...]]:
-    """What each Spark task reads: about twice as many tasks as run at once, where each has enough to do.
+    """The ranges for each Spark task: about twice as many tasks as run at once, where each has enough to do.
 
     Small ranges go together, big ones are cut; a task's ranges are neighbours in the order of topic and partition.
     """

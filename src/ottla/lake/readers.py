@@ -22,7 +22,7 @@ _FILE = re.compile(r".*-(\d{8,})-\d{5,}\.parquet")
 
 
 def topic_schema(lake: str | Path, topic: str) -> TopicSchema:
-    """What a topic's files hold; LakeRefused where none of its records are there."""
+    """The schema of a topic's files; LakeRefused where none of its records are there."""
     found = schema_file.read(open_store(lake_url(lake)), topic)
     if found is None:
         raise LakeRefused(f"there is nothing of topic {topic} in {lake}")

@@ -1,4 +1,4 @@
-"""What a loader tells others besides loading: options on the command line and in Python."""
+"""Options for a loader's reports to others, on the command line and in Python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReportOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What a loader tells, and where."""
+    """The reports that a loader makes, and where they go."""
 
     group: str = ""
     audit_topic: str = ""
@@ -35,7 +35,7 @@ class Reports:
 
 
 def reports(options: ReportOptions) -> Reports:
-    """What the options say."""
+    """The reports for these options."""
     return Reports(
         group=options.get("group", ""),
         audit_topic=options.get("audit_topic", AUDIT_TOPIC) if options.get("audit", False) else "",
@@ -60,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(options: argparse.Namespace) -> ReportOptions:
-    """What was given on the command line."""
+    """The options given on the command line."""
     return ReportOptions(
         group=options.group,
         audit=options.audit,

@@ -1,4 +1,4 @@
-"""What a loader tells others: lag, audit messages, markers, metrics. A fault here is a warning and fails no load."""
+"""A loader's reports to others: lag, audit messages, markers, metrics. A fault here is a warning and fails no load."""
 
 from __future__ import annotations
 

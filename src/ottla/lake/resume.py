@@ -22,7 +22,7 @@ _PREFIX = "value_"
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What the tables tell of the loader that filled them."""
+    """The loader that filled the tables, and where it stood."""
 
     loader: str
     commit: Commit

@@ -1,4 +1,4 @@
-"""What a loader is told."""
+"""A loader's settings, and how they are made from its options."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class LoadSettings:
 
 
 def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -> LoadSettings:
-    """What the options say, understood; LakeRefused where they make no sense together."""
+    """The settings for these options; LakeRefused where they make no sense together."""
     pattern, dead_letter = options.get("pattern", ""), options.get("dead_letter")
     if bool(topics) == bool(pattern):
         raise LakeRefused("name topics or a pattern, one of them")
@@ -142,7 +142,7 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
 
 
 def _value_kind(options: LoadOptions) -> ValueKind:
-    """What the options say of values; LakeRefused where they make no sense together."""
+    """The kind of values for these options; LakeRefused where they make no sense together."""
     kind = options.get("values") or ("json" if options.get("json") else "bytes")
     kind = "bytes" if kind == "binary" else kind
     if options.get("json") and kind != "json":

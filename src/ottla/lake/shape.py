@@ -1,4 +1,4 @@
-"""What stays the same about a lake from load to load, so that all of it can be read as one."""
+"""The properties of a lake that every load must share, so that all of it can be read as one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Shape:
 
     format: str = "parquet"
     values: str = "bytes"
-    """What becomes of a record's value; see values.py."""
+    """The kind of the values; see values.py."""
     layout: Layout = field(default_factory=Layout)
     catalog: str = ""
     namespace: str = "ottla"

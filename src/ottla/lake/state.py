@@ -37,7 +37,7 @@ _ATTEMPT = re.compile(r"_ottla/tmp/(\d+)-[0-9a-f]+/")
 
 
 class LakeRecords:
-    """What a lake's state says; for anybody to read, also while a loader is at work."""
+    """Reads a lake's state, also while a loader is at work."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -56,7 +56,7 @@ class LakeRecords:
         return Commit() if last is None else Commit.from_json(self._known("commit", last))
 
     def unfinished(self, committed: Commit) -> Publication | LoadPlan | None:
-        """What the last loader left: a publication to carry through, a plan to do over, or nothing."""
+        """The unfinished round of the last loader: a publication to carry through, a plan to do over, or nothing."""
         number = committed.number + 1
         if (published := self._read(_name("publish", number))) is not None:
             return Publication.from_json(published)
@@ -65,7 +65,7 @@ class LakeRecords:
         return None
 
     def publication(self, number: int) -> Publication | None:
-        """What a round published; None where it is forgotten, or was never."""
+        """The publication of a round; None where it is forgotten, or was never."""
         stored = self._read(_name("publish", number)) if number >= 0 else None
         return None if stored is None else Publication.from_json(stored)
 

@@ -22,7 +22,7 @@ CLOCKS_MS = 3_600_000
 
 
 class Judgement(Enum):
-    """What is said of one window."""
+    """The counts of one window."""
 
     COMPLETE = "complete"
     MISSING = "missing"
@@ -37,7 +37,7 @@ class Judgement(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one tier told of one topic and window."""
+    """The counts of one tier for one topic and window."""
 
     tier: str
     topic: str

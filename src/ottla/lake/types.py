@@ -25,7 +25,7 @@ TEXT = pa.string()
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What the user chose."""
+    """The user's choices about types."""
 
     numbers_as_text: bool = False
     """A whole number and a text in one field make a column of text; else whichever came second is refused."""

@@ -1,4 +1,4 @@
-"""What is done with a lake besides loading it: say what its tables hold, join small files, remove what nobody needs.
+"""Upkeep of a lake besides loading: say what its tables hold, join small files, remove what nobody needs.
 
 None of this needs Spark, or a Kafka cluster. A loader may be at work at the same time.
 """
@@ -53,7 +53,7 @@ class Lake:
         return self._records.committed()
 
     def history(self) -> History:
-        """What the loader's state tells of its rounds."""
+        """The rounds in the loader's state."""
         return self._records.history()
 
     def unfinished(self, committed: Commit) -> Publication | LoadPlan | None:
@@ -69,7 +69,7 @@ class Lake:
         return wanted
 
     def where(self, topics: Iterable[str] = ()) -> list[PartitionWhere]:
-        """What the tables say is loaded, per partition, beside what the state says."""
+        """The loaded offsets per partition, by the tables and by the state."""
         state = self.committed()
         found = []
         for topic in self.topics(topics):

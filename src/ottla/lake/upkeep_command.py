@@ -128,7 +128,7 @@ def _picture(lake: Lake, options: argparse.Namespace) -> None:
 
 
 def _ends(options: argparse.Namespace, topics: Sequence[str], now_us: int) -> Ends | None:
-    """What the cluster says, where one was named and answers."""
+    """The cluster's end offsets, where a cluster was named and answers."""
     from ottla.lake.status import cluster_ends
 
     if not options.bootstrap_server:

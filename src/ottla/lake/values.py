@@ -1,4 +1,4 @@
-"""What becomes of records' values: bytes, text, or columns by what JSON holds or by what schemas say."""
+"""Read records' values: as bytes, text, or columns by what JSON holds or by what schemas say."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ValueKind:
     kind: str = "bytes"
     rule: Rule = field(default_factory=Rule)
     urls: tuple[str, ...] = ()
-    """Of schema registries: each value begins with the id of its schema."""
+    """URLs of schema registries: each value begins with the id of its schema."""
     schema: str = ""
     """The schema of all values, where they have no such prefix."""
     message: str = ""

@@ -37,7 +37,7 @@ class Tally:
     rows: tuple[int, ...] = ()
     dead: tuple[int, ...] = ()
     bytes: tuple[int, ...] = ()
-    """Of keys and values, of rows and dead letters together."""
+    """Size of keys and values, rows and dead letters together."""
     latest: Mapping[int, int] = field(default_factory=dict)
     """Kafka partition -> its greatest event time in microseconds."""
 

@@ -35,7 +35,7 @@ TOO_LONG = "a field that divides the lake: its value is too long for the name of
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """What an executor needs to know."""
+    """The work of one executor task."""
 
     spans: tuple[OffsetRange, ...]
     """In the order of topic, partition and offset."""

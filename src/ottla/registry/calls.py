@@ -60,7 +60,7 @@ class Call:
         return subject
 
     def scope(self) -> str | None:
-        """What a setting is about: a subject, a context (`:.ctx:`), or everything (None)."""
+        """The scope of a setting: a subject, a context (`:.ctx:`), or everything (None)."""
         if "subject" in self.names:
             subject = self.plain_subject()
             return None if subject == "" else subject

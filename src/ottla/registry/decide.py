@@ -1,4 +1,4 @@
-"""What a request does to the registry: which records to append, and what to answer.
+"""Decide requests: which records to append, and what to answer.
 
 Pure: nothing is changed here. A decision is good as long as nobody else has appended to the topic.
 """
@@ -200,7 +200,7 @@ def find(
 
 
 def _key(state: RegistryState, value: SchemaValue) -> str:
-    """What a stored schema is compared by: another registry may have spelled it differently."""
+    """The form in which a stored schema is compared: another registry may have spelled it differently."""
     try:
         return parsed_value(state, value).key
     except InvalidSchema:

@@ -1,4 +1,4 @@
-"""What deletions and changes of configuration and mode do to the registry. Pure, as `decide.py`."""
+"""Decide deletions and changes of configuration and mode. Pure, as `decide.py`."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _not_referenced(state: RegistryState, subject: str, versions: list[int], *, 
 
 
 def _without_settings(state: RegistryState, subject: str) -> tuple[Record, ...]:
-    """What takes a subject's own configuration and mode away."""
+    """Records that remove a subject's own configuration and mode."""
     config = [(SubjectKey(CONFIG, subject), None)] if state.own_settings(subject) is not None else []
     mode = [(SubjectKey(MODE, subject), None)] if state.own_mode(subject) is not None else []
     return (*config, *mode)

@@ -1,4 +1,4 @@
-"""What the registry refuses, with the codes and sentences that clients know."""
+"""Refusals of the registry, with the codes and sentences that clients know."""
 
 from __future__ import annotations
 

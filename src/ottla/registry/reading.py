@@ -18,7 +18,7 @@ SERVER_VERSION = "7.9.0"
 
 
 def content_fields(state: RegistryState, value: SchemaValue, form: str = "") -> dict[str, Json]:
-    """What a schema is, without its place."""
+    """A schema without its place."""
     made: dict[str, Json] = {"guid": guid(value.guid_bytes)}
     if value.schema_type != "AVRO":
         made["schemaType"] = value.schema_type

@@ -83,7 +83,7 @@ class SchemaValue:
 
     @property
     def guid_bytes(self) -> bytes:
-        """What identifies the content, whatever its subject and id: MD5 as Confluent's registry makes it."""
+        """Identifies the content, whatever its subject and id: MD5 as Confluent's registry makes it."""
         return self.md5 or fingerprint(self.schema, self.references, self.metadata, self.rule_set)
 
 

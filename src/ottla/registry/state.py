@@ -177,7 +177,7 @@ class RegistryState:
     # -- settings ---
 
     def own_settings(self, subject: str | None) -> Settings | None:
-        """What was set for a subject itself, for a context (`:.ctx:`), or for all (None)."""
+        """The setting made for a subject itself, for a context (`:.ctx:`), or for all (None)."""
         return self._settings.get(subject)
 
     def setting(self, subject: str | None, name: str) -> Json:

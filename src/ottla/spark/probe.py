@@ -35,7 +35,7 @@ GONE = "ExecutorLostFailure"
 
 
 class Seen(NamedTuple):
-    """What a task found: its host, the parent of its process (one for each executor), and a fault or None."""
+    """The finding of a task: its host, the parent of its process (one for each executor), and a fault or None."""
 
     host: str
     parent: int
@@ -104,7 +104,7 @@ def look_around(rest: bytes) -> str | None:
 
 
 def unreachable(kafka: KafkaSettings) -> str | None:
-    """What keeps this machine from the brokers, under the addresses that they advertise."""
+    """The reason why this machine cannot reach the brokers under the addresses that they advertise."""
     settings = ClientSettings(
         client_id=kafka.client_id,
         request_timeout_ms=PATIENCE_MS,
@@ -174,7 +174,7 @@ def _failures(context: SparkContext, group: str) -> Iterator[str]:
 
 
 def in_one_sentence(host: str, text: str) -> str:
-    """What is wrong where a Python worker did not get as far as our task, out of Spark's long words."""
+    """The reason why a Python worker did not get as far as our task, out of Spark's long words."""
     where = f"the executor on {host}" if host else "an executor"
     if versions := re.search(r"Python in worker has different version: (\S+) than that in driver: ([\d.]+\d)", text):
         worker, driver = versions.groups()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 UNNAMED = "pyspark-shell"
-"""What Spark calls an application that was given no name."""
+"""Spark's name for an application without one."""
 QUIET = "spark.ui.showConsoleProgress=false"
 """spark-submit turns the bar on for every shell, which is what it takes a Python program with a JVM of its own for."""
 SPARKS_OWN_MASTER = "local[*]"
@@ -33,7 +33,7 @@ class SparkRefused(ClientError):
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """What a command line says about Spark. `conf` holds pairs in the form KEY=VALUE."""
+    """The options about Spark on a command line. `conf` holds pairs in the form KEY=VALUE."""
 
     master: str | None = None
     conf: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ def open_session(settings: SparkSettings, *, application: str = "ottla") -> Open
 
 
 def _submitted_conf() -> SparkConf:
-    """What spark-submit was told, and our settings where it was told nothing. The master stays as it is."""
+    """The settings of spark-submit, and ours where it has none. The master stays as it is."""
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
@@ -134,7 +134,7 @@ def _launched_conf(settings: SparkSettings) -> SparkConf:
 
 
 def _submit_arguments(settings: SparkSettings, master: str | None, rest: str) -> str:
-    """What goes before the arguments that the user's environment has for spark-submit; of two the later one counts."""
+    """Text to put before the arguments of the user's environment for spark-submit; of two the later one counts."""
     arguments = ["--conf", QUIET]
     if settings.properties_file is not None:
         arguments += ["--properties-file", settings.properties_file]

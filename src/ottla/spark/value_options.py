@@ -15,7 +15,7 @@ VALUE, VALUE_ERROR = "value", "value_error"
 
 @dataclass(frozen=True, slots=True)
 class ValueOptions:
-    """What a source's or sink's values are. Without URLs a payload has no prefix: the schema given is every value's."""
+    """The kind of a source's or sink's values. Without URLs payloads have no prefix: all have the schema given."""
 
     kind: str = "binary"
     urls: tuple[str, ...] = ()

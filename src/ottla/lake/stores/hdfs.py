@@ -46,7 +46,7 @@ class HdfsStore:
             self._client = Client(f"hdfs://{place.bucket}", _PATIENCE)
 
     def create(self, name: str, body: bytes) -> bool:
-        """Of racing renames to one name the name node lets one through; the others find the winner's body."""
+        """The name node lets one of several racing renames through; the others find the winner's body."""
         temporary = self._written(name, body)
         try:
             with hdfs_asked(f"creating {self.url}/{name}"):

@@ -25,7 +25,7 @@ _RENEWALS = 5
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the holder writes. A free lease has no owner."""
+    """The claim that the holder writes. A free lease has no owner."""
 
     owner: str
     token: str

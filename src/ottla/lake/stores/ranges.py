@@ -18,7 +18,7 @@ Fetch = Callable[[int, int], "bytes | memoryview"]
 
 
 class RangeFile:
-    """What pyarrow needs of a Python file. At most one window and the tail are in memory, beside what a caller asks."""
+    """A file as pyarrow reads it. At most one window and the tail are in memory, beside what a caller asks."""
 
     def __init__(self, size: int, fetch: Fetch, tail: bytes | memoryview = b"") -> None:
         self._size = size

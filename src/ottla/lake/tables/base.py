@@ -1,4 +1,4 @@
-"""What the loader asks of a table format: take a round's files in one commit, once, and say what is loaded.
+"""The calls that the loader makes on a table format: take a round's files in one commit, once, and say what is loaded.
 
 A table holds one topic. Its data files are in place, durable, and visible to nobody before their round is committed.
 """
@@ -53,7 +53,7 @@ class TableRound:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a table itself says is loaded: the newest round of a loader that it holds."""
+    """The newest round of a loader that it holds."""
 
     loader: str
     number: int
@@ -78,7 +78,7 @@ class Table(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction replaced: small files by fewer larger ones with the same rows."""
+    """The outcome of a compaction: small files by fewer larger ones with the same rows."""
 
     files_before: int = 0
     files_after: int = 0

@@ -86,7 +86,7 @@ def _sync(*paths: Path) -> None:
 
 
 def storage_options(url: str) -> dict[str, str]:
-    """What the library does not take from the environment by itself: that a test's endpoint may be plain HTTP."""
+    """Options that the library does not read from the environment: a test's endpoint may be plain HTTP."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     if not url.startswith(("s3://", "s3a://")) or not endpoint:
         return {}

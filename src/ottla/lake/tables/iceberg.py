@@ -174,7 +174,7 @@ class IcebergTopic:
 
 
 def standings_of(table: Table) -> list[Standing]:
-    """What the loaded table says of its loaders, sorted by loader."""
+    """The standings of a loaded table, sorted by loader."""
     texts = [text for name, text in table.properties.items() if name.startswith(GUARD)]
     return sorted((standing_from_text(text) for text in texts), key=lambda standing: standing.loader)
 

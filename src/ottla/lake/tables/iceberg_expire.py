@@ -1,4 +1,4 @@
-"""What an Iceberg table no longer needs: old snapshots, and files that none of the others names."""
+"""Remove parts that an Iceberg table no longer needs: old snapshots, and files that none of the others names."""
 
 from __future__ import annotations
 

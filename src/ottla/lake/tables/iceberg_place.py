@@ -78,7 +78,7 @@ class CatalogPlace:
 
 
 def catalog_properties(catalog: str, lake_url: str) -> dict[str, str]:
-    """What the library needs to open a catalog and the lake's files; LakeRefused where it cannot."""
+    """Properties for opening a catalog and the lake's files; LakeRefused where it cannot."""
     scheme = catalog.partition(":")[0].lower()
     if scheme in ("http", "https"):
         found = {"type": "rest", "uri": catalog}

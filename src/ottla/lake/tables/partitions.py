@@ -1,4 +1,4 @@
-"""What `--partition-by` means in a table: time units of the record's timestamp in UTC, and fields as they are."""
+"""The meaning of `--partition-by` in a table: time units of the record's timestamp in UTC, and fields as they are."""
 
 from __future__ import annotations
 

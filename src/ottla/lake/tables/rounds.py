@@ -1,4 +1,4 @@
-"""What a commit says of its loader: a standing as text for people, and as it is kept in a table."""
+"""The loader's standing in a commit: a standing as text for people, and as it is kept in a table."""
 
 from __future__ import annotations
 
