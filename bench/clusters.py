@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tests.coordination.zookeeper_ensemble import ZookeeperEnsemble, zookeeper_jars
+from tests.ports import free_port
 
 from bench.brokers import (
     KAFKA_JAVA,
@@ -22,7 +23,6 @@ from bench.brokers import (
     answers_metadata,
     cluster_id,
     family,
-    free_port,
     kafka_libs,
     process_cpu_seconds,
     resident_mb,

@@ -29,8 +29,9 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic
+from tests.ports import free_port
 
-from bench.brokers import answers_metadata, family, free_port, process_cpu_seconds
+from bench.brokers import answers_metadata, family, process_cpu_seconds
 
 BROKERS = (1, 2, 3)
 WITHIN_S = 300.0

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "compat"), str(ROOT / "tests" / "server")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools"), str(ROOT / "tests" / "compat"), str(ROOT / "tests" / "server")]
 
 import compat_report  # noqa: E402
 from compat_suites import SUITES, Result, Results, Suite, SuiteFailed  # noqa: E402

@@ -15,6 +15,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.ports import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 NODE_ID = 1
 TOOLS = {
@@ -47,12 +49,6 @@ def why_not() -> str | None:
     if not list(jars_folder().glob("kafka_2.13-*.jar")):
         return f"no Apache Kafka jars in {jars_folder()}: set OTTLA_KAFKA_JARS to a folder that has them"
     return None
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class KafkaFailed(Exception):

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from apache_kafka import ApacheKafka, free_port
+from apache_kafka import ApacheKafka
 from processes import OttlaProcess
+from tests.ports import free_port
 
 from ottla.client.blocking_admin import Admin
 

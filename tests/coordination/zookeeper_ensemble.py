@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.ports import free_ports
+
 PROOF = "zookeeper-3.9.4.jar"
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 SERVERS = (1, 2, 3)
@@ -35,7 +37,7 @@ class ZookeeperEnsemble:
         self._folder = folder
         self._address = address
         self._prefix = prefix
-        ports = _free_ports(3 * len(SERVERS))
+        ports = free_ports(3 * len(SERVERS))
         self.ports = dict(zip(SERVERS, ports, strict=False))
         peers = [f"server.{number}={address}:{ports[2 + number]}:{ports[5 + number]}" for number in SERVERS]
         for number in SERVERS:
@@ -69,6 +71,13 @@ class ZookeeperEnsemble:
     def leader(self) -> int | None:
         return next((number for number in SERVERS if self._mode(number) == "leader"), None)
 
+    def wait_for_leader(self) -> None:
+        """Those that are left have elected one."""
+        deadline = time.monotonic() + 60
+        while self.leader() is None:
+            assert time.monotonic() < deadline, f"no leader: {self._last_words()}"
+            time.sleep(0.1)
+
     def wait_until_whole(self) -> None:
         """Every server that was killed is back, and all of them serve."""
         for number, process in self._processes.items():
@@ -76,12 +85,16 @@ class ZookeeperEnsemble:
                 self.start(number)
         deadline = time.monotonic() + 60
         while sorted(filter(None, map(self._mode, SERVERS))) != ["follower", "follower", "leader"]:
-            assert time.monotonic() < deadline, f"no ensemble: {[self._mode(number) for number in SERVERS]}"
+            assert time.monotonic() < deadline, f"no ensemble: {self._last_words()}"
             time.sleep(0.1)
 
     def stop(self) -> None:
         for number in SERVERS:
             self.kill(number)
+
+    def _last_words(self) -> str:
+        logs = {number: (self._folder / f"{number}.log").read_text(errors="replace") for number in SERVERS}
+        return "\n".join(f"--- {number}, {self._mode(number)}\n{log[-3000:]}" for number, log in logs.items())
 
     def _mode(self, number: int) -> str | None:
         """What a server says of itself; None while it does not serve."""
@@ -95,9 +108,3 @@ class ZookeeperEnsemble:
                 if line.startswith("Mode: "):
                     return line.removeprefix("Mode: ")
         return None
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that nobody has now, all different."""
-    with contextlib.ExitStack() as held:
-        return [held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(count)]

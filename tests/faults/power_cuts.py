@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from tests.faults.brokers import NUMBERS, Broker, Brokers, Stuck, cut_power, until
 from tests.faults.campaign import BROKEN_OFF, Campaign, put_away
 from tests.faults.witness import Witness
+from tests.ports import free_ports
 from tests.storage.image_disk import ImageDisk
 
 from ottla.sim.checkers.history import Anomaly
@@ -126,9 +126,3 @@ def run_power_cuts(
         if not found and witness.acknowledged < rounds * RECORDS_A_ROUND:
             found = [Anomaly("floor", f"{witness.acknowledged} acknowledged records are too few")]
     return witness, found
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody has now, all different."""
-    with contextlib.ExitStack() as held:
-        return [held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(count)]

@@ -126,6 +126,7 @@ def test_producers_do_not_notice_that_the_ensembles_leader_is_killed(cluster, zo
         grown(writing)
         began = time.monotonic()
         zookeeper.kill(zookeeper.leader())
+        zookeeper.wait_for_leader()
         until(lambda: time.monotonic() > began + SESSION_S)
         grown(writing)
         assert writing.longest_gap(began - 0.5) < 1, cluster.log()

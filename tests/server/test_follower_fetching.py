@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,16 +12,11 @@ import pytest
 from cluster_processes import OttlaCluster, until
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.ports import free_port
 
 from ottla.config.broker import RACK_AWARE
 
 RECORDS, SIZE = 500, 1000
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
+from tests.ports import free_port
 from tests.server.processes import OttlaProcess
 
 
@@ -46,12 +47,6 @@ def run(*arguments: str, cwd: Path, environment: dict[str, str] | None = None) -
     out, err = process.communicate(timeout=30)
     assert process.returncode == 0, err
     return line + out, err
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 def test_stdout_carries_one_line_and_the_lines_to_paste_go_to_stderr(tmp_path: Path):

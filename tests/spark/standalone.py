@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyspark
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -160,13 +161,6 @@ def descendants(pid: int) -> Iterator[int]:
             for child in (thread / "children").read_text().split():
                 yield int(child)
                 yield from descendants(int(child))
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def listening(port: int) -> bool:

@@ -19,8 +19,8 @@ from standalone import (
     Standalone,
     bare_environment,
     environment,
-    free_port,
 )
+from tests.ports import free_port
 
 import ottla
 from ottla.testing import TestBroker

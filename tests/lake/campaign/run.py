@@ -17,7 +17,7 @@ from tests.lake.campaign.producing import Feed, topic_differences
 from tests.lake.campaign.topics import TOPICS, Topic
 from tests.lake.campaign.verdict import Verdict, judge
 from tests.lake.campaign.watcher import Watcher
-from tests.lake.store_rigs import free_port
+from tests.ports import free_port
 
 from ottla.client.blocking_admin import Admin
 from ottla.registry.server import RegistryThread

@@ -1,0 +1,44 @@
+"""Ports for servers that tests start.
+
+None of them lies in the range from which the kernel takes the near end of outgoing connections. A port of that range is
+free when it is chosen and taken when a server binds it a second later, or after a restart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+from pathlib import Path
+
+LOWEST = 10_000
+EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+HIGHEST = 32_000
+"""Where the kernel does not say where its range begins."""
+
+
+def free_port() -> int:
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has now, all different."""
+    candidates = range(LOWEST, _first_ephemeral())
+    with contextlib.ExitStack() as held:
+        found: list[int] = []
+        for port in random.sample(candidates, len(candidates)):
+            if len(found) == count:
+                break
+            with contextlib.suppress(OSError):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+                found.append(port)
+    assert len(found) == count, f"fewer than {count} ports are free"
+    return found
+
+
+def _first_ephemeral() -> int:
+    try:
+        first = int(EPHEMERAL.read_text().split()[0])
+    except OSError:
+        return HIGHEST
+    return first if first > LOWEST + 1000 else HIGHEST
