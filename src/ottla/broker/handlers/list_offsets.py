@@ -1,6 +1,9 @@
-"""ListOffsets (key 2): offsets by place (earliest, latest, largest timestamp) or by time; no wait, no copy.
+"""ListOffsets (key 2): offsets by place (earliest, latest, largest timestamp) or by time.
 
 Earliest and latest answer from memory (rule E8). A reader of committed records is told the last stable offset.
+A record is acknowledged at `acks=1` before it is on disk, and the high watermark is behind it for that moment. So
+everything but earliest waits, for a bounded time, until what the log holds when the request comes is committed; Apache
+Kafka, which does not sync, need not wait.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.partition import Partition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.kernel.story import Slot
 from ottla.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -31,12 +35,16 @@ _SINCE_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _NEVER = 1 << 15
+_NO_WAIT = frozenset({EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 _OFFSET_NOT_AVAILABLE_SINCE = 5
+SETTLE_MS = 500
+"""How long a request waits at most for the commit of what its log holds."""
 
 
 async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     response = ListOffsetsResponse()
     asked_twice = _asked_twice(request)
+    await _settled(call, request)
     for topic in request.topics:
         answer = ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(answer)
@@ -48,6 +56,20 @@ async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
             found.partition_index = asked.partition_index
             answer.partitions.append(found)
     return response
+
+
+async def _settled(call: Call, request: ListOffsetsRequest) -> None:
+    """Return once all that the logs held when this was called is committed, or `SETTLE_MS` are over."""
+    waits: list[Slot[ErrorCode]] = []
+    for topic in request.topics:
+        for asked in topic.partitions:
+            if asked.timestamp not in _NO_WAIT:
+                partition = call.node.partition(topic.name, NO_TOPIC_ID, asked.partition_index)
+                if not isinstance(partition, ErrorCode):
+                    wait = partition.settled(partition.log.end_offset, SETTLE_MS)
+                    waits += [] if wait is None else [wait]
+    for wait in waits:
+        await wait  # however it ended, the answer says how things stand then
 
 
 def _asked_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
