@@ -10,7 +10,8 @@ from ottla.messages.create_topics import CreatableReplicaAssignment, CreatableTo
 from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.metadata.entries import BrokerRegistered, decode_entry
+from ottla.metadata.entries import BrokerRegistered
+from ottla.metadata.seal import read_entry
 from ottla.records.builder import BatchBuilder
 
 ANY_REPLICA = 11
@@ -110,7 +111,7 @@ def test_what_was_cut_off_is_not_missed_after_a_crash(place):
     place.cluster.kill(2)
     place.cluster.until(lambda: place.state(3).in_sync == (3,))
     place.cluster.start(2)
-    entries = [decode_entry(entry.body).body for entry in place.cluster.store.read(0, 1000)]
+    entries = [read_entry(entry).body for entry in place.cluster.store.read(0, 1000)]
     registered = [entry for entry in entries if isinstance(entry, BrokerRegistered) and entry.broker_id == 2]
     assert len(registered) == 2
     assert registered[-1].short == []

@@ -21,8 +21,9 @@ from ottla.config.resolve import Layers
 from ottla.coordination.zookeeper_address import SCHEME
 from ottla.kernel.errors import ApiError, broke_an_invariant
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import Coordination, Disk
+from ottla.kernel.seams import Coordination, Disk, StoreDamaged
 from ottla.kernel.story import Slot
+from ottla.metadata.entries import UnknownEntry
 from ottla.metadata.state import Listener as RegisteredListener
 from ottla.server.clock import LoopClock, SystemEntropy
 from ottla.server.cold_reads import ColdReads
@@ -140,7 +141,7 @@ class BrokerServer:
             await self._start()
         except CannotStart:
             raise
-        except (OSError, ValueError, DirectoryRefused, ApiError) as fault:
+        except (OSError, ValueError, DirectoryRefused, ApiError, StoreDamaged, UnknownEntry) as fault:
             raise CannotStart(str(fault)) from fault
 
     async def _start(self) -> None:
