@@ -25,6 +25,7 @@ from ottla.kernel.seams import Coordination, Disk, StoreDamaged
 from ottla.kernel.story import Slot
 from ottla.metadata.entries import UnknownEntry
 from ottla.metadata.state import Listener as RegisteredListener
+from ottla.server import open_files
 from ottla.server.clock import LoopClock, SystemEntropy
 from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
@@ -146,6 +147,7 @@ class BrokerServer:
 
     async def _start(self) -> None:
         disk, lock = self._lock_directories()
+        self._count_files()
         pool = FramePool(FRAME_BUDGET_BYTES)
         self._open_listeners(pool)
         for path in self.directories:
@@ -210,6 +212,14 @@ class BrokerServer:
         locked = [path for path in self.directories if os.path.join(path, LOCK) in held]
         self.directory = locked[0] if locked else self.directory
         return disk, lambda path: held.get(path) or disk.lock(path)
+
+    def _count_files(self) -> None:
+        """CannotStart where the limit of open files is too low for the logs that are here."""
+        why = None if self._memory else open_files.too_few(self.directories)
+        if why is not None:
+            raise CannotStart(why)
+        if (said := open_files.warning()) is not None:
+            self.warnings.append(said)
 
     def _needed_directory(self) -> str | None:
         """The log directory in which the metadata store lies, if it lies in one."""
