@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.longest_logs import ANY_REPLICA, log_end
 from ottla.broker.partition import Partition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
@@ -51,6 +52,8 @@ async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
         for asked in topic.partitions:
             if (topic.name, asked.partition_index) in asked_twice:
                 found = ListOffsetsPartitionResponse(error_code=ErrorCode.INVALID_REQUEST)
+            elif request.replica_id == ANY_REPLICA and call.peer is not None and asked.timestamp == LATEST:
+                found = _end_here(call, topic.name, asked.partition_index)
             else:
                 found = _look_up(call, topic.name, asked, request.isolation_level)
             found.partition_index = asked.partition_index
@@ -80,6 +83,15 @@ def _asked_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
             key = (topic.name, asked.partition_index)
             (twice if key in seen else seen).add(key)
     return twice
+
+
+def _end_here(call: Call, name: str, index: int) -> ListOffsetsPartitionResponse:
+    """Where the log of a replica ends, whoever leads: another broker asks, to elect the longest."""
+    partition = call.node.partition(name, NO_TOPIC_ID, index)
+    end = partition if isinstance(partition, ErrorCode) else log_end(partition)
+    if isinstance(end, ErrorCode):
+        return ListOffsetsPartitionResponse(error_code=end)
+    return ListOffsetsPartitionResponse(offset=end.offset, leader_epoch=end.epoch)
 
 
 def _look_up(call: Call, name: str, asked: ListOffsetsPartition, isolation_level: int) -> ListOffsetsPartitionResponse:
