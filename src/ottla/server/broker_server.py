@@ -96,6 +96,7 @@ class BrokerServer:
         self._coordination: Coordination | None = None
         self.node: Node | None = None
         self.warnings: list[str] = []
+        self._port_lost = False
         self.on_fatal: Callable[[], None] = _nothing
         self.fatal: str | None = None
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -293,28 +294,41 @@ class BrokerServer:
 
     def _kept_port(self, name: str) -> int | None:
         """The free port that this directory was given before."""
-        if self._memory:
-            return None
+        return None if self._memory else self._kept_ports().get(name)
+
+    def _kept_ports(self) -> dict[str, int]:
+        """By listener. A damaged file costs the ports that it keeps, and is said; the next to be kept replaces it."""
         try:
             with open(self._port_path(), encoding="utf-8") as file:
-                kept = dict(line.split() for line in file if line.strip())
+                kept = {name: int(port) for name, port in (line.split() for line in file if line.strip())}
+            if kept and all(0 < port < 65536 for port in kept.values()):
+                return kept
+            why = f"{max(kept.values())} is no port" if kept else "it is empty"
         except FileNotFoundError:
-            return None
-        return int(kept[name]) if name in kept else None
+            return {}
+        except (OSError, ValueError) as fault:
+            why = str(fault)
+        if not self._port_lost:
+            self._port_lost = True
+            self.warnings.append(
+                f"{self._port_path()}, which keeps the ports that this directory was given, cannot be read ({why}): "
+                "a port is chosen anew"
+            )
+        return {}
 
     def _keep_port(self, name: str, port: int) -> None:
         if self._memory:
             return
         os.makedirs(self.directory, exist_ok=True)
         path = self._port_path()
-        kept: dict[str, str] = {}
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                kept = dict(line.split() for line in file if line.strip())
-        kept[name] = str(port)
-        with open(path + ".tmp", "w", encoding="utf-8") as file:
-            file.writelines(f"{each} {number}\n" for each, number in sorted(kept.items()))
-        os.replace(path + ".tmp", path)
+        kept = self._kept_ports()
+        kept[name] = port
+        try:
+            with open(path + ".tmp", "w", encoding="utf-8") as file:
+                file.writelines(f"{each} {number}\n" for each, number in sorted(kept.items()))
+            os.replace(path + ".tmp", path)
+        except OSError as fault:
+            self.warnings.append(f"port {port} is not kept for the next start: {fault}")
 
     def _registered_listeners(self) -> tuple[RegisteredListener, ...]:
         advertised = {}
