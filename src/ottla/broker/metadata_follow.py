@@ -14,7 +14,16 @@ from typing import Any
 from ottla.broker.command_queue import Applied, CommandQueue, Outcome, Pending
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import Caretaker, Incarnation
-from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, ReplicasByTopic, Writer, sharing
+from ottla.cluster.commands import (
+    Command,
+    Footprint,
+    NewCluster,
+    RegisterBroker,
+    ReplicasByTopic,
+    RolledBack,
+    Writer,
+    sharing,
+)
 from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -23,7 +32,8 @@ from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry,
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.entries import UNREGISTERED, Body, UnknownEntry, decode_entry, encode_entry
 from ottla.metadata.snapshot import load_snapshot, take_snapshot
-from ottla.metadata.state import Changes, Listener, Metadata
+from ottla.metadata.state import Changes, HeldDirectory, Listener, Metadata
+from ottla.records.checksum import crc32c
 from ottla.schema.codec import MalformedMessage
 
 COMMAND_TIMEOUT_MS = 30_000
@@ -70,7 +80,10 @@ class MetadataFollow:
         self._clock = clock
         self._deadlines = deadlines
         self._entropy = entropy
-        self._incarnation = entropy.bytes(16)
+        self.incarnation = entropy.bytes(16)
+        """By which the registration of this run is told from those of others."""
+        self._last_entry: bytes | None = None
+        """Of the applied version, unless that came by a snapshot."""
         self._sequence = int.from_bytes(entropy.bytes(7), "big")
         self.lease_ms = session_timeout_ms * 2 // 3
         self._lease_end_ms = -1
@@ -109,11 +122,13 @@ class MetadataFollow:
         options: tuple[tuple[str, str], ...] = (),
         offline: ReplicasByTopic = (),
         directories: tuple[str, ...] = (),
+        held: tuple[HeldDirectory, ...] = (),
+        rolled_back: tuple[RolledBack, ...] = (),
     ) -> BrokerEpoch:
         """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7). ApiError if refused."""
         new_cluster = NewCluster(topic_id_text(new_id(self._entropy)), self._entropy.bytes(32))
-        said = (listeners, new_cluster, damaged, short, options, offline, directories)
-        outcome = await self.submit(RegisterBroker(self.broker, self._incarnation, host, rack, *said))
+        said = (listeners, new_cluster, damaged, short, options, offline, directories, held, rolled_back)
+        outcome = await self.submit(RegisterBroker(self.broker, self.incarnation, host, rack, *said))
         if isinstance(outcome, ApiError):
             raise outcome
         self._tick()
@@ -139,6 +154,18 @@ class MetadataFollow:
     def is_stale(self) -> bool:
         """Whether other brokers may have changed the cluster for a while, unheard of here."""
         return len(self.metadata.brokers) > 1 and self._clock.mono_ms() >= self._lease_end_ms
+
+    def entry_crc(self) -> int | None:
+        """The checksum of the entry that was applied last; None where a snapshot stands for it."""
+        return None if self._last_entry is None else crc32c(self._last_entry)
+
+    async def entry_crc_at(self, version: int) -> int | None:
+        """The checksum of the entry at a version that the log has reached; None where it was cut off there."""
+        try:
+            entries = await self._coordination.read(version - 1, 1)
+        except LookupError:
+            return None
+        return crc32c(entries[0].body) if entries else None
 
     def writer(self) -> Writer:
         return Writer(self.broker, self.broker_epoch)
@@ -196,7 +223,7 @@ class MetadataFollow:
         first_version = await self._append(data, version)
         if not first_version:
             return True
-        self._apply_own(first_version, [body for pending in batch for body in pending.bodies])
+        self._apply_own(first_version, [body for pending in batch for body in pending.bodies], data)
         self._renew(sent_ms)
         for pending in batch:
             self._done(pending)
@@ -280,11 +307,11 @@ class MetadataFollow:
                 return 0
             await self._sleep(_RETRY_MS)
 
-    def _apply_own(self, first_version: int, bodies: list[Body]) -> None:
+    def _apply_own(self, first_version: int, bodies: list[Body], data: list[bytes]) -> None:
         """Our entries, as far as reading has not brought them already."""
-        for version, body in enumerate(bodies, first_version):
+        for version, (body, entry) in enumerate(zip(bodies, data, strict=True), first_version):
             if version == self.metadata.version + 1:
-                self._apply(version, body)
+                self._apply(version, body, entry)
         self._reconcile()
 
     # Reading
@@ -337,6 +364,7 @@ class MetadataFollow:
         if snapshot is None or snapshot.version <= self.metadata.version:
             return
         self.metadata = load_snapshot(snapshot)
+        self._last_entry = None
         self._snapshot_version = snapshot.version
         self._note_own_state()
         self.on_reconcile(self.metadata.take_changes()._replace(everything=True))
@@ -345,16 +373,17 @@ class MetadataFollow:
         decoded = decode_entry(entry.body)
         if self._sought == (decoded.broker_epoch, decoded.sequence):
             self._found_version = entry.version
-        self._apply(entry.version, decoded.body)
+        self._apply(entry.version, decoded.body, entry.body)
 
-    def _apply(self, version: int, body: Body) -> None:
+    def _apply(self, version: int, body: Body, entry: bytes) -> None:
         self.metadata.apply(version, body)
+        self._last_entry = entry
         self._note_own_state()
 
     def _note_own_state(self) -> None:
         """Which incarnation we are, and whether it may act."""
         me = self.metadata.brokers.get(self.broker)
-        if me is None or me.incarnation != self._incarnation:
+        if me is None or me.incarnation != self.incarnation:
             if self.broker_epoch != UNREGISTERED:
                 self._acting = False
                 self._stop(f"Another process has registered as broker {self.broker}: this one stops.")

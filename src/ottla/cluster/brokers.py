@@ -31,6 +31,7 @@ from ottla.cluster.partitions import (
     with_offline,
     without_broker,
     without_damaged,
+    without_rolled_back,
     without_short,
 )
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -78,6 +79,11 @@ def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiEr
             metadata_version=LATEST_METADATA_VERSION,
             options=[log.ConfigChange(name=name, value=value) for name, value in command.options],
             directories=list(command.directories),
+            held=[
+                log.HeldDirectory(directory_id=one.directory_id, incarnation=one.incarnation, closed=one.closed)
+                for one in command.held
+            ],
+            rolled_back=_named(tuple(topic for some in command.rolled_back for topic in some.replicas)),
         )
     )
     return entries + changed_entries(_partitions_at_registration(command, state))
@@ -97,6 +103,7 @@ def _named(replicas: ReplicasByTopic) -> list[log.DamagedTopic]:
 
 def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Iterator[PartitionState]:
     damaged, short, offline = _keys(command.damaged), _keys(command.short), _keys(command.offline)
+    rolled_back = {key: some for some in command.rolled_back for key in _keys(some.replicas)}
     is_active = _with(state, command.broker_id, active=True)
     least = least_started_with(state, command.broker_id, dict(command.options).get(MIN_IN_SYNC))
     fewer = least < least_started_with(state)
@@ -108,6 +115,8 @@ def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Ite
         after = with_offline(before, command.broker_id, offline=key in offline)
         if key in offline:
             after = without_broker(after, state, topic, command.broker_id, is_active)
+        elif key in rolled_back:
+            after = without_rolled_back(after, command.broker_id, rolled_back[key])
         elif key in damaged:
             after = without_damaged(after, command.broker_id)
         elif key in short:
@@ -160,7 +169,11 @@ def fence(command: FenceBroker, state: Metadata) -> list[log.Body] | ApiError:
     if command.early and state.metadata_version() < EARLY_FENCES:
         return ApiError(ErrorCode.UNSUPPORTED_VERSION, "Not every broker knows of early fences.")
     entry = log.BrokerFenced(
-        broker_id=command.broker_id, epoch=command.epoch, stopped=command.stopped, early=command.early
+        broker_id=command.broker_id,
+        epoch=command.epoch,
+        stopped=command.stopped,
+        early=command.early,
+        closed=list(command.closed),
     )
     return [entry, *changed_entries(_partitions_without(state, command.broker_id))]
 
