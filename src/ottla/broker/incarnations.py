@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.cluster.commands import RolledBack
-from ottla.kernel.ids import topic_id_text
+from ottla.cluster.commands import AcceptedStore, RolledBack
+from ottla.kernel.ids import LeaderEpoch, TopicId, topic_id_text
 from ottla.metadata.state import BrokerState, HeldDirectory
 from ottla.storage.directory import DirectoryRefused, LogDirectory
 from ottla.storage.incarnation import Incarnation, read_incarnation
@@ -48,7 +48,8 @@ class Incarnations:
             if not found.present and (directory.found or directory.clean):
                 log.info("%s was written before incarnations were noted: it is taken as it is, once", directory.path)
             return
-        if not is_older(found.incarnation, expected, closed=directory.clean):
+        registered = expected.incarnation == self._node.follow.incarnation  # before it was made, in a new cluster
+        if registered or not is_older(found.incarnation, expected, closed=directory.clean):
             return
         self.older[directory.path] = RolledBack((), found_in(found.incarnation, closed=directory.clean), name(expected))
         if found.incarnation is None:
@@ -75,6 +76,19 @@ class Incarnations:
             return here
         opened = {one.directory_id for one in directories.online}
         return (*here, *(one for one in before.held if one.directory_id not in opened))
+
+    def accepted_store(self) -> AcceptedStore | None:
+        """Where an administrator has had one of the directories take an older store as it is."""
+        directories = self._node.replicas.directories
+        if not any(one.witness.said is not None and one.witness.said.accepts_store for one in directories.online):
+            return None
+        log.warning("the metadata store is taken as it is, though it is older than the log directories: topics made "
+                    "since are strays, and what was acknowledged since may be cut")  # fmt: skip
+        newest = [
+            (TopicId(topic_id), index, LeaderEpoch(held.latest_epoch))
+            for (topic_id, index), held in sorted(directories.recovered.items())
+        ]
+        return AcceptedStore(tuple(newest))
 
     def _expected(self, directory_id: str) -> HeldDirectory | None:
         me = self._node.metadata.brokers.get(self._node.broker)

@@ -14,16 +14,7 @@ from typing import Any
 from ottla.broker.command_queue import Applied, CommandQueue, Outcome, Pending
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import Caretaker, Incarnation
-from ottla.cluster.commands import (
-    Command,
-    Footprint,
-    NewCluster,
-    RegisterBroker,
-    ReplicasByTopic,
-    RolledBack,
-    Writer,
-    sharing,
-)
+from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, Writer, sharing
 from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -32,7 +23,7 @@ from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry,
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.entries import UNREGISTERED, Body, UnknownEntry, decode_entry, encode_entry
 from ottla.metadata.snapshot import load_snapshot, take_snapshot
-from ottla.metadata.state import Changes, HeldDirectory, Listener, Metadata
+from ottla.metadata.state import Changes, Listener, Metadata
 from ottla.records.checksum import crc32c
 from ottla.schema.codec import MalformedMessage
 
@@ -111,24 +102,14 @@ class MetadataFollow:
         await self._read_to_end()
         self._coordination.on_change(self._changed)
 
-    async def register(
-        self,
-        *,
-        host: str,
-        rack: str | None,
-        listeners: tuple[Listener, ...],
-        damaged: ReplicasByTopic = (),
-        short: ReplicasByTopic = (),
-        options: tuple[tuple[str, str], ...] = (),
-        offline: ReplicasByTopic = (),
-        directories: tuple[str, ...] = (),
-        held: tuple[HeldDirectory, ...] = (),
-        rolled_back: tuple[RolledBack, ...] = (),
-    ) -> BrokerEpoch:
-        """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7). ApiError if refused."""
+    def registration(self, *, host: str, rack: str | None, listeners: tuple[Listener, ...]) -> RegisterBroker:
+        """What this run says of itself; the caller adds what it knows of its replicas."""
         new_cluster = NewCluster(topic_id_text(new_id(self._entropy)), self._entropy.bytes(32))
-        said = (listeners, new_cluster, damaged, short, options, offline, directories, held, rolled_back)
-        outcome = await self.submit(RegisterBroker(self.broker, self.incarnation, host, rack, *said))
+        return RegisterBroker(self.broker, self.incarnation, host, rack, listeners, new_cluster)
+
+    async def register(self, command: RegisterBroker) -> BrokerEpoch:
+        """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7). ApiError if refused."""
+        outcome = await self.submit(command)
         if isinstance(outcome, ApiError):
             raise outcome
         self._tick()

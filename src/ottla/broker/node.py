@@ -144,17 +144,18 @@ class Node:
 
     async def _register(self, host: str, listeners: tuple[Listener, ...]) -> None:
         directories = self.replicas.directories
+        said = self.follow.registration(host=host, rack=self.config.broker_rack, listeners=listeners)
         await self.follow.register(
-            host=host,
-            rack=self.config.broker_rack,
-            listeners=listeners,
-            damaged=directories.damaged(),
-            short=directories.short(),
-            offline=by_topic(sorted(directories.offline)),
-            directories=directories.ids(),
-            held=directories.incarnations.held(),
-            rolled_back=directories.rolled_back(),
-            options=tuple((name, self.layers.static[name]) for name in DECIDING if name in self.layers.static),
+            said._replace(
+                damaged=directories.damaged(),
+                short=directories.short(),
+                offline=by_topic(sorted(directories.offline)),
+                directories=directories.ids(),
+                held=directories.incarnations.held(),
+                rolled_back=directories.rolled_back(),
+                accepted_store=directories.incarnations.accepted_store(),
+                options=tuple((name, self.layers.static[name]) for name in DECIDING if name in self.layers.static),
+            )
         )
 
     def _new_id(self) -> str:

@@ -198,6 +198,13 @@ class RolledBack(NamedTuple):
     """The one that was last known to stand in it."""
 
 
+class AcceptedStore(NamedTuple):
+    """An administrator has a broker take an older metadata store as it is: what others made of it is not to be met."""
+
+    newest_epochs: tuple[tuple[TopicId, int, LeaderEpoch], ...]
+    """Of the broker's replicas, the last leader epoch in each log."""
+
+
 class RegisterBroker(NamedTuple):
     """A broker has recovered its logs and wants to act; ends whatever its last incarnation led (rule A8)."""
 
@@ -221,6 +228,7 @@ class RegisterBroker(NamedTuple):
     """The incarnations that stand in them from now on."""
     rolled_back: tuple[RolledBack, ...] = ()
     """Replicas that neither lead nor count until they have what others have."""
+    accepted_store: AcceptedStore | None = None
 
     @property
     def footprint(self) -> Footprint:
