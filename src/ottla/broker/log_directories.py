@@ -283,21 +283,26 @@ class LogDirectories:
         for key, opened in sorted(self.recovered.items()):
             directory = self.of(opened)
             committed = directory.high_watermarks.get(TopicPartition(opened.topic, opened.partition), 0)
-            if (opened.write_caching and not directory.clean) or opened.end_offset < committed:
+            doubtful = not directory.clean or self.incarnations.is_older(directory)
+            if (opened.write_caching and doubtful) or opened.end_offset < committed:
                 found.append(key)
         found += (key for key, lost in self._missing() if not lost)
         return by_topic(sorted(set(found)))
 
     def rolled_back(self) -> tuple[RolledBack, ...]:
         """Replicas in directories that are older than they were, and with them those that are nowhere: such a directory
-        may be from before they were made."""
+        may be from before they were made. With `write.caching` they are short, and wait for nobody."""
         missing = [key for key, _ in self._missing()]
         found: list[RolledBack] = []
         for directory in self.online:
             if (older := self.incarnations.older.get(directory.path)) is not None:
-                inside = {key for key, opened in self.recovered.items() if self.of(opened) is directory}
-                found.append(older._replace(replicas=by_topic(sorted(inside.union(missing)))))
+                keys = {*missing, *(key for key, opened in self.recovered.items() if self.of(opened) is directory)}
+                last = [key for key in sorted(keys) if not self._is_cached(key)]
+                found.append(older._replace(replicas=by_topic(last)))
         return tuple(found)
+
+    def _is_cached(self, key: Key) -> bool:
+        return self._node.topic_config(self._node.metadata.topics[TopicId(key[0])]).write_caching
 
     def _missing(self) -> Iterator[tuple[Key, bool]]:
         """Each with whether somebody, or another disk of ours, may hold what it lacks.
