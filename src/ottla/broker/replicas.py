@@ -403,6 +403,7 @@ class Replicas:
 
     def checkpoint_recovery_points(self) -> None:
         self.directories.each(LogDirectory.checkpoint_recovery_points)
+        self.directories.each(self.directories.incarnations.note_metadata)
 
     def checkpoint_log_starts(self) -> None:
         self.directories.each(LogDirectory.checkpoint_log_starts)
