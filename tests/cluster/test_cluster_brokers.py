@@ -422,6 +422,19 @@ def test_a_replica_that_has_died_since_it_was_asked_is_passed_over():
     assert decisions.partition("orders").leader == 2
 
 
+def test_an_order_of_logs_is_not_used_once_the_partition_has_changed():
+    """Somebody has led it meanwhile, and may have written more into another log."""
+    decisions = two_incomplete()
+    asked_at = decisions.partition("orders").partition_epoch
+    wanted = ElectLeader("orders", 0, unclean=True, longest=(2, 1), asked_at=asked_at)
+    decisions.do(register(3))
+    decisions.do(FenceBroker(3, decisions.epoch(3)), by=1)
+    assert decisions.partition("orders").leader == NO_LEADER
+    assert decisions.refused(wanted, by=1).code == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    decisions.do(wanted._replace(asked_at=decisions.partition("orders").partition_epoch), by=1)
+    assert decisions.partition("orders").leader == 2
+
+
 def test_while_an_older_broker_is_left_the_first_incomplete_replica_leads_at_once(monkeypatch):
     """A caretaker of an older release would ask nobody."""
     monkeypatch.setattr(brokers, "LATEST_METADATA_VERSION", LONGEST_LEADS - 1)

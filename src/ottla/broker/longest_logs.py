@@ -56,7 +56,7 @@ def in_order(replicas: Iterable[BrokerId], ends: Mapping[BrokerId, LogEnd]) -> t
     return tuple(sorted(replicas, key=lambda one: ends.get(one, unknown), reverse=True))
 
 
-async def longest(
+async def longest_of(
     node: Node, wanted: Sequence[tuple[TopicPartition, PartitionState]]
 ) -> dict[TopicPartition, tuple[BrokerId, ...]]:
     """For each partition its living replicas, the longest log first. All are asked at once, for a moment."""

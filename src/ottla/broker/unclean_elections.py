@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.longest_logs import longest
+from ottla.broker.longest_logs import longest_of
 from ottla.cluster.commands import ElectLeader
 from ottla.cluster.partitions import waits_for_longest
 from ottla.kernel.errors import ApiError
@@ -57,11 +57,13 @@ class UncleanElections:
         self._asking = False
 
     async def _elect(self, found: list[tuple[TopicPartition, PartitionState]]) -> None:
-        order = await longest(self._node, found)
-        asked = [
-            (place, self._node.follow.submit(ElectLeader(*place, unclean=True, if_allowed=True, longest=order[place])))
-            for place, _ in found
-        ]
+        order = await longest_of(self._node, found)
+        asked = []
+        for place, partition in found:
+            command = ElectLeader(
+                *place, unclean=True, if_allowed=True, longest=order[place], asked_at=partition.partition_epoch
+            )
+            asked.append((place, self._node.follow.submit(command)))
         for place, slot in asked:
             outcome = await slot
             state = self._node.metadata.topic(place.topic)

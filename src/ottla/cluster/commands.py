@@ -102,6 +102,8 @@ class ElectLeader(NamedTuple):
     """Nobody asked for it: only where the topic's options let it happen."""
     longest: tuple[BrokerId, ...] = ()
     """The living replicas by the length of their logs, as they said; the first that still lives leads uncleanly."""
+    asked_at: PartitionEpoch | None = None
+    """The partition as it was when they were asked: once it has changed, they may be longer or shorter."""
 
     @property
     def footprint(self) -> Footprint:

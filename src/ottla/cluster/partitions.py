@@ -77,6 +77,9 @@ def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
             return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         if command.if_allowed and not unclean_allowed(state, topic):
             return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The topic waits for a complete replica.")
+        if command.asked_at not in (None, before.partition_epoch):
+            why = "The partition has changed since its replicas were asked how long their logs are: try again."
+            return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, why)
         after = with_leader_elected(before, state, topic, unclean=True, longest=command.longest)
         if not after.has_leader:
             return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive.")

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.broker.longest_logs import longest
+from ottla.broker.longest_logs import longest_of
 from ottla.cluster.commands import ElectLeader
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import BrokerId, TopicPartition
+from ottla.kernel.ids import TopicPartition
 from ottla.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -37,14 +37,11 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
         else [(asked.topic, asked.partitions) for asked in request.topic_partitions]
     )
     unclean, timeout_ms = request.election_type == _UNCLEAN, max(1, request.timeout_ms)
-    order = await _longest(call, wanted) if unclean else {}
-    asked = [
-        (
-            name,
-            [(one, call.node.follow.submit(_command(name, one, unclean, order), timeout_ms)) for one in partitions],
-        )
-        for name, partitions in wanted
-    ]
+    longest = await _longest(call, wanted) if unclean else {}
+    asked = []
+    for name, partitions in wanted:
+        commands = [(one, longest.get((name, one)) or ElectLeader(name, one, unclean)) for one in partitions]
+        asked.append((name, [(one, call.node.follow.submit(command, timeout_ms)) for one, command in commands]))
     for name, slots in asked:  # all were submitted before the first is awaited, so that they share appends
         result = ReplicaElectionResult(topic=name)
         for partition, slot in slots:
@@ -60,11 +57,8 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
     return response
 
 
-Order = dict[TopicPartition, tuple[BrokerId, ...]]
-
-
-async def _longest(call: Call, wanted: Sequence[tuple[str, Sequence[int]]]) -> Order:
-    """The living replicas of each partition without a leader, by the length of their logs."""
+async def _longest(call: Call, wanted: Sequence[tuple[str, Sequence[int]]]) -> dict[tuple[str, int], ElectLeader]:
+    """For each partition without a leader: elect the longest log of those that live."""
     found = []
     for name, partitions in wanted:
         topic = call.node.metadata.topic(name)
@@ -72,11 +66,11 @@ async def _longest(call: Call, wanted: Sequence[tuple[str, Sequence[int]]]) -> O
             state = None if topic is None else call.node.metadata.partition(topic.topic_id, index)
             if state is not None and not state.has_leader:
                 found.append((TopicPartition(name, index), state))
-    return await longest(call.node, found)
-
-
-def _command(name: str, index: int, unclean: bool, order: Order) -> ElectLeader:
-    return ElectLeader(name, index, unclean, longest=order.get(TopicPartition(name, index), ()))
+    order = await longest_of(call.node, found)
+    return {
+        place: ElectLeader(*place, unclean=True, longest=order[place], asked_at=state.partition_epoch)
+        for place, state in found
+    }
 
 
 def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
