@@ -64,6 +64,26 @@ def test_an_older_store_is_taken_as_it_is_where_an_administrator_says_so(restore
     assert restored.cluster.log().count("is taken as it is") == 2
 
 
+def test_directories_and_store_that_are_put_back_together_simply_start(tmp_path):
+    with OttlaCluster(tmp_path, 3) as cluster:
+        copied = Copied(cluster, tmp_path)
+        copied.create()
+        copied.produce(100)
+        copied.stop()
+        places = [cluster.store, *(copied.directory(number) for number in (1, 2, 3))]
+        for place in places:
+            copied.copy(place)
+        copied.start()
+        copied.produce(100)
+        copied.stop()
+        for place in places:
+            copied.put_back(place)
+        copied.start()
+        copied.all_in_sync()
+        assert copied.read() == copied.acknowledged[:100]
+        assert "WARNING" not in cluster.log()
+
+
 def test_a_store_cannot_be_accepted_for_a_directory_in_use(tmp_path, capsys):
     with OttlaCluster(tmp_path, 1) as cluster:
         copied = Copied(cluster, tmp_path)
