@@ -20,7 +20,8 @@ from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
 from ottla.storage import moving, recovery
 from ottla.storage.checkpoint import META_PROPERTIES
-from ottla.storage.directory import DirectoryRefused, FoundPartition, HeldLock, LogDirectory, refuse_foreign
+from ottla.storage.directory import DirectoryRefused, HeldLock, LogDirectory, refuse_foreign
+from ottla.storage.found import FoundPartition
 from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:

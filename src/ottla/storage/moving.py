@@ -41,9 +41,9 @@ from ottla.storage.checkpoint import (
     RECOVERY_POINT,
     REPLICATION,
     write_move,
-    write_offsets,
 )
-from ottla.storage.directory import FUTURE_SUFFIX, LogDirectory
+from ottla.storage.directory import LogDirectory
+from ottla.storage.found import FUTURE_SUFFIX
 from ottla.storage.log import Log
 from ottla.storage.snapshot import load_newest, write_snapshot
 from ottla.storage.values import Appended
@@ -185,7 +185,7 @@ def _note_down(current: Log, source: LogDirectory, future: Log, destination: Log
         if offset is not None or place in offsets:
             now = {other: value for other, value in offsets.items() if other != place}
             now |= {} if offset is None else {place: offset}
-            write_offsets(destination.disk, posixpath.join(destination.path, name), now)
+            destination.files.write(name, now)
             offsets.clear()
             offsets.update(now)
 
