@@ -13,7 +13,7 @@ from test_witnesses import HOW, a_directory, reopened
 
 from ottla.storage.directory import LogDirectory
 from ottla.storage.disk import LocalDisk
-from ottla.storage.strays import Stray, remove_expired, stray_folders, strays
+from ottla.storage.strays import Stray, stray_folders, strays
 
 FIRST = "00000000000000000000.log"
 
@@ -156,32 +156,41 @@ def test_a_second_stray_of_the_same_partition_gets_a_name_of_its_own(data: Path)
     again.close(clean=True)
 
 
+def remove_due(directory: LogDirectory, wall_ms: int, retention_ms: int = 7 * DAY_MS) -> list[str]:
+    gone = directory.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms)
+    while directory.remove_one():
+        pass
+    return [Path(one.path).name for one in gone]
+
+
 def test_strays_go_when_their_time_has_passed_and_not_before(data: Path) -> None:
     directory = a_directory(data)
     set_aside(directory)
-    disk = LocalDisk()
-    assert remove_expired(disk, str(data), wall_ms=T0 + 6 * DAY_MS, retention_ms=7 * DAY_MS) == []
-    assert len(stray_folders(disk, str(data))) == 1
-    (gone,) = remove_expired(disk, str(data), wall_ms=T0 + 7 * DAY_MS, retention_ms=7 * DAY_MS)
-    assert gone.topic == "t" and stray_folders(disk, str(data)) == []
+    assert remove_due(directory, T0 + 6 * DAY_MS) == []
+    (name,) = (Path(path).name for path in stray_folders(LocalDisk(), str(data)))
+    assert remove_due(directory, T0 + 7 * DAY_MS) == [name]
+    assert stray_folders(LocalDisk(), str(data)) == []
     directory.close(clean=True)
 
 
 def test_a_stray_without_a_note_counts_from_when_it_is_first_seen(data: Path) -> None:
     (data / "t-0").rename(data / f"t-0.{TOPIC_ID.hex()}-stray")
-    disk = LocalDisk()
+    directory = a_directory(data)
     assert the_stray(data).since_ms is None
-    assert remove_expired(disk, str(data), wall_ms=T0, retention_ms=DAY_MS) == []
+    assert remove_due(directory, T0, DAY_MS) == []
     assert the_stray(data).since_ms == T0
-    assert len(remove_expired(disk, str(data), wall_ms=T0 + DAY_MS, retention_ms=DAY_MS)) == 1
+    assert len(remove_due(directory, T0 + DAY_MS, DAY_MS)) == 1
+    directory.close(clean=True)
 
 
 def test_a_file_that_was_set_aside_is_listed_and_goes_too(data: Path) -> None:
     (data / "t-0" / f"{FIRST}.swap").write_bytes(b"")
+    reopened(data)[0].close(clean=True)
     directory, _ = reopened(data)
     found = the_stray(data)
     assert (found.topic, found.partition, found.since_ms) == ("t", 0, T0)
     assert found.file == f"{FIRST}.swap.{T0}.aside"
-    assert len(remove_expired(LocalDisk(), str(data), wall_ms=T0 + DAY_MS, retention_ms=DAY_MS)) == 1
+    assert remove_due(directory, T0 + 6 * DAY_MS) == []
+    assert remove_due(directory, T0 + 7 * DAY_MS) == [found.file]
     assert asides(data) == []
     directory.close(clean=True)

@@ -6,7 +6,7 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla import __version__
@@ -18,11 +18,13 @@ from ottla.client.blocking import Cluster, Connection
 from ottla.client.errors import ClientError
 from ottla.client.link import KEYS as API_KEYS
 from ottla.client.plan import parse_bootstrap
+from ottla.client.troubles import replica_troubles
 from ottla.kernel.errors import ApiError
 from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
-    from ottla.client.model import Broker, ClientSettings, Destination
+    from ottla.client.model import Broker, ClientSettings, Destination, TopicView
+    from ottla.client.troubles import ReplicaTrouble
 
 
 class Report:
@@ -128,14 +130,9 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
         report.fine(f"cluster {metadata.cluster_id}: {count} broker{'s' if count != 1 else ''}, {len(topics)} topics")
         for broker in metadata.brokers.values():
             _look_at_broker(broker, settings, reached, report)
-        leaderless = [
-            f"{topic.name}-{index}"
-            for topic in topics.values()
-            for index, partition in topic.partitions.items()
-            if partition.leader < 0
-        ]
-        if leaderless:
-            report.wrong(f"without a leader: {', '.join(leaderless[:10])}", "their brokers are down: start them")
+        troubles = cluster.run(replica_troubles(cluster.plan, list(metadata.brokers)))
+        _say_troubles(troubles, report)
+        _look_at_leaderless(topics.values(), metadata.brokers, troubles, report)
         behind = sum(
             len(partition.isr) < len(partition.replicas)
             for topic in topics.values()
@@ -145,6 +142,41 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
             report.wrong(
                 f"{behind} partitions have replicas that are not in sync", "look at the brokers that are missing"
             )
+
+
+def _say_troubles(troubles: Sequence[ReplicaTrouble], report: Report) -> None:
+    """What brokers say of their own replicas, and what they have set aside."""
+    for one in troubles:
+        if one.set_aside:
+            report.note(f"broker {one.broker} has set {one.path} aside: {one.reason} (see `ottla log strays`)")
+        else:
+            report.wrong(
+                f"{one.partition} on broker {one.broker} ({one.path}): {one.reason}",
+                "docs/guide/operations.md, under 'Damage and remedies', says what to do: no remedy deletes the folder",
+            )
+
+
+def _look_at_leaderless(
+    topics: Iterable[TopicView], alive: Container[int], troubles: Sequence[ReplicaTrouble], report: Report
+) -> None:
+    """Why partitions have no leader: their brokers are down, or are up and cannot serve what they hold."""
+    down: list[str] = []
+    unserved: list[str] = []
+    told = {str(one.partition) for one in troubles if not one.set_aside}
+    for topic in topics:
+        for index, partition in topic.partitions.items():
+            if partition.leader < 0:
+                name = f"{topic.name}-{index}"
+                waits = any(broker not in alive for broker in partition.replicas)
+                (down if waits and name not in told else unserved).append(name)
+    if down:
+        report.wrong(f"without a leader: {', '.join(down[:10])}", "their brokers are down: start them")
+    if unserved:
+        report.wrong(
+            f"without a leader: {', '.join(unserved[:10])}",
+            "brokers of theirs are up, and cannot serve what they hold: their WARNINGs say why, and lines above as far "
+            "as they are known here",
+        )
 
 
 def _look_at_broker(broker: Broker, settings: ClientSettings, reached: Sequence[Destination], report: Report) -> None:

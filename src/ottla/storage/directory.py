@@ -77,6 +77,8 @@ class LogDirectory:
         self.files = CheckpointFiles(disk, path)
         self._lock = lock
         self._doomed: list[str] = []
+        self._set_aside_files: list[str] = []
+        """In the folders of partitions (leftovers.py)."""
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._cleaned: dict[TopicPartition, int] = {}
@@ -180,7 +182,7 @@ class LogDirectory:
         """Open, and after a crash recover, a partition that was found."""
         place = TopicPartition(found.topic, found.partition)
         start, recovery_point = compared(self.disk, found.path, str(place), self._noted(place))
-        set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
+        self._set_aside_files += set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
         opened = Log.open(
             self.disk,
             found.path,
@@ -275,7 +277,7 @@ class LogDirectory:
         for found, place in zip(half_made, places, strict=True):
             self._doom(found.path, place, found.topic_id or bytes(16))
         self.disk.sync_directory(self.path)
-        self._forget(places)
+        _fits(lambda: self._forget(places))
 
     def set_strays_aside(self, found: Collection[tuple[FoundPartition, str]], *, wall_ms: int) -> None:
         """Rename them, each with why, and forget them: no record is deleted at a start (rule H4)."""
@@ -284,7 +286,22 @@ class LogDirectory:
             known = {name: offsets[place] for name, offsets in self.checkpoints() if place in offsets}
             strays.set_aside(self.disk, self.path, one, reason=reason, known=known, wall_ms=wall_ms)
         self.disk.sync_directory(self.path)
-        self._forget(places)
+        _fits(lambda: self._forget(places))  # else a new log of that name tries again
+
+    def remove_strays(self, *, wall_ms: int, retention_ms: int) -> list[strays.Stray]:
+        """Those that were set aside `retention_ms` ago go: folders by `remove_one`, files at once."""
+        gone = [
+            strays.described(self.disk, path)
+            for path in [*strays.stray_folders(self.disk, self.path), *self._set_aside_files]
+            if path not in self._doomed and strays.is_due(self.disk, path, wall_ms=wall_ms, retention_ms=retention_ms)
+        ]
+        for one in gone:
+            if one.file:
+                self.disk.remove(one.path)
+                self._set_aside_files.remove(one.path)
+            else:
+                self._doomed.append(one.path)
+        return gone
 
     def _doom(self, path: str, place: TopicPartition, topic_id: bytes) -> None:
         number, renamed = int.from_bytes(topic_id, "big"), path

@@ -23,12 +23,11 @@ log = logging.getLogger("ottla.storage")
 _TEMPORARY = (SWAP, DELETED, CLEANED, FETCHED)
 
 
-def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: int) -> None:
-    """Rename those of a log that starts at `start`."""
+def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: int) -> list[str]:
+    """Rename those of a log that starts at `start`; the paths of all that were set aside there, now or before."""
     names = disk.list(directory)
+    kept = [posixpath.join(directory, name) for name in names if name.endswith(ASIDE)]
     suspects = [name for name in names if name.endswith(_TEMPORARY)]
-    if not suspects:
-        return
     bases = [base for name in names if (base := base_offset_of(name)) is not None]
     for name in suspects:
         path = posixpath.join(directory, name)
@@ -38,6 +37,8 @@ def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: in
             log.warning("%s (%d bytes): %s: it is renamed to %s", path, _size(disk, path), reason,
                         posixpath.basename(aside))  # fmt: skip
             disk.rename(path, aside)
+            kept.append(aside)
+    return kept
 
 
 def aside_name(path: str, wall_ms: int) -> str:

@@ -84,42 +84,59 @@ def stray_folders(disk: Disk, root: str) -> list[str]:
 def strays(disk: Disk, root: str) -> Iterator[Stray]:
     """All that is set aside in a log directory."""
     for folder in stray_folders(disk, root):
-        yield _folder(disk, folder)
+        yield described(disk, folder)
     for name in disk.list(root):
         inside = posixpath.join(root, name)
-        place = parse_directory_name(name)
         if name.endswith(ASIDE):
-            yield _file(disk, inside, None)
-        elif place is not None and disk.is_directory(inside):
+            yield described(disk, inside)
+        elif parse_directory_name(name) is not None and disk.is_directory(inside):
             for file in disk.list(inside):
                 if file.endswith(ASIDE):
-                    yield _file(disk, posixpath.join(inside, file), place)
+                    yield described(disk, posixpath.join(inside, file))
+
+
+def folder_in_words(disk: Disk, folder: str) -> tuple[TopicPartition, str]:
+    """Whose a stray folder is, and why it was set aside; its files are not looked at."""
+    note = read_note(disk, folder)
+    name = parse_directory_name(posixpath.basename(folder).removesuffix(STRAY_SUFFIX).rpartition(".")[0])
+    number = note.get("partition", "")
+    topic = note.get("topic", name.topic if name else "")
+    partition = int(number) if number.isascii() and number.isdecimal() else name.partition if name else -1
+    return TopicPartition(topic, partition), note.get("reason", "nothing says why")
+
+
+def described(disk: Disk, path: str) -> Stray:
+    """All that can be said of something that was set aside."""
+    return _file(disk, path) if path.endswith(ASIDE) else _folder(disk, path)
 
 
 def _folder(disk: Disk, folder: str) -> Stray:
-    note = read_note(disk, folder)
-    name = parse_directory_name(posixpath.basename(folder).removesuffix(STRAY_SUFFIX).rpartition(".")[0])
+    place, reason = folder_in_words(disk, folder)
     files = LogFiles(disk, folder)
     identity = remembered_identity(disk, posixpath.join(folder, PARTITION_METADATA)).topic_id
     return Stray(
         folder,
-        note.get("topic", name.topic if name else ""),
-        int(note.get("partition", name.partition if name else -1)),
+        *place,
         topic_id_text(TopicId(identity)) if identity is not None else "",
         size_of(disk, folder),
         files.bases[0] if files.bases else 0,
         files.end_offset(),
-        _number(note.get(_SINCE)),
-        note.get("reason", ""),
+        _since(disk, folder),
+        reason,
     )
 
 
-def _file(disk: Disk, path: str, place: TopicPartition | None) -> Stray:
+def _file(disk: Disk, path: str) -> Stray:
+    folder, name = posixpath.split(path)
+    place = parse_directory_name(posixpath.basename(folder)) or TopicPartition("", -1)
+    since, size = _since(disk, path), size_of(disk, path)
+    return Stray(path, place.topic, place.partition, "", size, -1, -1, since, "a start could not explain it", name)
+
+
+def _since(disk: Disk, path: str) -> int | None:
     name = posixpath.basename(path)
-    since = _number(name.removesuffix(ASIDE).rpartition(".")[2])
-    topic, partition = place if place is not None else ("", -1)
-    size = size_of(disk, path)
-    return Stray(path, topic, partition, "", size, -1, -1, since, "a start could not explain it", name)
+    text = name.removesuffix(ASIDE).rpartition(".")[2] if name.endswith(ASIDE) else read_note(disk, path).get(_SINCE)
+    return int(text) if text and text.isascii() and text.isdecimal() else None
 
 
 def read_note(disk: Disk, folder: str) -> dict[str, str]:
@@ -138,26 +155,18 @@ def size_of(disk: Disk, path: str) -> int:
     return disk.file_size(path)
 
 
-def remove_expired(disk: Disk, root: str, *, wall_ms: int, retention_ms: int) -> list[Stray]:
-    """Remove what was set aside `retention_ms` ago; what nothing is known of is counted from now on."""
-    gone = []
-    for one in strays(disk, root):
-        if one.since_ms is None:
-            if not one.file:
-                _write_note(disk, one.path, read_note(disk, one.path) | {_SINCE: str(wall_ms)})
-        elif wall_ms - one.since_ms >= retention_ms:
-            remove(disk, one)
-            gone.append(one)
-    return gone
+def is_due(disk: Disk, path: str, *, wall_ms: int, retention_ms: int) -> bool:
+    """Whether it was set aside `retention_ms` ago; a folder of which that is not known is counted from now on."""
+    since = _since(disk, path)
+    if since is None and not path.endswith(ASIDE):
+        _write_note(disk, path, read_note(disk, path) | {_SINCE: str(wall_ms)})
+    return since is not None and wall_ms - since >= retention_ms
 
 
 def remove(disk: Disk, one: Stray) -> None:
+    """For good."""
     if disk.is_directory(one.path):
         disk.remove_tree(one.path)
     else:
         disk.remove(one.path)
     disk.sync_directory(posixpath.dirname(one.path))
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdecimal() else None
