@@ -20,8 +20,9 @@ from posixpath import join
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.seams import FailedSync
 from ottla.storage import recovery
-from ottla.storage.checkpoint import SYNC_FAILED, BadCheckpoint
+from ottla.storage.checkpoint import BadCheckpoint
 from ottla.storage.log import FULL_DISK
 from ottla.storage.snapshot import BadSnapshot
 
@@ -96,7 +97,7 @@ class UnreadableReplicas:
         try:
             recover(directory, topic, found)
         except CANNOT_OPEN as error:
-            if _costs_the_directory(directory, found, error):
+            if _costs_the_directory(found, error):
                 raise
             self._add(directory, topic, found, _sentence(error))
 
@@ -127,6 +128,7 @@ class UnreadableReplicas:
     def _add(self, directory: LogDirectory, topic: Topic, found: FoundPartition, reason: str) -> None:
         """It stays as it is, and is not served."""
         self.by_key[topic.topic_id, found.partition] = Unreadable(topic.name, found, directory, reason)
+        directory.unopened = True
         log.warning("%s-%d in %s cannot be opened and is offline: %s", topic.name, found.partition, found.path, reason)
 
     def drop_found_elsewhere(self, opened: Container[Key]) -> None:
@@ -170,7 +172,7 @@ class UnreadableReplicas:
         del self.by_key[key]
 
 
-def _costs_the_directory(directory: LogDirectory, found: FoundPartition, error: Exception) -> bool:
+def _costs_the_directory(found: FoundPartition, error: Exception) -> bool:
     """Whether an error is not about one partition's files alone.
 
     A failed sync is not: what it has dropped may be anything (rule B3). A full disk is.
@@ -178,7 +180,7 @@ def _costs_the_directory(directory: LogDirectory, found: FoundPartition, error: 
     if not isinstance(error, OSError) or error.errno in FULL_DISK:
         return False
     inside = error.filename is None or str(error.filename).startswith(found.path)
-    return error.errno in _NO_FILES or not inside or directory.disk.exists(join(directory.path, SYNC_FAILED))
+    return isinstance(error, FailedSync) or error.errno in _NO_FILES or not inside
 
 
 def _sentence(error: Exception) -> str:

@@ -61,6 +61,8 @@ class LogDirectory:
         self.directory_id = ""
         self.clean = False
         """Whether the last close was a clean one."""
+        self.unopened = False
+        """Whether a partition that was found could not be opened: what a failed sync has dropped of it is not known."""
         self.failed: str | None = None
         """Why the directory is offline, once it is."""
         self.logs: dict[TopicPartition, Log] = {}
@@ -346,8 +348,8 @@ class LogDirectory:
 
     def checkpoint_recovery_points(self) -> None:
         """So that a crash costs the check of what came since, not of all."""
-        if self.failed is None:
-            self.disk.remove(posixpath.join(self.path, checkpoint.SYNC_FAILED))  # all logs are recovered by now
+        if self.failed is None and not self.unopened:  # else all logs are recovered by now
+            self.disk.remove(posixpath.join(self.path, checkpoint.SYNC_FAILED))
         self._checkpoint(checkpoint.RECOVERY_POINT, self._recovery_points, lambda log: log.recovery_point)
 
     def checkpoint_log_starts(self) -> None:
