@@ -29,6 +29,7 @@ from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
 from ottla.server.dialer import Dialer
 from ottla.server.http import HttpServer, Page
+from ottla.server.kept_ports import PORT_FILE, keep_port, kept_ports
 from ottla.server.listener import Listener
 from ottla.server.scrub_child import ScrubChild
 from ottla.server.stores import open_store, store_directory
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FRAME_BUDGET_BYTES = 256 << 20
-_PORT_FILE = "port"
 _EVERYWHERE = ("0.0.0.0", "::")
 _PLAINTEXT = 0
 
@@ -243,7 +243,7 @@ class BrokerServer:
             name, _, address = said.partition("://")
             host, _, port_text = address.rpartition(":")
             port = int(port_text)
-            kept = self._kept_port(name) if port == 0 else None
+            kept = kept_ports(self.directory).get(name) if port == 0 and not self._memory else None
             listener = Listener(
                 self._loop,
                 self._serve,
@@ -261,8 +261,8 @@ class BrokerServer:
                 raise CannotStart(self._port_taken(host, kept or port, kept, fault)) from fault
             self._listeners.append(listener)
             self.addresses[name] = bound
-            if port == 0:
-                self._keep_port(name, bound[1])
+            if port == 0 and not self._memory and bound[1] != kept:
+                keep_port(self.directory, name, bound[1])
             if not _is_loopback(bound[0]):
                 self.warnings.append(
                     f"{name} listens on {bound[0]}:{bound[1]} and asks nobody who they are: "
@@ -278,32 +278,7 @@ class BrokerServer:
         return f"cannot listen on {host or '*'}:{port}: {fault.strerror}; choose another with --port (0: a free one)"
 
     def _port_path(self) -> str:
-        return os.path.join(self.directory, _PORT_FILE)
-
-    def _kept_port(self, name: str) -> int | None:
-        """The free port that this directory was given before."""
-        if self._memory:
-            return None
-        try:
-            with open(self._port_path(), encoding="utf-8") as file:
-                kept = dict(line.split() for line in file if line.strip())
-        except FileNotFoundError:
-            return None
-        return int(kept[name]) if name in kept else None
-
-    def _keep_port(self, name: str, port: int) -> None:
-        if self._memory:
-            return
-        os.makedirs(self.directory, exist_ok=True)
-        path = self._port_path()
-        kept: dict[str, str] = {}
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                kept = dict(line.split() for line in file if line.strip())
-        kept[name] = str(port)
-        with open(path + ".tmp", "w", encoding="utf-8") as file:
-            file.writelines(f"{each} {number}\n" for each, number in sorted(kept.items()))
-        os.replace(path + ".tmp", path)
+        return os.path.join(self.directory, PORT_FILE)
 
     def _registered_listeners(self) -> tuple[RegisteredListener, ...]:
         advertised = {}
