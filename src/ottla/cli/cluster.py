@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.cluster_moves import BROKER, DRY_RUN, LEADERS_ONLY, TIMEOUT, drain, rebalance
 from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, bad, connected, noun, print_json, print_table, wants_json
+from ottla.cli.waiting import waiting_partitions
 
 if TYPE_CHECKING:
     from ottla.client.sight import Sight
@@ -83,7 +84,8 @@ def _describe(given: Given) -> int:
         names = given.words or sorted(admin.list_topics())
         found = admin.describe_topics(names)
         troubles = [one for one in admin.replica_troubles() if one.partition.topic in found and not one.set_aside]
-    described = [_described(name, found[name]) for name in names]
+    waiting = {(one.topic, one.partition): one for one in waiting_partitions(found)}
+    described = [_described(name, found[name], waiting) for name in names]
     if "troubled" in given:
         described = [
             _Described(each.topic, [part for part in each.partitions if _out_of_sync(part)]) for each in described
@@ -96,6 +98,8 @@ def _describe(given: Given) -> int:
     print_table(["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "ELIGIBLE", "OFFLINE"], rows)
     for one in troubles:
         sys.stdout.write(bad(f"{one.partition} on broker {one.broker} ({one.path}): {one.reason}") + "\n")
+    for each_waiting in waiting.values():
+        sys.stdout.write(f"{bad(each_waiting.why)}\n  {each_waiting.advice(given.need('bootstrap-server'))}\n")
     return 0
 
 
@@ -118,7 +122,9 @@ class _Described(NamedTuple):
     partitions: list[dict[str, int | list[int]]]
 
 
-def _described(name: str, topic: DescribeTopicPartitionsResponseTopic | ApiError) -> _Described:
+def _described(
+    name: str, topic: DescribeTopicPartitionsResponseTopic | ApiError, waiting: Collection[tuple[str, int]]
+) -> _Described:
     if isinstance(topic, Exception):
         raise topic
     return _Described(
@@ -132,6 +138,7 @@ def _described(name: str, topic: DescribeTopicPartitionsResponseTopic | ApiError
                 "in_sync": list(part.isr_nodes),
                 "eligible": list(part.eligible_leader_replicas or []),
                 "offline": list(part.offline_replicas),
+                "waits_for_administrator": (name, part.partition_index) in waiting,
             }
             for part in topic.partitions
             if part.replica_nodes

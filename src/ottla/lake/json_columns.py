@@ -19,7 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from ottla.lake.types import EMPTY, MOST_LEVELS, Misfit, Rule, check_limits, merge, merge_schemas, usable, usable_schema
+from ottla.lake.types import (
+    EMPTY,
+    MOST_LEVELS,
+    Misfit,
+    Rule,
+    check_levels,
+    check_limits,
+    merge,
+    merge_schemas,
+    usable,
+    usable_schema,
+)
 from ottla.spark.arrow import numbers
 
 RESERVED = frozenset({"key", "value", "headers", "partition", "offset", "timestamp", "topic", "date", "month", "hour"})
@@ -128,6 +139,7 @@ class _Reading:
         if parsed is None or parsed.num_rows != len(values) or not _numbers_are_exact(parsed):
             return False
         try:
+            check_levels(parsed.schema)  # also where what lies deep shows no type, and so makes no column
             wanted = merge_schemas(self.wanted, self.kept(usable_schema(parsed.schema)), self.rule)
             check_limits(wanted)
         except Misfit:

@@ -21,15 +21,16 @@ from ottla.config.resolve import Layers
 from ottla.coordination.zookeeper_address import SCHEME
 from ottla.kernel.errors import ApiError, broke_an_invariant
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import Coordination, Disk
+from ottla.kernel.seams import Coordination, Disk, StoreDamaged
 from ottla.kernel.story import Slot
+from ottla.metadata.entries import UnknownEntry
 from ottla.metadata.state import Listener as RegisteredListener
+from ottla.server import open_files
 from ottla.server.clock import LoopClock, SystemEntropy
 from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
 from ottla.server.dialer import Dialer
 from ottla.server.http import HttpServer, Page
-from ottla.server.kept_ports import PORT_FILE, keep_port, kept_ports
 from ottla.server.listener import Listener
 from ottla.server.scrub_child import ScrubChild
 from ottla.server.stores import open_store, store_directory
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FRAME_BUDGET_BYTES = 256 << 20
+_PORT_FILE = "port"
 _EVERYWHERE = ("0.0.0.0", "::")
 _PLAINTEXT = 0
 
@@ -94,6 +96,7 @@ class BrokerServer:
         self._coordination: Coordination | None = None
         self.node: Node | None = None
         self.warnings: list[str] = []
+        self._port_lost = False
         self.on_fatal: Callable[[], None] = _nothing
         self.fatal: str | None = None
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -140,11 +143,12 @@ class BrokerServer:
             await self._start()
         except CannotStart:
             raise
-        except (OSError, ValueError, DirectoryRefused, ApiError) as fault:
+        except (OSError, ValueError, DirectoryRefused, ApiError, StoreDamaged, UnknownEntry) as fault:
             raise CannotStart(str(fault)) from fault
 
     async def _start(self) -> None:
         disk, lock = self._lock_directories()
+        self._count_files()
         pool = FramePool(FRAME_BUDGET_BYTES)
         self._open_listeners(pool)
         for path in self.directories:
@@ -210,6 +214,14 @@ class BrokerServer:
         self.directory = locked[0] if locked else self.directory
         return disk, lambda path: held.get(path) or disk.lock(path)
 
+    def _count_files(self) -> None:
+        """CannotStart where the limit of open files is too low for the logs that are here."""
+        why = None if self._memory else open_files.too_few(self.directories)
+        if why is not None:
+            raise CannotStart(why)
+        if (said := open_files.warning()) is not None:
+            self.warnings.append(said)
+
     def _needed_directory(self) -> str | None:
         """The log directory in which the metadata store lies, if it lies in one."""
         store = store_directory(self._join, os.path.join(self.directories[0], METADATA_DIRECTORY))
@@ -243,7 +255,7 @@ class BrokerServer:
             name, _, address = said.partition("://")
             host, _, port_text = address.rpartition(":")
             port = int(port_text)
-            kept = kept_ports(self.directory).get(name) if port == 0 and not self._memory else None
+            kept = self._kept_port(name) if port == 0 else None
             listener = Listener(
                 self._loop,
                 self._serve,
@@ -261,8 +273,8 @@ class BrokerServer:
                 raise CannotStart(self._port_taken(host, kept or port, kept, fault)) from fault
             self._listeners.append(listener)
             self.addresses[name] = bound
-            if port == 0 and not self._memory and bound[1] != kept:
-                keep_port(self.directory, name, bound[1])
+            if port == 0:
+                self._keep_port(name, bound[1])
             if not _is_loopback(bound[0]):
                 self.warnings.append(
                     f"{name} listens on {bound[0]}:{bound[1]} and asks nobody who they are: "
@@ -278,7 +290,45 @@ class BrokerServer:
         return f"cannot listen on {host or '*'}:{port}: {fault.strerror}; choose another with --port (0: a free one)"
 
     def _port_path(self) -> str:
-        return os.path.join(self.directory, PORT_FILE)
+        return os.path.join(self.directory, _PORT_FILE)
+
+    def _kept_port(self, name: str) -> int | None:
+        """The free port that this directory was given before."""
+        return None if self._memory else self._kept_ports().get(name)
+
+    def _kept_ports(self) -> dict[str, int]:
+        """By listener. A damaged file costs the ports that it keeps, and is said; the next to be kept replaces it."""
+        try:
+            with open(self._port_path(), encoding="utf-8") as file:
+                kept = {name: int(port) for name, port in (line.split() for line in file if line.strip())}
+            if kept and all(0 < port < 65536 for port in kept.values()):
+                return kept
+            why = f"{max(kept.values())} is no port" if kept else "it is empty"
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as fault:
+            why = str(fault)
+        if not self._port_lost:
+            self._port_lost = True
+            self.warnings.append(
+                f"{self._port_path()}, which keeps the ports that this directory was given, cannot be read ({why}): "
+                "a port is chosen anew"
+            )
+        return {}
+
+    def _keep_port(self, name: str, port: int) -> None:
+        if self._memory:
+            return
+        os.makedirs(self.directory, exist_ok=True)
+        path = self._port_path()
+        kept = self._kept_ports()
+        kept[name] = port
+        try:
+            with open(path + ".tmp", "w", encoding="utf-8") as file:
+                file.writelines(f"{each} {number}\n" for each, number in sorted(kept.items()))
+            os.replace(path + ".tmp", path)
+        except OSError as fault:
+            self.warnings.append(f"port {port} is not kept for the next start: {fault}")
 
     def _registered_listeners(self) -> tuple[RegisteredListener, ...]:
         advertised = {}

@@ -19,6 +19,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint, strays
 from ottla.storage.found import DELETE_SUFFIX, FoundPartition, find_partitions, give_second_copy
+from ottla.storage.incarnation import FILES, Witness
 from ottla.storage.leftovers import set_unexplained_aside
 from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.remembered import CheckpointFiles
@@ -38,6 +39,7 @@ _OWN_NAMES = frozenset(
         checkpoint.REPLICATION,
         checkpoint.CLEANER,
         checkpoint.SCRUBBED,
+        *FILES,
     }
 )
 _NAME_MAX = 255
@@ -59,6 +61,7 @@ class LogDirectory:
         self.disk = disk
         self.path = path
         self.directory_id = ""
+        self.witness = Witness(disk, path)
         self.clean = False
         """Whether the last close was a clean one."""
         self.unopened = False
@@ -94,6 +97,7 @@ class LogDirectory:
         cluster_id: str,
         node_id: int,
         new_directory_id: str,
+        registering: str = "",
         also_ours: Collection[str] = (),
         lock: Callable[[str], HeldLock | None] | None = None,
     ) -> LogDirectory:
@@ -101,6 +105,7 @@ class LogDirectory:
 
         `also_ours`: names beside Kafka's own that a new directory may hold already (the metadata store's).
         `lock` is `LocalDisk.lock`; a simulated disk needs none. `new_directory_id` is taken where the directory is new.
+        `registering`: the incarnation as which the broker is about to register (incarnation.py).
         """
         refuse_foreign(disk, path, also_ours)
         disk.make_directory(path)
@@ -114,7 +119,7 @@ class LogDirectory:
         directory = cls(disk, path, held)
         try:
             directory._identify(cluster_id, node_id, new_directory_id)
-            directory._remember()
+            directory._remember(registering)
         except BaseException:
             if held is not None:
                 held.release()
@@ -153,8 +158,8 @@ class LogDirectory:
             )
         self.directory_id = values.get("directory.id", "")
 
-    def _remember(self) -> None:
-        self.clean = self.disk.exists(marker := posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN))
+    def _remember(self, registering: str) -> None:
+        self.clean = self.witness.begin(registering, marker := posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN))
         for name in self.disk.list(self.path):
             inside = posixpath.join(self.path, name)
             if name.endswith(checkpoint.TEMPORARY) and not self.disk.is_directory(inside):

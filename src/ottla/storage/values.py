@@ -1,4 +1,4 @@
-"""What storage hands to its neighbours: the outcomes of appends, reads and look-ups; and how it names partitions."""
+"""What storage hands to its neighbours: the outcomes of appends, reads and look-ups; and the names of folders."""
 
 from __future__ import annotations
 
