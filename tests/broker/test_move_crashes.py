@@ -20,7 +20,8 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.sim.disk import PowerCut, SimDisk
 from ottla.storage import moving
-from ottla.storage.directory import FUTURE_SUFFIX, LogDirectory
+from ottla.storage.directory import LogDirectory
+from ottla.storage.found import FUTURE_SUFFIX
 from ottla.storage.log import Log
 from ottla.storage.values import Appended
 

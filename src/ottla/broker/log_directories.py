@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.incarnations import Incarnations
 from ottla.broker.twins import half_made_twins
+from ottla.broker.unreadable import UnreadableReplicas
 from ottla.cluster.commands import ReplicasByTopic, RolledBack
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
 from ottla.storage import moving
 from ottla.storage.checkpoint import CLEAN_SHUTDOWN, META_PROPERTIES
-from ottla.storage.directory import DirectoryRefused, FoundPartition, HeldLock, LogDirectory, refuse_foreign
+from ottla.storage.directory import DirectoryRefused, HeldLock, LogDirectory, refuse_foreign
+from ottla.storage.found import FoundPartition
 from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
@@ -52,7 +54,9 @@ class LogDirectories:
         """Where a replica shall be that is not here yet."""
         self.failed: dict[str, str] = {}
         self.offline: dict[Key, None] = {}
-        """Replicas that are placed here and lie, as far as is known, in a directory that has failed."""
+        """Replicas that are placed here and lie, as far as is known, in a directory that has failed, or cannot be
+        opened and are the last of their partition."""
+        self.unreadable = UnreadableReplicas(node)
         self.recovered: dict[Key, Log] = {}
         """Opened, and not yet taken over by a partition."""
         self.outlived: dict[Key, Log] = {}
@@ -72,7 +76,7 @@ class LogDirectories:
     # --- opening (recover first, register second: rule A7) ---
 
     def open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
-        """Open the directories and recover every log that the metadata knows; what it does not know is stray."""
+        """Open the directories and recover every log that the metadata knows; what it does not know is set aside."""
         try:
             self._open(cluster_id, new_id, lock)
         except BaseException:
@@ -105,13 +109,15 @@ class LogDirectories:
         half_made = half_made_twins(self.disk, self.online, self._topic_of, self._known, self.incarnations.is_older)
         for directory in list(self.online):
             try:
-                self._recover_all(directory, half_made)
+                self.unreadable.recover_all(directory, half_made, topic_of=self._topic_of, recover=self._recover)
             except OSError as error:
                 directory.fail(error)  # the mark: what one failed sync drops, another does not put on disk
                 self._go_without(directory.path, error)
                 self._let_go(directory)
+        self.unreadable.drop_found_elsewhere(self.recovered)
         self._end_moves()
         self._see_what_is_missing()
+        self.offline.update(dict.fromkeys(self.unreadable.are_the_last()))
 
     def _go_without(self, path: str, error: OSError) -> None:
         """Start with the other directories, if there are others and this one can be missed; else raises."""
@@ -131,22 +137,6 @@ class LogDirectories:
                 beside = [other.logs[place] for other in self.online if place in other.logs]
                 self.recovered.update((key, one) for one in beside if one.topic_id == opened.topic_id)
         directory.abandon()
-
-    def _recover_all(self, directory: LogDirectory, half_made: set[str]) -> None:
-        strays = []
-        with self.disk.gathered(directory.path):
-            for found in directory.found:
-                topic = self._topic_of(found)
-                if topic is None or found.path in half_made:
-                    strays.append(found)
-                else:
-                    self._recover(directory, topic, found)
-        for found in strays:
-            half = found.path in half_made
-            why = "is half made, and in another directory too" if half else "belongs to no topic of this cluster"
-            log.warning("%s %s: set aside for deletion", found.path, why)
-        if strays:
-            directory.discard(strays)
 
     def _topic_of(self, found: FoundPartition) -> Topic | None:
         """None for a stray."""
@@ -270,6 +260,7 @@ class LogDirectories:
         """
         found = {key for key, opened in self.recovered.items() if opened.damaged_at is not None}
         found.update(key for key, lost in self._missing() if lost)
+        found.update(self.unreadable.are_not_the_last())
         return by_topic(sorted(found))
 
     def short(self) -> ReplicasByTopic:
@@ -371,6 +362,7 @@ class LogDirectories:
 
     def _create_in(self, directory: LogDirectory, topic: Topic, index: int) -> Log:
         node = self._node
+        self.unreadable.make_way(directory, topic, index)
         self.incarnations.note_metadata(directory)
         return directory.create_log(
             topic.name,

@@ -26,6 +26,7 @@ from ottla.metadata.state import PartitionState, Topic
 from ottla.metrics.metric import Traffic
 from ottla.storage.directory import HeldLock, LogDirectory
 from ottla.storage.log import FULL_DISK
+from ottla.storage.shrink import RetentionPause
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -68,6 +69,7 @@ class Replicas:
         """For which there was no room: unsettled again in a while."""
         self._trying_again = False
         self._lacks_room = False
+        self._stray_pause = RetentionPause()
         self._said = ""
         """The trouble that the log was last told of."""
         self._working = False
@@ -140,7 +142,7 @@ class Replicas:
         elif partition is not None:
             self.configure(partition, state, self._node.topic_config(topic))
             self._take_part(partition, state)
-        elif key in self.directories.offline:
+        elif key in self.directories.offline or self.directories.unreadable.holds_back(key, state):
             pass  # what it was is not known here: it is not made anew, empty
         elif key in self.directories.recovered:
             self._take_part(self._add(topic, state.partition, self.directories.recovered.pop(key)), state)
@@ -397,6 +399,18 @@ class Replicas:
             if partition.log.log_start_offset != before[key]:
                 partition.mark()
             partition.log.expire_producers(wall_ms)
+        self._remove_strays(wall_ms, mono_ms)
+
+    def _remove_strays(self, wall_ms: int, mono_ms: int) -> None:
+        """A jump of the wall clock is no reason to delete them, as with retention (rule B9)."""
+        retention_ms = self._node.config.log_stray_retention_ms
+        if retention_ms < 0 or not self._stray_pause.allows(wall_ms, mono_ms, retention_ms):
+            return
+        for directory in list(self.directories.online):
+            for one in directory.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms):
+                log.warning("the stray %s is deleted after %d ms: %d bytes, offsets %d to %d", one.path, retention_ms,
+                            one.size_bytes, one.start_offset, one.end_offset)  # fmt: skip
+                self.remove_later()
 
     def checkpoint_high_watermarks(self) -> None:
         self.directories.each(LogDirectory.checkpoint_high_watermarks)

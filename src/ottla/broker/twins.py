@@ -12,7 +12,8 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import Topic
 from ottla.storage import recovery
-from ottla.storage.directory import DirectoryRefused, FoundPartition, LogDirectory
+from ottla.storage.directory import DirectoryRefused, LogDirectory
+from ottla.storage.found import FoundPartition
 
 Place = tuple[FoundPartition, LogDirectory]
 

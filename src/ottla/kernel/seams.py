@@ -16,6 +16,10 @@ from ottla.kernel.story import Slot
 Buffer = bytes | bytearray | memoryview
 
 
+class FailedSync(OSError):
+    """A sync failed: what it was to put on disk may be gone, whatever the next sync says (rule B3)."""
+
+
 class OpenFile(Protocol):
     """One open file. Counted: born with one holder; `hold` adds one, the last `release` closes it.
 

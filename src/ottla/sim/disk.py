@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import NamedTuple
 
-from ottla.kernel.seams import Buffer, OpenFile
+from ottla.kernel.seams import Buffer, FailedSync, OpenFile
 from ottla.sim.disk_nodes import DirectoryNode, FileNode, draw, subsets
 
 
@@ -464,7 +464,7 @@ class SimDisk:
 
 def _failed_sync(fault: OSError, path: str) -> OSError:
     """As the real disk raises it, whatever the error."""
-    return OSError(errno.EIO, f"a sync failed: {fault.strerror}", path)
+    return FailedSync(errno.EIO, f"a sync failed: {fault.strerror}", path)
 
 
 def _names(path: str) -> list[str]:
