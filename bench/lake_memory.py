@@ -2,7 +2,7 @@
 
 `python -m bench.lake_memory [--gigabytes N] [--partitions N] [--skewed] [--cores N] [--format table|json]` fills a
 topic of our broker with so much (in 214 bytes a record), loads it by `ottla lake load` into local Parquet, and states
-peaks and how the last third of the load compares with the first. `--skewed` puts nine tenths into one partition. On a
+peaks and how the last third of the rounds compares with the first. `--skewed` puts nine tenths into one partition. On a
 local master one JVM is driver and executor.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.brokers import ROOT
-from bench.lake_rig import RECORD_BYTES, Look, Watch, fill, running_broker, watched_load
+from bench.lake_rig import RECORD_BYTES, Look, Watch, fill, rounds_told, running_broker, watched_load
 
 GROWN = 1.1
 """A load that takes more than this in its last third, against its first, is said to grow."""
@@ -50,7 +49,7 @@ def main() -> int:
         "partitions": options.partitions,
         "skewed": options.skewed,
         "cores": options.cores,
-        "rounds": len(re.findall(r"^round \d+: ", watch.said, re.MULTILINE)),
+        "rounds": rounds_told(watch.said),
         **figures(watch),
     }
     if options.format == "json":
@@ -70,28 +69,29 @@ def shares(gigabytes: float, partitions: int, *, skewed: bool) -> list[int]:
 
 
 def figures(watch: Watch) -> dict[str, float]:
-    """Peaks in 10^6 bytes, and medians of all processes in the first and last third of the time in which tasks ran."""
-    busy = at_work(watch.looks)
-    third = max(1, len(busy) // 3)
-    first, last = (median(look.all for look in part) for part in (busy[:third], busy[-third:]))
+    """Peaks in 10^6 bytes, and medians of all processes in the first and last third of the rounds after the first."""
+    looks, settled = watch.looks, after_the_first_round(watch.looks)
+    third = len(settled) // 3
+    first, last = (median(look.all for look in part) for part in (settled[:third], settled[-third:]))
     return {
         "seconds": round(watch.seconds, 1),
-        "peak_all_mb": round(max(look.all for look in busy)),
-        "peak_java_mb": round(max(look.java for look in busy)),
-        "peak_python_mb": round(max(look.python for look in busy)),
-        "peak_one_python_mb": round(max(look.largest for look in busy)),
+        "peak_all_mb": round(max(look.all for look in looks)),
+        "peak_java_mb": round(max(look.java for look in looks)),
+        "peak_python_mb": round(max(look.python for look in looks)),
+        "peak_one_python_mb": round(max(look.largest for look in looks)),
         "first_third_mb": round(first),
         "last_third_mb": round(last),
         "grown": round(last / first, 3),
     }
 
 
-def at_work(looks: list[Look]) -> list[Look]:
-    """From the first look at which workers ran to the last one."""
-    with_workers = [at for at, look in enumerate(looks) if look.workers]
-    if not with_workers:
-        raise RuntimeError("no worker was ever seen: the load was over too soon, give more --gigabytes")
-    return looks[with_workers[0] : with_workers[-1] + 1]
+def after_the_first_round(looks: list[Look]) -> list[Look]:
+    """Looks while rounds were at work; in the first one Java and workers start and take what every round needs."""
+    last = max((look.rounds for look in looks), default=0)
+    settled = [look for look in looks if 0 < look.rounds < last]
+    if len(settled) < 3:
+        raise RuntimeError("too few rounds were seen: give more --gigabytes, or fewer --max-offsets")
+    return settled
 
 
 def table(facts: dict[str, object]) -> str:

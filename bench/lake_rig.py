@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -78,6 +79,8 @@ class Look:
     workers: int
     largest: float
     """The largest one of them."""
+    rounds: int
+    """Rounds that the load had told of."""
 
     @property
     def all(self) -> float:
@@ -106,7 +109,7 @@ def watched_load(arguments: Sequence[str], log: Path) -> Watch:
 
     def look_on() -> None:
         while not ended.wait(LOOK_SECONDS):
-            watch.looks.append(_look(process.pid, time.monotonic() - began))
+            watch.looks.append(_look(process.pid, time.monotonic() - began, rounds_told(log.read_text())))
 
     thread = threading.Thread(target=look_on, daemon=True)
     thread.start()
@@ -117,7 +120,11 @@ def watched_load(arguments: Sequence[str], log: Path) -> Watch:
     return watch
 
 
-def _look(pid: int, seconds: float) -> Look:
+def rounds_told(said: str) -> int:
+    return len(re.findall(r"^round \d+: ", said, re.MULTILINE))
+
+
+def _look(pid: int, seconds: float, rounds: int) -> Look:
     java, python = 0.0, []
     for each in family(pid)[1:]:
         try:
@@ -129,7 +136,7 @@ def _look(pid: int, seconds: float) -> Look:
             java += share
         elif name.startswith("python"):
             python.append(share)
-    return Look(seconds, java, sum(python), len(python), max(python, default=0.0))
+    return Look(seconds, java, sum(python), len(python), max(python, default=0.0), rounds)
 
 
 def _proportional_mb(pid: int) -> float:

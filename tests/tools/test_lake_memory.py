@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from bench.lake_memory import at_work, figures, shares
+from bench.lake_memory import after_the_first_round, figures, shares
 from bench.lake_rig import Look, Watch
 
 
-def look(seconds: float, java: float, *python: float) -> Look:
-    return Look(seconds, java, sum(python), len(python), max(python, default=0.0))
+def look(at: int, java: float, *python: float, rounds: int | None = None) -> Look:
+    told = at // 5 if rounds is None else rounds
+    return Look(at, java, sum(python), len(python), max(python, default=0.0), told)
 
 
 def test_shares_add_up_to_the_size_and_a_skewed_topic_has_nine_tenths_in_one_partition() -> None:
@@ -20,19 +21,21 @@ def test_shares_add_up_to_the_size_and_a_skewed_topic_has_nine_tenths_in_one_par
 
 
 def test_peaks_are_of_all_processes_at_one_moment() -> None:
-    looks = [look(0, 900), look(1, 500, 10, 30), look(2, 400, 80, 20), look(3, 300, 50), look(4, 2_000)]
+    looks = [look(at, 300, 10, rounds=1) for at in range(3)]
+    looks += [look(4, 500, 10, 30), look(5, 400, 80, 20), look(6, 300, 50, rounds=2)]
     found = figures(Watch(looks, "", 0, 5.0))
     assert (found["peak_all_mb"], found["peak_java_mb"]) == (540, 500)
     assert (found["peak_python_mb"], found["peak_one_python_mb"]) == (100, 80)
 
 
-def test_a_load_that_grows_is_seen_to_grow() -> None:
-    steady = [look(at, 500, 100 + at % 3) for at in range(30)]
-    growing = [look(at, 500, 100 + 20 * at) for at in range(30)]
-    assert figures(Watch(steady))["grown"] == 1.0
-    assert figures(Watch(growing))["grown"] > 1.5
+def test_a_load_that_grows_is_seen_to_grow_but_its_start_is_no_growth() -> None:
+    start = [look(at, 20 * at) for at in range(5)]
+    steady = [look(at, 500, 100 + at % 3) for at in range(5, 50)]
+    growing = [look(at, 500, 100 + 20 * at) for at in range(5, 50)]
+    assert figures(Watch(start + steady))["grown"] == 1.0
+    assert figures(Watch(start + growing))["grown"] > 1.5
 
 
-def test_a_load_without_a_look_at_a_worker_says_nothing() -> None:
+def test_a_load_of_one_round_says_nothing() -> None:
     with pytest.raises(RuntimeError, match="give more --gigabytes"):
-        at_work([look(0, 300), look(1, 300)])
+        after_the_first_round([look(at, 300, 50, rounds=at // 50) for at in range(99)])
