@@ -68,6 +68,7 @@ class Decoder:
 
     Without a target the rows have what all schemas among them have together. With `bare`, values are payloads of that
     schema without a prefix. `message` names the message to read of Protobuf files with several; else the first is.
+    `allow` raises `Unresolvable` for columns that the caller cannot have: a schema that leads to them is not read.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Decoder:
         bare: WriterSchema | None = None,
         message: str = "",
         validate: bool = False,
+        allow: Callable[[pa.Schema], None] = lambda wanted: None,
     ) -> None:
         if kind not in KINDS:
             raise ValueError(f"values of the kind '{kind}': there are {', '.join(KINDS)}")
@@ -92,6 +94,7 @@ class Decoder:
         self._bare = bare
         self._message = message
         self._validate = validate
+        self._allow = allow
         self._known: dict[int, _Known] = {}
 
     def decode(self, values: pa.Array) -> Decoded:
@@ -104,10 +107,12 @@ class Decoder:
         wanted = self.target
         for group in parts.groups:
             known = self._of(group.schema_id)
+            reason = known.reason
             if known.schema is not None:
-                wanted = _widened(wanted, known.schema)
-            if known.reader is None:
-                faults += [(row, known.reason) for row in group.rows.tolist()]
+                wanted, why = self._taken_up(wanted, known.schema)
+                reason = reason or (why and f"{known.named} cannot be read: {why}")
+            if known.reader is None or reason:
+                faults += [(row, reason) for row in group.rows.tolist()]
                 continue
             block = known.reader.read(group.payloads)
             rows = group.rows
@@ -119,6 +124,17 @@ class Decoder:
         for rows, written, array in read:
             pieces.append(_fitted(rows, _row(array), pa.struct(list(written)), target, faults))
         return _gathered(len(values), pieces, faults, wanted)
+
+    def _taken_up(self, wanted: pa.Schema | None, found: pa.Schema) -> tuple[pa.Schema | None, str]:
+        """The wanted columns with those of a writer's schema, and why that schema adds none where it may not."""
+        wider = _widened(wanted, found)
+        if wanted is not None and wider.equals(wanted):
+            return wanted, ""
+        try:
+            self._allow(wider)
+        except Unresolvable as fault:
+            return wanted, str(fault)
+        return wider, ""
 
     def _cut(self, values: pa.Array) -> Cut:
         if self._bare is None:
@@ -145,7 +161,7 @@ class Decoder:
             try:
                 writer = self._bare if self._bare is not None else self._find(schema_id)
             except UnknownSchema as fault:
-                return _Known(None, None, f"{named} is not known: {fault}")  # not kept: it may be registered yet
+                return _Known(named, None, None, f"{named} is not known: {fault}")  # not kept: it may be registered yet
             found = self._known[schema_id] = self._judge(named, writer)
         return found
 
@@ -155,14 +171,14 @@ class Decoder:
                 self.kind, writer, message=self._message, framed=self._bare is None, validate=self._validate
             )
         except SchemaFault as fault:
-            return _Known(None, None, f"{named} cannot be read: {fault}")
+            return _Known(named, None, None, f"{named} cannot be read: {fault}")
         schema = row_schema(reader.type)
         try:
             if self.target is not None:
                 check(pa.struct(list(schema)), pa.struct(list(self.target)))
         except Unresolvable as fault:
-            return _Known(None, schema, f"{named} cannot be read: {fault}; start again to take up newer types")
-        return _Known(reader, schema)
+            return _Known(named, None, schema, f"{named} cannot be read: {fault}; start again to take up newer types")
+        return _Known(named, reader, schema)
 
     def _find(self, schema_id: int) -> WriterSchema:
         assert self._schemas is not None
@@ -173,6 +189,7 @@ class Decoder:
 class _Known:
     """A schema's reader, or why there is none; its columns where it has some."""
 
+    named: str
     reader: Reader | None
     schema: pa.Schema | None
     reason: str = ""

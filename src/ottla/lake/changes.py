@@ -4,9 +4,13 @@ told apart. Pure.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 
+from ottla.lake.flat import flat_table
+from ottla.lake.shape import Shape
 from ottla.lake.tables.envelopes import unwrap_envelopes
 from ottla.lake.tables.keyed import DELETED, keyless
 from ottla.spark.arrow import indices
@@ -14,15 +18,16 @@ from ottla.spark.arrow import indices
 Faults = list[tuple[int, str]]
 
 
-def changes(rows: pa.Table, tombstones: np.ndarray, key: tuple[str, ...], *, debezium: bool) -> tuple[pa.Table, Faults]:
+def changes(rows: pa.Table, tombstones: np.ndarray, shape: Shape) -> tuple[pa.Table, Faults]:
     """The rows for a staged file, and the places of those that cannot be changes, with reasons.
 
     A record without a value deletes its key; where the key is a field it has none, and the table passes over it.
     """
     faults: Faults = []
     places = np.arange(rows.num_rows)
-    if debezium:
-        unwrapped = unwrap_envelopes(rows)
+    key = shape.key
+    if shape.debezium:
+        unwrapped = unwrap_envelopes(rows, partial(flat_table, separator=shape.flatten))
         faults = list(unwrapped.faults)
         rows, places = unwrapped.rows, np.delete(places, [place for place, _ in faults])
     else:
@@ -35,11 +40,11 @@ def changes(rows: pa.Table, tombstones: np.ndarray, key: tuple[str, ...], *, deb
     return kept, sorted(faults)
 
 
-def staged_schema(columns: pa.Schema, *, debezium: bool) -> pa.Schema:
+def staged_schema(columns: pa.Schema, shape: Shape) -> pa.Schema:
     """The table's columns, given those of the files that hold whole change events."""
-    if not debezium:
+    if not shape.debezium:
         return columns
-    rows = unwrap_envelopes(columns.empty_table()).rows.schema
+    rows = unwrap_envelopes(columns.empty_table(), partial(flat_table, separator=shape.flatten)).rows.schema
     return pa.schema([each for each in rows if each.name != DELETED])
 
 

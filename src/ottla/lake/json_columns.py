@@ -10,7 +10,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,17 +61,17 @@ def unpack_schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
-def column_names(schema: pa.Schema) -> list[str]:
+def column_names(names: Sequence[str]) -> list[str]:
     """The columns' names in the lake: a reserved name, and what would collide with its substitute, is prefixed."""
     taken: set[str] = set(RESERVED)
     renamed = {}
-    for name in sorted(schema.names, key=lambda name: (name.casefold() in RESERVED, name)):
+    for name in sorted(names, key=lambda name: (name.casefold() in RESERVED, name)):
         own = name
         while own.casefold() in taken:
             own = f"value_{own}"
         taken.add(own.casefold())
         renamed[name] = own
-    return [renamed[name] for name in schema.names]
+    return [renamed[name] for name in names]
 
 
 def decode(
@@ -79,9 +79,13 @@ def decode(
     schema: pa.Schema,
     rule: Rule | None = None,
     kept: Callable[[pa.Schema], pa.Schema] = lambda found: found,
+    check: Callable[[pa.Schema], None] = check_limits,
 ) -> Block:
-    """Read one JSON object per value, in order; null values are rows of nulls. `kept` leaves fields out."""
-    reading = _Reading(schema, rule or Rule(), kept)
+    """Read one JSON object per value, in order; null values are rows of nulls.
+
+    `kept` leaves fields out, `check` raises Misfit for columns that make no table.
+    """
+    reading = _Reading(schema, rule or Rule(), kept, check)
     reading.take(values, 0)
     good = np.ones(len(values), dtype=np.bool_)
     good[[row for row, _ in reading.faults]] = False
@@ -99,6 +103,7 @@ class _Reading:
     schema: pa.Schema
     rule: Rule
     kept: Callable[[pa.Schema], pa.Schema]
+    check: Callable[[pa.Schema], None]
     tables: list[pa.Table] = field(default_factory=list)
     faults: list[tuple[int, str]] = field(default_factory=list)
     misfits: bool = False
@@ -129,7 +134,7 @@ class _Reading:
             return False
         try:
             wanted = merge_schemas(self.wanted, self.kept(usable_schema(parsed.schema)), self.rule)
-            check_limits(wanted)
+            self.check(wanted)
         except Misfit:
             return False
         if wanted.equals(self.schema):
@@ -145,7 +150,7 @@ class _Reading:
                 found = self.kept(usable_schema(_type_of(document, self.rule)))
                 wanted = merge_schemas(self.wanted, found, self.rule)
                 if wanted is not self.wanted and not wanted.equals(self.wanted):
-                    check_limits(wanted)
+                    self.check(wanted)
             except Misfit as fault:
                 self.misfits = True
                 self.faults.append((first + row, str(fault)))

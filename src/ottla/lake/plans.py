@@ -107,6 +107,8 @@ class RangeCount:
     dead: int = 0
     aborted: int = 0
     markers: int = 0
+    filtered: int = 0
+    """Records that `--where` leaves out."""
 
     @property
     def absent(self) -> int:
@@ -115,7 +117,12 @@ class RangeCount:
 
     @property
     def adds_up(self) -> bool:
-        return self.records == self.rows + self.dead + self.aborted and self.absent >= 0
+        return self.records == self.rows + self.filtered + self.dead + self.aborted and self.absent >= 0
+
+    def to_json(self) -> list[int]:
+        """The numbers; that of filtered records only where there are some, as in rounds from before `--where`."""
+        filtered = [self.filtered] if self.filtered else []
+        return [self.records, self.rows, self.dead, self.aborted, self.markers, *filtered]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +170,7 @@ class Publication:
             **self.plan.to_json(),
             "files": [file.to_json() for file in self.files],
             "dead": list(self.dead),
-            "counts": [[c.records, c.rows, c.dead, c.aborted, c.markers] for c in self.counts],
+            "counts": [count.to_json() for count in self.counts],
             "columns": dict(self.columns),
             "temporary": self.temporary,
             "windows": {topic: tally.to_json() for topic, tally in self.windows.items()},
@@ -340,6 +347,7 @@ def totals(counts: Iterable[RangeCount]) -> dict[TopicPartition, RangeCount]:
             before.dead + count.dead,
             before.aborted + count.aborted,
             before.markers + count.markers,
+            before.filtered + count.filtered,
         )
     return whole
 

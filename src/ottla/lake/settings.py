@@ -20,6 +20,7 @@ from ottla.spark.plan import Edge, Limit
 from ottla.spark.registry_client import registry_urls
 
 MiB = 1 << 20
+MOST_OF_A_SEPARATOR = 8
 COLUMNED = ("json", *WITH_SCHEMA)
 
 
@@ -64,6 +65,14 @@ class LoadOptions(ReportOptions, total=False):
     """The only fields that become columns, commas between."""
     exclude_fields: str
     """Fields that become none."""
+    flatten: bool
+    """Members of objects become columns of their own."""
+    flatten_separator: str
+    """What stands between the names of an object and its member; `_`."""
+    where: str
+    """An SQL expression over one row: only rows for which it is true are loaded."""
+    where_absent_is_null: bool
+    """A field that `where` names and no record has had yet is null; else the load is refused."""
     resume_from_table: bool
     """The lake's state was lost: go on from what its tables say is loaded."""
     accept_loss: bool
@@ -86,6 +95,8 @@ class LoadSettings:
     accept_loss: bool = False
     beginning: Limit = Edge.EARLIEST
     """Where topics begin that the lake does not know yet."""
+    absent_is_null: bool = False
+    """Whether the filter may name fields that no record has had yet."""
     resume: bool = False
     """Whether a lake without a state goes on from what its tables say."""
     most_offsets: int = 20_000_000
@@ -128,7 +139,10 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
             namespace=options.get("namespace", "ottla"),
             key=key,
             debezium=options.get("debezium", False),
+            flatten=values.flatten,
+            where=_checked_where(options.get("where", "").strip()),
         ),
+        absent_is_null=options.get("where_absent_is_null", False),
         values=values,
         dead_letter=dead_letter,
         target_bytes=size if isinstance(size, int) else size_bytes(size),
@@ -164,7 +178,31 @@ def _value_kind(options: LoadOptions) -> ValueKind:
     only, without = _names(options.get("fields", "")), _names(options.get("exclude_fields", ""))
     if (only or without) and kind not in COLUMNED:
         raise LakeRefused("--fields and --exclude-fields are for values that become columns, e.g. --json")
-    return ValueKind(kind, rule, places, schema, options.get("message", ""), only, without)
+    flatten = _separator(options)
+    if flatten and kind not in COLUMNED:
+        raise LakeRefused("--flatten is for values that become columns, e.g. --json")
+    return ValueKind(kind, rule, places, schema, options.get("message", ""), only, without, flatten)
+
+
+def _separator(options: LoadOptions) -> str:
+    """What stands between names that --flatten joins; empty without it."""
+    if not options.get("flatten"):
+        return ""
+    separator = options.get("flatten_separator", "_")
+    if not separator or len(separator) > MOST_OF_A_SEPARATOR or not separator.isprintable() or " " in separator:
+        raise LakeRefused(f"--flatten-separator '{separator}': it is one to {MOST_OF_A_SEPARATOR} visible characters")
+    return separator
+
+
+def _checked_where(text: str) -> str:
+    """The filter's expression; LakeRefused where it is none."""
+    if text:
+        try:
+            from ottla.lake.where import RowFilter
+        except ModuleNotFoundError as fault:
+            raise LakeRefused(f"--where needs {fault.name}: pip install 'ottla[lake]'") from fault
+        RowFilter(text)
+    return text
 
 
 def _names(text: str) -> frozenset[str]:

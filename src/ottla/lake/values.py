@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -11,11 +12,12 @@ from ottla.formats.evolution import widened
 from ottla.formats.faults import Unresolvable
 from ottla.formats.writer import WriterSchema
 from ottla.lake import json_columns
+from ottla.lake.flat import check_flat, flat_arrays, flat_fields, kept_fields
 from ottla.lake.json_columns import Block, column_names
 from ottla.lake.shape import Shape
-from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables import table_column_names
 from ottla.lake.types import EMPTY, Misfit, Rule, check_limits, merge_schemas
+from ottla.spark.arrow import row_schema
 from ottla.spark.registry_client import registry
 
 KINDS = ("bytes", "text", "json", "avro", "protobuf", "json-schema")
@@ -39,11 +41,31 @@ class ValueKind:
     """The fields that become columns; all where none is named."""
     without: frozenset[str] = frozenset()
     """Fields that become none."""
+    flatten: str = ""
+    """The separator between names with `--flatten`; empty without."""
 
     def kept(self, schema: pa.Schema) -> pa.Schema:
         """The columns that are wanted of these."""
+        if not self.only and not self.without:
+            return schema
+        if self.flatten:
+            return kept_fields(schema, self.flatten, self.only, self.without)
         fields = [f for f in schema if (not self.only or f.name in self.only) and f.name not in self.without]
         return schema if len(fields) == len(schema) else pa.schema(fields, metadata=schema.metadata)
+
+    def check(self, schema: pa.Schema) -> None:
+        """Misfit where these columns make no table."""
+        check_limits(schema)
+        check_flat(schema, self.flatten)
+
+    def allow(self, schema: pa.Schema) -> None:
+        """Unresolvable where the columns of a schema make no table."""
+        kept = self.kept(schema)
+        try:
+            self.check(kept)
+            merge_schemas(EMPTY, kept, Rule())
+        except Misfit as fault:
+            raise Unresolvable(str(fault)) from fault
 
     def reader(self) -> ValueReader:
         """A reader for one topic in one process; it learns schemas as it goes."""
@@ -69,17 +91,12 @@ class ValueReader:
     def read(self, values: pa.Array, schema: pa.Schema) -> Block:
         """The columns of the rows that could be read, and what the schema lacks for all of them."""
         if self._kind.kind == "json":
-            return json_columns.decode(values, schema, self._kind.rule, self._kind.kept)
+            return json_columns.decode(values, schema, self._kind.rule, self._kind.kept, self._kind.check)
         decoded = self._of(schema).decode(values)
         wanted = self._kind.kept(decoded.wanted)
         if wanted.equals(schema):
             table = decoded.table if schema.names else json_columns.no_columns(int(decoded.good.sum()))
             return Block(table, decoded.good, decoded.faults, schema)
-        try:
-            check_limits(wanted)
-            merge_schemas(EMPTY, wanted, Rule())
-        except Misfit as fault:
-            raise LakeRefused(f"a schema of the values makes no columns of a lake: {fault}") from fault
         return Block(None, decoded.good, decoded.faults, wanted)
 
     def _of(self, schema: pa.Schema) -> Decoder:
@@ -93,10 +110,11 @@ class ValueReader:
         kind = "json" if self._kind.kind == "json-schema" else self._kind.kind
         if kind == "text":
             return Decoder("text")
+        message, allow = self._kind.message, self._kind.allow
         if self._kind.schema:
             given = WriterSchema(kind.upper(), self._kind.schema)
-            return Decoder(kind, target=target, bare=given, message=self._kind.message)
-        return Decoder(kind, registry(self._kind.urls).schema, target, message=self._kind.message)
+            return Decoder(kind, target=target, bare=given, message=message, allow=allow)
+        return Decoder(kind, registry(self._kind.urls).schema, target, message=message, allow=allow)
 
 
 def _same(one: pa.Schema | None, other: pa.Schema | None) -> bool:
@@ -104,9 +122,32 @@ def _same(one: pa.Schema | None, other: pa.Schema | None) -> bool:
 
 
 TEXT_COLUMNS = pa.schema([("value", pa.string())])
+RECORD = ("headers", "partition", "offset", "timestamp")
 
 
-def own_names(columns: pa.Schema, shape: Shape) -> list[str]:
+def own_names(names: Sequence[str], shape: Shape) -> dict[str, str]:
     """The names that the columns of values have in the lake: none of the record's own, none that a table refuses."""
-    names = list(columns.names) if shape.values == "text" else column_names(columns)
-    return names if shape.format == "parquet" else table_column_names(names)
+    own = list(names) if shape.values == "text" else column_names(names)
+    return dict(zip(names, own if shape.format == "parquet" else table_column_names(own), strict=True))
+
+
+def lake_columns(columns: pa.Schema, shape: Shape) -> dict[str, pa.Field]:
+    """The lake's column of each field; with `--flatten` each member of an object is one."""
+    fields = flat_fields(columns, shape.taken_apart)
+    names = own_names([name for name, _ in fields], shape)
+    return {name: pa.field(names[name], kind) for name, kind in fields}
+
+
+def row_columns(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
+    """The columns of whole rows: the record's own around those of its value."""
+    if columns is None:
+        return row_schema(("key", "value", *RECORD))
+    return pa.schema([*row_schema(("key",)), *lake_columns(columns, shape).values(), *row_schema(RECORD)])
+
+
+def lake_table(values: pa.Table, shape: Shape) -> pa.Table:
+    """Values as the lake's columns."""
+    if not values.column_names:
+        return values
+    fields = [*lake_columns(values.schema, shape).values()]
+    return pa.table(flat_arrays(values, shape.taken_apart), schema=pa.schema(fields))
