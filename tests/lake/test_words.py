@@ -84,3 +84,40 @@ def test_change_events_are_taken_apart_once_they_are_rows(load, topics, tmp_path
     load(topic, where="op <> 'r'", **options)
     found = pl.read_delta(str(tmp_path / "lake" / topic))
     assert found.select("id", "to_zip", "to_city").rows() == [(2, "b", "c")]
+
+
+def test_a_renamed_field_continues_its_column_also_when_the_option_is_left_out_later(load, topics, spark):
+    topic = topics.new()
+    fill(topics, topic, {"name": "a", "o": {"x": 1}}, {"name": "b"})
+    load(topic, json=True)
+    fill(topics, topic, {"title": "c", "o": {"y": 2.5}}, {"name": "d"}, {"id": 1})
+    load(topic, json=True, rename=["name=title", f"{topic}:o.x=o.y"])
+    fill(topics, topic, {"name": "e", "o": {"x": 3}})
+    load(topic, json=True)
+    expected = [
+        ("a", {"y": 1.0}),
+        ("b", None),
+        ("c", {"y": 2.5}),
+        ("d", None),
+        (None, None),
+        ("e", {"y": 3.0}),
+    ]
+    arrow = pl.DataFrame(lake.rows(load.place, topic)).sort("offset")
+    assert arrow.select("title", "o").rows() == expected and arrow["date"][0].isoformat() == "2013-01-01"
+    table = lake.table(spark, load.place, topic).orderBy("offset")
+    assert [(row.title, row.o and row.o.asDict()) for row in table.collect()] == expected
+    assert "name" not in table.columns
+    assert Lake(load.place).committed().renames == {topic: ("o.x=o.y", "name=title")}
+    with pytest.raises(lake.LakeRefused, match="name is renamed to title already"):
+        load(topic, json=True, rename=["name=other"])
+
+
+def test_a_renamed_field_renames_the_column_of_a_table_with_its_older_rows(load, topics, tmp_path):
+    topic = topics.new()
+    options = {"json": True, "debezium": True, "key": "id", "format": "delta"}
+    fill(topics, topic, {"op": "c", "after": {"id": 1, "name": "a"}}, {"op": "c", "after": {"id": 2, "name": "b"}})
+    load(topic, **options)
+    fill(topics, topic, {"op": "u", "after": {"id": 2, "title": "c"}})
+    load(topic, rename=["after.name=after.title", "before.name=before.title"], **options)
+    found = pl.read_delta(str(tmp_path / "lake" / topic)).sort("id")
+    assert found.select("id", "title").rows() == [(1, "a"), (2, "c")] and "name" not in found.columns

@@ -7,15 +7,16 @@ protobuf.py and json_schema.py, and how one schema's columns become another's of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ottla.formats.arrays import Mask, valid
-from ottla.formats.evolution import check, converted, widened
+from ottla.formats.evolution import Stays, check, converted, widened
 from ottla.formats.faults import SchemaFault, UnknownSchema, Unresolvable
+from ottla.formats.renames import Renames
 from ottla.formats.rows import Block
 from ottla.formats.wire import Cut, Faults, Group, Rows, cut
 from ottla.formats.writer import WriterSchema
@@ -63,12 +64,23 @@ class Decoded:
         return pa.Table.from_arrays(self.values.flatten(), schema=pa.schema(fields))
 
 
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """How the columns that a decoder wants grow by the schemas that it meets."""
+
+    renames: Renames = field(default_factory=Renames)
+    stays: Stays = lambda path: False
+    """Fields that keep their name though a schema has another one for them."""
+    allow: Callable[[pa.Schema], None] = lambda wanted: None
+    """Raises `Unresolvable` for columns that there cannot be: a schema that leads to them is not read."""
+
+
 class Decoder:
     """Reads values of one kind into one schema. Keeps what it learnt about each schema id: make one and use it long.
 
     Without a target the rows have what all schemas among them have together. With `bare`, values are payloads of that
     schema without a prefix. `message` names the message to read of Protobuf files with several; else the first is.
-    `allow` raises `Unresolvable` for columns that the caller cannot have: a schema that leads to them is not read.
+    `evolution` says how `wanted` grows.
     """
 
     def __init__(
@@ -80,7 +92,7 @@ class Decoder:
         bare: WriterSchema | None = None,
         message: str = "",
         validate: bool = False,
-        allow: Callable[[pa.Schema], None] = lambda wanted: None,
+        evolution: Evolution | None = None,
     ) -> None:
         if kind not in KINDS:
             raise ValueError(f"values of the kind '{kind}': there are {', '.join(KINDS)}")
@@ -94,7 +106,7 @@ class Decoder:
         self._bare = bare
         self._message = message
         self._validate = validate
-        self._allow = allow
+        self._evolution = evolution or Evolution()
         self._known: dict[int, _Known] = {}
 
     def decode(self, values: pa.Array) -> Decoded:
@@ -108,8 +120,8 @@ class Decoder:
         for group in parts.groups:
             known = self._of(group.schema_id)
             reason = known.reason
-            if known.schema is not None:
-                wanted, why = self._taken_up(wanted, known.schema)
+            if known.columns is not None:
+                wanted, why = self._taken_up(wanted, known.columns)
                 reason = reason or (why and f"{known.named} cannot be read: {why}")
             if known.reader is None or reason:
                 faults += [(row, reason) for row in group.rows.tolist()]
@@ -127,11 +139,11 @@ class Decoder:
 
     def _taken_up(self, wanted: pa.Schema | None, found: pa.Schema) -> tuple[pa.Schema | None, str]:
         """The wanted columns with those of a writer's schema, and why that schema adds none where it may not."""
-        wider = _widened(wanted, found)
+        wider = _widened(wanted, found, self._evolution.stays)
         if wanted is not None and wider.equals(wanted):
-            return wanted, ""
+            return wider, ""
         try:
-            self._allow(wider)
+            self._evolution.allow(wider)
         except Unresolvable as fault:
             return wanted, str(fault)
         return wider, ""
@@ -174,11 +186,16 @@ class Decoder:
             return _Known(named, None, None, f"{named} cannot be read: {fault}")
         schema = row_schema(reader.type)
         try:
+            columns = self._evolution.renames.columns(schema)
+        except Unresolvable as fault:
+            return _Known(named, None, None, f"{named} cannot be read: {fault}")
+        try:
             if self.target is not None:
                 check(pa.struct(list(schema)), pa.struct(list(self.target)))
         except Unresolvable as fault:
-            return _Known(named, None, schema, f"{named} cannot be read: {fault}; start again to take up newer types")
-        return _Known(named, reader, schema)
+            why = f"{named} cannot be read: {fault}; start again to take up newer types"
+            return _Known(named, None, schema, why, columns)
+        return _Known(named, reader, schema, "", columns)
 
     def _find(self, schema_id: int) -> WriterSchema:
         assert self._schemas is not None
@@ -193,6 +210,8 @@ class _Known:
     reader: Reader | None
     schema: pa.Schema | None
     reason: str = ""
+    columns: pa.Schema | None = None
+    """Its columns under their new names."""
 
 
 def reader_of(
@@ -234,11 +253,11 @@ def _row(array: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays([array], [VALUE])
 
 
-def _widened(wanted: pa.Schema | None, found: pa.Schema) -> pa.Schema:
+def _widened(wanted: pa.Schema | None, found: pa.Schema, stays: Stays) -> pa.Schema:
     if wanted is None:
         return found
     try:
-        return widened(wanted, found)
+        return widened(wanted, found, stays)
     except Unresolvable:
         return wanted
 

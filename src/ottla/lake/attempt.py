@@ -20,7 +20,7 @@ from ottla.lake.settings import LoadSettings
 from ottla.lake.sift import row_filter
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.types import EMPTY, Misfit
-from ottla.lake.values import TEXT_COLUMNS, row_columns
+from ottla.lake.values import TEXT_COLUMNS, row_columns, same_columns
 from ottla.lake.windows import added_by_topic
 from ottla.lake.write import WriteDone, WriteTask, columns_in_order, write_merged, write_ranges
 from ottla.spark.plan import OffsetRange
@@ -82,6 +82,7 @@ class Attempt:
             self._columns,
             self._target.folder,
             added_by_topic(each.windows for each in done),
+            self._settings.values.renames.texts(span.topic for span in self._plan.ranges),
         )
 
     def _written(self) -> list[WriteDone]:
@@ -133,7 +134,9 @@ class Attempt:
         for each in done:
             for topic, wanted in each.wanted.items():
                 try:
-                    schema = self._settings.values.merged(self._schema(topic), json_columns.unpack_schema(wanted))
+                    schema = self._settings.values.merged(
+                        topic, self._schema(topic), json_columns.unpack_schema(wanted)
+                    )
                 except Misfit:
                     unsure.add(topic)
                 else:
@@ -145,11 +148,11 @@ class Attempt:
 
     def _undecided(self, topic: str) -> bool:
         """Whether this round gives the topic columns that the lake does not have yet."""
-        return self._columns[topic] != self._known.get(topic)
+        return self._columns[topic] != self._known_columns(topic)
 
     def _columns_in_order(self, topic: str) -> str:
         spans = [span for span in self._plan.ranges if span.topic == topic]
-        known = self._known.get(topic, json_columns.pack_schema(EMPTY))
+        known = self._known_columns(topic) or json_columns.pack_schema(EMPTY)
         values, kafka = self._settings.values, self._settings.kafka
         (found,) = self._run(lambda given: columns_in_order(given, known, values, kafka), [spans], len)
         return found
@@ -195,14 +198,23 @@ class Attempt:
 
     def _first_columns(self, topic: str) -> str:
         """The columns that the lake has, for a new topic those of a sample."""
-        known = self._known.get(topic)
+        known = self._known_columns(topic)
         return known if known is not None else json_columns.pack_schema(self._sampled(topic))
+
+    def _known_columns(self, topic: str) -> str | None:
+        """The columns that the lake has already, under the names of now."""
+        packed = self._known.get(topic)
+        if packed is None or not self._settings.values.renames.of(topic):
+            return packed
+        schema = json_columns.unpack_schema(packed)
+        renamed = self._settings.values.renamed(topic, schema)
+        return packed if same_columns(schema, renamed) else json_columns.pack_schema(renamed)
 
     def _sampled(self, topic: str) -> pa.Schema:
         """The columns of the first records of some ranges; whatever does not go together is left for the tasks."""
         if self._settings.values.kind == "text":
             return TEXT_COLUMNS
-        schema, reader = EMPTY, self._settings.values.reader()
+        schema, reader = EMPTY, self._settings.values.reader(topic)
         for span in [span for span in self._plan.ranges if span.topic == topic][:4]:
             short = replace(span, end=min(span.end, span.start + SAMPLED_RECORDS))
             for piece in read_decoded(short, self._settings.kafka, columns=("value",)):

@@ -9,7 +9,9 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from ottla.lake.flat import flat_table
+from ottla.formats.evolution import described
+from ottla.lake.flat import flat_fields, flat_table
+from ottla.lake.json_columns import column_names
 from ottla.lake.shape import Shape
 from ottla.lake.tables.envelopes import unwrap_envelopes
 from ottla.lake.tables.keyed import DELETED, keyless
@@ -45,7 +47,25 @@ def staged_schema(columns: pa.Schema, shape: Shape) -> pa.Schema:
     if not shape.debezium:
         return columns
     rows = unwrap_envelopes(columns.empty_table(), partial(flat_table, separator=shape.flatten)).rows.schema
-    return pa.schema([each for each in rows if each.name != DELETED])
+    formers = _formers(columns, shape.flatten)
+    return pa.schema([described(each, aliases=formers.get(each.name, ())) for each in rows if each.name != DELETED])
+
+
+def _formers(columns: pa.Schema, separator: str) -> dict[str, tuple[str, ...]]:
+    """The former names of the columns of rows, as the states inside change events have them."""
+    parts = [columns, *(pa.schema(list(each.type)) for each in columns if each.name == "payload" and _is_object(each))]
+    states = [each for part in parts for each in part if each.name in ("before", "after") and _is_object(each)]
+    found: dict[str, tuple[str, ...]] = {}
+    for state in states:
+        fields = flat_fields(pa.schema(list(state.type)), separator)
+        for each, own in zip(fields, column_names([each.name for each in fields]), strict=True):
+            formers = [name for former in each.formers for name in column_names([former])]
+            found[own] = tuple(dict.fromkeys((*found.get(own, ()), *formers)))
+    return found
+
+
+def _is_object(field: pa.Field) -> bool:
+    return bool(pa.types.is_struct(field.type))
 
 
 def _true(column: pa.ChunkedArray) -> np.ndarray:

@@ -6,18 +6,38 @@ types widen, and members come, as they do without this option.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ottla.formats.evolution import aliases
 from ottla.lake.types import Misfit
 
+MOST_FORMERS = 64
 
-def flat_fields(columns: pa.Schema, separator: str) -> list[tuple[str, pa.DataType]]:
-    """Name and type of each column; without a separator the columns as they are."""
+
+@dataclass(frozen=True, slots=True)
+class FlatField:
+    """One column."""
+
+    name: str
+    type: pa.DataType
+    formers: tuple[str, ...] = ()
+    """The names that it had before its field, or an object around it, was renamed."""
+
+
+def flat_fields(columns: pa.Schema, separator: str) -> list[FlatField]:
+    """All columns; without a separator the fields as they are."""
     if not separator:
-        return [(field.name, field.type) for field in columns]
-    return [(separator.join(path), kind) for path, kind in _leaves(columns)]
+        return [FlatField(field.name, field.type, aliases(field)) for field in columns]
+    return [_flat_field(path, separator) for path in _leaves(columns)]
+
+
+def _flat_field(path: tuple[pa.Field, ...], separator: str) -> FlatField:
+    names = [separator.join(parts) for parts in itertools.product(*((each.name, *aliases(each)) for each in path))]
+    return FlatField(names[0], path[-1].type, tuple(names[1 : MOST_FORMERS + 1]))
 
 
 def flat_arrays(columns: pa.Table, separator: str) -> list[pa.Array | pa.ChunkedArray]:
@@ -31,7 +51,7 @@ def flat_table(columns: pa.Table, separator: str) -> pa.Table:
     """A table with each member of an object as a column."""
     if not separator:
         return columns
-    names = [name for name, _ in flat_fields(columns.schema, separator)]
+    names = [each.name for each in flat_fields(columns.schema, separator)]
     return pa.Table.from_arrays(flat_arrays(columns, separator), names)
 
 
@@ -40,11 +60,12 @@ def check_flat(columns: pa.Schema, separator: str) -> None:
     if not separator:
         return
     taken: dict[str, str] = {}
-    for path, _ in _leaves(columns):
-        dotted = ".".join(path)
-        other = taken.setdefault(separator.join(path).casefold(), dotted)
+    for path in _leaves(columns):
+        names = [field.name for field in path]
+        dotted = ".".join(names)
+        other = taken.setdefault(separator.join(names).casefold(), dotted)
         if other != dotted:
-            raise Misfit(f"field {dotted}: --flatten makes {separator.join(path)} of it, as of {other}")
+            raise Misfit(f"field {dotted}: --flatten makes {separator.join(names)} of it, as of {other}")
 
 
 def kept_fields(columns: pa.Schema, separator: str, only: frozenset[str], without: frozenset[str]) -> pa.Schema:
@@ -76,15 +97,14 @@ def _kept(
     return kept
 
 
-def _leaves(
-    columns: pa.Schema | pa.DataType, before: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
+def _leaves(columns: pa.Schema | pa.DataType, before: tuple[pa.Field, ...] = ()) -> Iterator[tuple[pa.Field, ...]]:
+    """Each field that is no object, behind the objects around it."""
     for field in columns:
-        path = (*before, field.name)
+        path = (*before, field)
         if pa.types.is_struct(field.type):
             yield from _leaves(field.type, path)
         else:
-            yield path, field.type
+            yield path
 
 
 def _parts(array: pa.Array) -> Iterator[pa.Array]:

@@ -62,6 +62,7 @@ def chosen(options: argparse.Namespace) -> LoadOptions:
         "beginning": options.beginning,
         "fields": options.fields,
         "exclude_fields": options.exclude_fields,
+        "rename": options.rename,
         "flatten": options.flatten,
         "flatten_separator": options.flatten_separator,
         "where": options.where,
@@ -113,6 +114,10 @@ def _add_values(verb: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--fields", default="", metavar="NAMES", help="only these become columns, commas between")
     group.add_argument("--exclude-fields", default="", metavar="NAMES", help="these become none")
+    group.add_argument(
+        "--rename", action="append", default=[], metavar="OLD=NEW",
+        help="a field that was renamed; a.OLD=a.NEW in objects, TOPIC:OLD=NEW in one topic; may be repeated",
+    )  # fmt: skip
     group.add_argument("--flatten", action="store_true", help="members of objects become columns: address_zip")
     group.add_argument(
         "--flatten-separator", default="_", metavar="TEXT", help="between the names that --flatten joins; default _"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ottla.lake.beginning import parse_beginning
 from ottla.lake.choices import FORMATS, size_bytes
 from ottla.lake.layout import Layout, parse_layout
+from ottla.lake.renaming import parse_renames
 from ottla.lake.report_options import ReportOptions, Reports, reports
 from ottla.lake.shape import Shape
 from ottla.lake.stores import LakeRefused, lake_url
@@ -21,6 +22,8 @@ from ottla.spark.registry_client import registry_urls
 
 MiB = 1 << 20
 MOST_OF_A_SEPARATOR = 8
+STATES = (("before",), ("after",), ("payload", "before"), ("payload", "after"))
+"""Where a change event has the row's fields."""
 COLUMNED = ("json", *WITH_SCHEMA)
 
 
@@ -65,6 +68,8 @@ class LoadOptions(ReportOptions, total=False):
     """The only fields that become columns, commas between."""
     exclude_fields: str
     """Fields that become none."""
+    rename: Sequence[str]
+    """Fields that were renamed: `OLD=NEW`, `object.OLD=object.NEW`, each perhaps with `TOPIC:` before it."""
     flatten: bool
     """Members of objects become columns of their own."""
     flatten_separator: str
@@ -119,10 +124,12 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
         event_time=options.get("event_time", ""),
         json=values.kind not in ("bytes", "text"),
     )
+    where = _checked_where(options.get("where", "").strip())
     url = lake_url(to)
     format = options.get("format") or ("parquet" if url.startswith(("file:", "hdfs:")) else "delta")
     key = tuple(each.strip() for each in options.get("key", "").split(",") if each.strip())
     _check_format(format, layout, key, values, options)
+    values = replace(values, fixed=_fixed(layout, key, where, values, debezium=options.get("debezium", False)))
     return LoadSettings(
         selection=Selection(topics=tuple(sorted(set(topics))), pattern=pattern),
         url=url,
@@ -140,7 +147,7 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
             key=key,
             debezium=options.get("debezium", False),
             flatten=values.flatten,
-            where=_checked_where(options.get("where", "").strip()),
+            where=where,
         ),
         absent_is_null=options.get("where_absent_is_null", False),
         values=values,
@@ -178,10 +185,37 @@ def _value_kind(options: LoadOptions) -> ValueKind:
     only, without = _names(options.get("fields", "")), _names(options.get("exclude_fields", ""))
     if (only or without) and kind not in COLUMNED:
         raise LakeRefused("--fields and --exclude-fields are for values that become columns, e.g. --json")
-    flatten = _separator(options)
-    if flatten and kind not in COLUMNED:
-        raise LakeRefused("--flatten is for values that become columns, e.g. --json")
-    return ValueKind(kind, rule, places, schema, options.get("message", ""), only, without, flatten)
+    flatten, renames = _separator(options), parse_renames(options.get("rename", ()))
+    if (flatten or renames.by_topic) and kind not in COLUMNED:
+        raise LakeRefused("--flatten and --rename are for values that become columns, e.g. --json")
+    return ValueKind(kind, rule, places, schema, options.get("message", ""), only, without, flatten, renames)
+
+
+def _fixed(layout: Layout, key: tuple[str, ...], where: str, values: ValueKind, *, debezium: bool) -> frozenset[str]:
+    """The columns that no rename may touch; LakeRefused where --rename does."""
+    separator = values.flatten or "."
+    named = {*layout.fields, *key, layout.event_time} - {""}
+    if where:
+        from ottla.lake.where import RowFilter
+
+        named |= {separator.join(path) for path in RowFilter(where).paths}
+    if debezium:
+        named |= {separator.join((*place, name)) for name in key for place in STATES}
+    fixed = replace(values, fixed=frozenset(named))
+    for rename in values.renames.all():
+        if fixed.stays((*rename.place, rename.old)):
+            raise LakeRefused(
+                f"--rename {rename}: the lake is divided or filtered by {rename.old}, or has it for its key"
+            )
+    return fixed.fixed
+
+
+def with_renames(settings: LoadSettings, told: Mapping[str, tuple[str, ...]]) -> LoadSettings:
+    """The settings with the renames that the lake was told before; LakeRefused where those given contradict them."""
+    renames = settings.values.renames.after(told)
+    for topic in renames.by_topic:
+        renames.of(topic)
+    return replace(settings, values=replace(settings.values, renames=renames))
 
 
 def _separator(options: LoadOptions) -> str:

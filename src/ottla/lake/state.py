@@ -164,8 +164,8 @@ class LakeState(LakeRecords):
         for name, value in described.items():
             if stored.get(name, LATER.get(name)) != value:
                 raise LakeRefused(
-                    f"the lake has {name.replace('_', ' ')} {_shown(stored.get(name))}, not {_shown(value)}: files of both could "
-                    f"not be read as one. Go on as before, or load into another directory"
+                    f"the lake has {name.replace('_', ' ')} {_shown(stored.get(name))}, not {_shown(value)}: files of "
+                    f"both could not be read as one. Go on as before, or load into another directory"
                 )
         return str(stored["loader"])
 

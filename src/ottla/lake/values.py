@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from ottla.formats.decoder import Decoder
-from ottla.formats.evolution import widened
+from ottla.formats.decoder import Decoder, Evolution
+from ottla.formats.evolution import described, widened
 from ottla.formats.faults import Unresolvable
+from ottla.formats.renames import Renames
 from ottla.formats.writer import WriterSchema
 from ottla.lake import json_columns
 from ottla.lake.flat import check_flat, flat_arrays, flat_fields, kept_fields
 from ottla.lake.json_columns import Block, column_names
+from ottla.lake.renaming import TopicRenames
 from ottla.lake.shape import Shape
+from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables import table_column_names
 from ottla.lake.types import EMPTY, Misfit, Rule, check_limits, merge_schemas
 from ottla.spark.arrow import row_schema
@@ -43,6 +46,9 @@ class ValueKind:
     """Fields that become none."""
     flatten: str = ""
     """The separator between names with `--flatten`; empty without."""
+    renames: TopicRenames = field(default_factory=TopicRenames)
+    fixed: frozenset[str] = frozenset()
+    """Columns that keep their names: the lake is divided or filtered by them, or they are its key."""
 
     def kept(self, schema: pa.Schema) -> pa.Schema:
         """The columns that are wanted of these."""
@@ -67,42 +73,67 @@ class ValueKind:
         except Misfit as fault:
             raise Unresolvable(str(fault)) from fault
 
-    def reader(self) -> ValueReader:
+    def reader(self, topic: str) -> ValueReader:
         """A reader for one topic in one process; it learns schemas as it goes."""
-        return ValueReader(self)
+        return ValueReader(self, self.renames.of(topic))
 
-    def merged(self, one: pa.Schema, other: pa.Schema) -> pa.Schema:
+    def merged(self, topic: str, one: pa.Schema, other: pa.Schema) -> pa.Schema:
         """The columns of both; Misfit where one column cannot hold the values of both."""
-        if self.kind == "json":
-            return merge_schemas(one, other, self.rule)
         try:
-            return widened(one, other)
+            if self.kind == "json":
+                return self.renames.of(topic).columns(merge_schemas(one, other, self.rule))
+            return widened(one, other, self.stays)
         except Unresolvable as fault:
             raise Misfit(str(fault)) from fault
+
+    def renamed(self, topic: str, columns: pa.Schema) -> pa.Schema:
+        """The columns of a topic under the names of now; LakeRefused where the lake has both columns of a rename."""
+        try:
+            return self.renames.of(topic).columns(columns)
+        except Unresolvable as fault:
+            raise LakeRefused(
+                f"--rename: topic {topic} has columns of both names already ({fault}); their rows cannot be put "
+                f"together. Leave the rename, or load into another directory"
+            ) from fault
+
+    def stays(self, path: tuple[str, ...]) -> bool:
+        """Whether the field at a path keeps its name, whatever schemas call it."""
+        name = (self.flatten or ".").join(path)
+        return any(each == name or each.startswith(f"{name}{self.flatten or '.'}") for each in self.fixed)
 
 
 class ValueReader:
     """Reads blocks of one topic's values into columns."""
 
-    def __init__(self, kind: ValueKind) -> None:
+    def __init__(self, kind: ValueKind, renames: Renames | None = None) -> None:
         self._kind = kind
+        self._renames = renames or Renames()
         self._decoder: Decoder | None = None
 
     def read(self, values: pa.Array, schema: pa.Schema) -> Block:
         """The columns of the rows that could be read, and what the schema lacks for all of them."""
         if self._kind.kind == "json":
-            return json_columns.decode(values, schema, self._kind.rule, self._kind.kept, self._kind.check)
+            return self._read_json(values, schema)
         decoded = self._of(schema).decode(values)
         wanted = self._kind.kept(decoded.wanted)
-        if wanted.equals(schema):
+        if same_columns(wanted, schema):
             table = decoded.table if schema.names else json_columns.no_columns(int(decoded.good.sum()))
             return Block(table, decoded.good, decoded.faults, schema)
         return Block(None, decoded.good, decoded.faults, wanted)
 
+    def _read_json(self, values: pa.Array, schema: pa.Schema) -> Block:
+        kind = self._kind
+        shape = json_columns.ColumnRules(kind.rule, kind.kept, kind.check, self._renames)
+        block = json_columns.decode(values, schema, shape)
+        if block.table is None:
+            block.wanted = self._renames.columns(block.wanted)
+        return block
+
     def _of(self, schema: pa.Schema) -> Decoder:
         """The decoder into these columns; without any yet it takes those of the values."""
         wanted = schema if schema.names else None
-        if self._decoder is None or not _same(self._decoder.target, wanted):
+        target = self._decoder.target if self._decoder is not None else None
+        if self._decoder is None or (target is None) != (wanted is None) or not same_columns(target, wanted):
             self._decoder = self._made(wanted)
         return self._decoder
 
@@ -110,15 +141,16 @@ class ValueReader:
         kind = "json" if self._kind.kind == "json-schema" else self._kind.kind
         if kind == "text":
             return Decoder("text")
-        message, allow = self._kind.message, self._kind.allow
+        message, evolution = self._kind.message, Evolution(self._renames, self._kind.stays, self._kind.allow)
         if self._kind.schema:
             given = WriterSchema(kind.upper(), self._kind.schema)
-            return Decoder(kind, target=target, bare=given, message=message, allow=allow)
-        return Decoder(kind, registry(self._kind.urls).schema, target, message=message, allow=allow)
+            return Decoder(kind, target=target, bare=given, message=message, evolution=evolution)
+        return Decoder(kind, registry(self._kind.urls).schema, target, message=message, evolution=evolution)
 
 
-def _same(one: pa.Schema | None, other: pa.Schema | None) -> bool:
-    return one is other or (one is not None and other is not None and bool(one.equals(other)))
+def same_columns(one: pa.Schema | None, other: pa.Schema | None) -> bool:
+    """Whether columns are the same, with the names and defaults that are noted in them."""
+    return one is other or (one is not None and other is not None and bool(one.equals(other, check_metadata=True)))
 
 
 TEXT_COLUMNS = pa.schema([("value", pa.string())])
@@ -134,8 +166,14 @@ def own_names(names: Sequence[str], shape: Shape) -> dict[str, str]:
 def lake_columns(columns: pa.Schema, shape: Shape) -> dict[str, pa.Field]:
     """The lake's column of each field; with `--flatten` each member of an object is one."""
     fields = flat_fields(columns, shape.taken_apart)
-    names = own_names([name for name, _ in fields], shape)
-    return {name: pa.field(names[name], kind) for name, kind in fields}
+    names = own_names([each.name for each in fields], shape)
+    return {
+        each.name: described(
+            pa.field(names[each.name], each.type),
+            aliases=tuple(own_names([former], shape)[former] for former in each.formers),
+        )
+        for each in fields
+    }
 
 
 def row_columns(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
@@ -149,5 +187,5 @@ def lake_table(values: pa.Table, shape: Shape) -> pa.Table:
     """Values as the lake's columns."""
     if not values.column_names:
         return values
-    fields = [*lake_columns(values.schema, shape).values()]
-    return pa.table(flat_arrays(values, shape.taken_apart), schema=pa.schema(fields))
+    names = [column.name for column in lake_columns(values.schema, shape).values()]
+    return pa.table(flat_arrays(values, shape.taken_apart), names)

@@ -69,6 +69,11 @@ class RowFilter:
         if not self._names:
             raise self._refused("it names no field")
 
+    @property
+    def paths(self) -> list[tuple[str, ...]]:
+        """The columns and members that the expression names."""
+        return list(_flat(self._names))
+
     def check(self, columns: pa.Schema) -> None:
         """LakeRefused where rows of these columns have no answer: a wrong type, or something else than true or false.
 

@@ -20,7 +20,7 @@ from ottla.lake.plans import RangeCount, WrittenFile
 from ottla.lake.shape import Shape
 from ottla.lake.sift import Sieve
 from ottla.lake.stores import LakeRefused, Store, open_store
-from ottla.lake.values import ValueKind
+from ottla.lake.values import ValueKind, same_columns
 from ottla.lake.windows import Tallies, WindowCounter
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.plan import OffsetRange
@@ -99,7 +99,7 @@ def write_merged(task: MergeTask) -> list[WrittenFile]:
 
 def columns_in_order(spans: list[OffsetRange], packed: str, values: ValueKind, kafka: KafkaSettings) -> str:
     """The columns that the values of a topic make when read strictly one after the other."""
-    reader = values.reader()
+    reader = values.reader(spans[0].topic) if spans else values.reader("")
     schema = json_columns.unpack_schema(packed)
     for span in spans:
         for piece in read_decoded(span, kafka, columns=("value",)):
@@ -117,7 +117,7 @@ class _TopicWriter:
         packed = task.columns.get(topic)
         self._schema = None if packed is None else json_columns.unpack_schema(packed)
         self._wanted = self._schema
-        self._reader = task.values.reader()
+        self._reader = task.values.reader(topic)
         self._misfits = False
         self._letters = DeadLetters(store, task.target, topic)
         self._windows = WindowCounter(task.target.layout)
@@ -127,7 +127,7 @@ class _TopicWriter:
     def write(self, spans: list[OffsetRange]) -> WriteDone:
         try:
             counts = tuple(self._range(span) for span in spans)
-            if self._wanted is not None and not self._wanted.equals(self._schema):
+            if self._wanted is not None and not same_columns(self._wanted, self._schema):
                 self._abandon()
                 return WriteDone(counts, (), (), wanted={self._topic: json_columns.pack_schema(self._wanted)})
             made = self._finished()
@@ -164,7 +164,7 @@ class _TopicWriter:
             block = self._reader.read(batch.column("value"), self._wanted)
             self._misfits = self._misfits or block.misfits
             self._wanted = block.wanted
-            if block.table is None or not self._wanted.equals(self._schema):
+            if block.table is None or not same_columns(self._wanted, self._schema):
                 return len(block.faults), 0
         sifted = self._sieve.sift(batch, block)
         self._files.add(sifted.rows)
