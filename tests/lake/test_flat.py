@@ -25,7 +25,7 @@ def documents(*found):
 
 def read(kind, *found, schema=EMPTY, reader=None):
     """The lake's rows and the faults of JSON values, read until the columns are wide enough."""
-    reader = reader or kind.reader()
+    reader = reader or kind.reader("t")
     block = reader.read(documents(*found), schema)
     while block.table is None or not block.wanted.equals(schema):
         schema = block.wanted

@@ -146,3 +146,13 @@ def test_columns_of_both_names_cannot_be_put_together():
 def test_options_that_make_no_sense_together_are_refused(options, why):
     with pytest.raises(LakeRefused, match=why):
         load_settings(["t"], "lake", {"json": True, **options})
+
+
+@pytest.mark.parametrize("name", ["name", "title"])
+def test_fields_are_chosen_by_their_former_names_too(name):
+    found = [{"name": "a", "id": 1}, {"title": "b"}]
+    for flatten in ("", "_"):
+        got, _, _ = read(a_kind("name=title", only=frozenset({name}), flatten=flatten), *found)
+        assert got == [{"title": "a"}, {"title": "b"}]
+        got, _, _ = read(a_kind("name=title", without=frozenset({name}), flatten=flatten), *found)
+        assert got == [{"id": 1}, {"id": None}]

@@ -86,8 +86,9 @@ def _kept(
     kept = []
     for field in fields:
         name = f"{before}{field.name}"
-        mine = chosen or name in only
-        if name in without:
+        names = {f"{before}{each}" for each in (field.name, *aliases(field))}
+        mine = chosen or bool(names & only)
+        if names & without:
             continue
         if pa.types.is_struct(field.type):
             if inner := _kept(field.type, f"{name}{separator}", separator, wanted, chosen=mine):

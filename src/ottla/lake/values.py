@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from ottla.formats.decoder import Decoder, Evolution
-from ottla.formats.evolution import described, widened
+from ottla.formats.evolution import aliases, described, widened
 from ottla.formats.faults import Unresolvable
 from ottla.formats.renames import Renames
 from ottla.formats.writer import WriterSchema
@@ -51,12 +51,13 @@ class ValueKind:
     """Columns that keep their names: the lake is divided or filtered by them, or they are its key."""
 
     def kept(self, schema: pa.Schema) -> pa.Schema:
-        """The columns that are wanted of these."""
+        """The columns that are wanted of these; one that was renamed also by its former names."""
         if not self.only and not self.without:
             return schema
         if self.flatten:
             return kept_fields(schema, self.flatten, self.only, self.without)
-        fields = [f for f in schema if (not self.only or f.name in self.only) and f.name not in self.without]
+        named = [(each, {each.name, *aliases(each)}) for each in schema]
+        fields = [each for each, names in named if (not self.only or names & self.only) and not names & self.without]
         return schema if len(fields) == len(schema) else pa.schema(fields, metadata=schema.metadata)
 
     def check(self, schema: pa.Schema) -> None:
@@ -123,8 +124,10 @@ class ValueReader:
 
     def _read_json(self, values: pa.Array, schema: pa.Schema) -> Block:
         kind = self._kind
-        shape = json_columns.ColumnRules(kind.rule, kind.kept, kind.check, self._renames)
-        block = json_columns.decode(values, schema, shape)
+        rules = json_columns.ColumnRules(
+            kind.rule, lambda found: kind.kept(self._renames.columns(found)), kind.check, self._renames
+        )
+        block = json_columns.decode(values, schema, rules)
         if block.table is None:
             block.wanted = self._renames.columns(block.wanted)
         return block
