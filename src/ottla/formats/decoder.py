@@ -18,16 +18,18 @@ from ottla.formats.evolution import Stays, check, converted, widened
 from ottla.formats.faults import SchemaFault, UnknownSchema, Unresolvable
 from ottla.formats.renames import Renames
 from ottla.formats.rows import Block
-from ottla.formats.wire import Cut, Faults, Group, Rows, cut
+from ottla.formats.wire import Cut, Faults, Group, Rows, SchemaName, cut
 from ottla.formats.writer import WriterSchema
 
 KINDS: Final = ("avro", "protobuf", "json", "text", "binary")
 TYPED: Final = ("avro", "protobuf", "json")
+BARE: Final = -1
+"""Stands for the schema of values without a prefix."""
 VALUE = "value"
 """The column of values that have no fields."""
 
-Schemas = Callable[[int], WriterSchema]
-"""Finds the schema of an id; raises `UnknownSchema` where there is none."""
+Schemas = Callable[[SchemaName], WriterSchema]
+"""Finds the schema of an id or GUID; raises `UnknownSchema` where there is none."""
 
 
 class Reader(Protocol):
@@ -107,18 +109,21 @@ class Decoder:
         self._message = message
         self._validate = validate
         self._evolution = evolution or Evolution()
-        self._known: dict[int, _Known] = {}
+        self._known: dict[SchemaName, _Known] = {}
 
-    def decode(self, values: pa.Array) -> Decoded:
-        """Read a binary column; each row is good or has its reason among the faults."""
+    def decode(self, values: pa.Array, headers: pa.Array | None = None) -> Decoded:
+        """Read a binary column; each row is good or has its reason among the faults.
+
+        `headers` are the rows' headers that name a schema, null where the value itself has it before its payload.
+        """
         if self.kind not in TYPED:
             return self._plain(values)
-        parts = self._cut(values)
+        parts = self._cut(values, headers)
         faults = list(parts.faults)
         read: list[tuple[Rows, pa.Schema, pa.Array]] = []
         wanted = self.target
         for group in parts.groups:
-            known = self._of(group.schema_id)
+            known = self._of(group.schema)
             reason = known.reason
             if known.columns is not None:
                 wanted, why = self._taken_up(wanted, known.columns)
@@ -148,12 +153,12 @@ class Decoder:
             return wanted, str(fault)
         return wider, ""
 
-    def _cut(self, values: pa.Array) -> Cut:
+    def _cut(self, values: pa.Array, headers: pa.Array | None) -> Cut:
         if self._bare is None:
-            return cut(values)
+            return cut(values, headers)
         present = valid(values)
         rows = np.flatnonzero(present)
-        groups = (Group(-1, rows, values.drop_null()),) if len(rows) else ()
+        groups = (Group(BARE, rows, values.drop_null()),) if len(rows) else ()
         return Cut(groups, np.flatnonzero(~present), [])
 
     def _plain(self, values: pa.Array) -> Decoded:
@@ -165,16 +170,16 @@ class Decoder:
         pieces = [_fitted(rows, whole, whole.type, target, faults)]
         return _gathered(len(values), pieces, faults, self.target)
 
-    def _of(self, schema_id: int) -> _Known:
-        """All that is known of a schema id."""
-        found = self._known.get(schema_id)
+    def _of(self, schema: SchemaName) -> _Known:
+        """All that is known of a schema."""
+        found = self._known.get(schema)
         if found is None:
-            named = "the schema" if schema_id < 0 else f"schema {schema_id}"
+            named = "the schema" if schema == BARE else f"schema {schema}"
             try:
-                writer = self._bare if self._bare is not None else self._find(schema_id)
+                writer = self._bare if self._bare is not None else self._find(schema)
             except UnknownSchema as fault:
                 return _Known(named, None, None, f"{named} is not known: {fault}")  # not kept: it may be registered yet
-            found = self._known[schema_id] = self._judge(named, writer)
+            found = self._known[schema] = self._judge(named, writer)
         return found
 
     def _judge(self, named: str, writer: WriterSchema) -> _Known:
@@ -197,9 +202,9 @@ class Decoder:
             return _Known(named, None, schema, why, columns)
         return _Known(named, reader, schema, "", columns)
 
-    def _find(self, schema_id: int) -> WriterSchema:
+    def _find(self, schema: SchemaName) -> WriterSchema:
         assert self._schemas is not None
-        return self._schemas(schema_id)
+        return self._schemas(schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,8 +217,9 @@ class Attempt:
         schema, reader = EMPTY, self._settings.values.reader(topic)
         for span in [span for span in self._plan.ranges if span.topic == topic][:4]:
             short = replace(span, end=min(span.end, span.start + SAMPLED_RECORDS))
-            for piece in read_decoded(short, self._settings.kafka, columns=("value",)):
-                schema = reader.read(piece.batch.column("value"), schema).wanted
+            values = self._settings.values
+            for piece in read_decoded(short, self._settings.kafka, columns=values.fetched):
+                schema = values.read(reader, piece.batch, schema).wanted
         return schema
 
 

@@ -11,6 +11,7 @@ from ottla.formats.decoder import Decoder, Evolution
 from ottla.formats.evolution import aliases, described, widened
 from ottla.formats.faults import Unresolvable
 from ottla.formats.renames import Renames
+from ottla.formats.wire import VALUE_HEADER
 from ottla.formats.writer import WriterSchema
 from ottla.lake import json_columns
 from ottla.lake.flat import check_flat, flat_arrays, flat_fields, kept_fields
@@ -20,7 +21,7 @@ from ottla.lake.shape import Shape
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables import table_column_names
 from ottla.lake.types import EMPTY, Misfit, Rule, check_limits, merge_schemas
-from ottla.spark.arrow import row_schema
+from ottla.spark.arrow import header_values, row_schema
 from ottla.spark.registry_client import registry
 
 KINDS = ("bytes", "text", "json", "avro", "protobuf", "json-schema")
@@ -74,6 +75,16 @@ class ValueKind:
         except Misfit as fault:
             raise Unresolvable(str(fault)) from fault
 
+    @property
+    def fetched(self) -> tuple[str, ...]:
+        """The columns of records that tell a value's columns."""
+        return ("value", "headers") if self.urls else ("value",)
+
+    def read(self, reader: ValueReader, batch: pa.RecordBatch, schema: pa.Schema) -> Block:
+        """The values of a batch of records, read by a reader of this kind."""
+        headers = batch.column("headers") if self.urls else None
+        return reader.read(batch.column("value"), schema, headers)
+
     def reader(self, topic: str) -> ValueReader:
         """A reader for one topic in one process; it learns schemas as it goes."""
         return ValueReader(self, self.renames.of(topic))
@@ -111,11 +122,15 @@ class ValueReader:
         self._renames = renames or Renames()
         self._decoder: Decoder | None = None
 
-    def read(self, values: pa.Array, schema: pa.Schema) -> Block:
-        """The columns of the rows that could be read, and what the schema lacks for all of them."""
+    def read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None = None) -> Block:
+        """The columns of the rows that could be read, and what the schema lacks for all of them.
+
+        The records' headers may name the schemas of values, see `ValueKind.fetched`.
+        """
         if self._kind.kind == "json":
             return self._read_json(values, schema)
-        decoded = self._of(schema).decode(values)
+        named = None if headers is None or not self._kind.urls else header_values(headers, VALUE_HEADER)
+        decoded = self._of(schema).decode(values, named)
         wanted = self._kind.kept(decoded.wanted)
         if same_columns(wanted, schema):
             table = decoded.table if schema.names else json_columns.no_columns(int(decoded.good.sum()))

@@ -102,8 +102,8 @@ def columns_in_order(spans: list[OffsetRange], packed: str, values: ValueKind, k
     reader = values.reader(spans[0].topic) if spans else values.reader("")
     schema = json_columns.unpack_schema(packed)
     for span in spans:
-        for piece in read_decoded(span, kafka, columns=("value",)):
-            schema = reader.read(piece.batch.column("value"), schema).wanted
+        for piece in read_decoded(span, kafka, columns=values.fetched):
+            schema = values.read(reader, piece.batch, schema).wanted
     return json_columns.pack_schema(schema)
 
 
@@ -161,7 +161,7 @@ class _TopicWriter:
         block = None
         if self._schema is not None:
             assert self._wanted is not None
-            block = self._reader.read(batch.column("value"), self._wanted)
+            block = self._task.values.read(self._reader, batch, self._wanted)
             self._misfits = self._misfits or block.misfits
             self._wanted = block.wanted
             if block.table is None or not same_columns(self._wanted, self._schema):

@@ -144,6 +144,8 @@ def header_column(array: pa.Array) -> HeaderColumn:
 
 def header_values(headers: pa.Array, name: str) -> pa.Array:
     """The value of each row's last header of a name; null where the row has none."""
+    if headers.null_count == len(headers):
+        return pa.nulls(len(headers), pa.binary())
     entries = headers.flatten()
     chosen = np.flatnonzero(_same_text(entries.field(0), name))
     places = np.full(len(headers), -1, dtype=np.int64)
