@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ottla.formats.evolution import aliases
-from ottla.lake.types import Misfit
+from ottla.lake.types import Misfit, text_of
 
 MOST_FORMERS = 64
 
@@ -66,6 +66,18 @@ def check_flat(columns: pa.Schema, separator: str) -> None:
         other = taken.setdefault(separator.join(names).casefold(), dotted)
         if other != dotted:
             raise Misfit(f"field {dotted}: --flatten makes {separator.join(names)} of it, as of {other}")
+
+
+def check_plain(columns: pa.Schema, separator: str, plain: frozenset[str]) -> None:
+    """Misfit where one of these columns holds objects or arrays."""
+    for path in _leaves(columns) if plain else ():
+        names = [field.name for field in path]
+        for length, field in enumerate(path, 1):
+            name = separator.join(names[:length]) if separator else ".".join(names[:length])
+            if name in plain and pa.types.is_nested(field.type):
+                raise Misfit(
+                    f"field {name}: {text_of(field.type)} where the lake is divided by it, or has it for a key"
+                )
 
 
 def kept_fields(columns: pa.Schema, separator: str, only: frozenset[str], without: frozenset[str]) -> pa.Schema:

@@ -168,7 +168,7 @@ def _duration(text: str) -> str:
 
 
 def _count(text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"not a positive number: {text}")
     return int(text)
 

@@ -129,7 +129,9 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
     format = options.get("format") or ("parquet" if url.startswith(("file:", "hdfs:")) else "delta")
     key = tuple(each.strip() for each in options.get("key", "").split(",") if each.strip())
     _check_format(format, layout, key, values, options)
-    values = replace(values, fixed=_fixed(layout, key, where, values, debezium=options.get("debezium", False)))
+    debezium = options.get("debezium", False)
+    plain = frozenset({*layout.fields, *(() if debezium else key)} - {"key"})
+    values = replace(values, plain=plain, fixed=_fixed(layout, key, where, values, debezium=debezium))
     return LoadSettings(
         selection=Selection(topics=tuple(sorted(set(topics))), pattern=pattern),
         url=url,
@@ -145,7 +147,7 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
             catalog=options.get("catalog", ""),
             namespace=options.get("namespace", "ottla"),
             key=key,
-            debezium=options.get("debezium", False),
+            debezium=debezium,
             flatten=values.flatten,
             where=where,
         ),

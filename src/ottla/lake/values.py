@@ -14,7 +14,7 @@ from ottla.formats.renames import Renames
 from ottla.formats.wire import VALUE_HEADER
 from ottla.formats.writer import WriterSchema
 from ottla.lake import json_columns
-from ottla.lake.flat import check_flat, flat_arrays, flat_fields, kept_fields
+from ottla.lake.flat import check_flat, check_plain, flat_arrays, flat_fields, kept_fields
 from ottla.lake.json_columns import Block, column_names
 from ottla.lake.renaming import TopicRenames
 from ottla.lake.shape import Shape
@@ -51,6 +51,9 @@ class ValueKind:
     fixed: frozenset[str] = frozenset()
     """Columns that keep their names: the lake is divided or filtered by them, or they are its key."""
 
+    plain: frozenset[str] = frozenset()
+    """Columns that hold no objects or arrays: the lake is divided by them, or they are its key."""
+
     def kept(self, schema: pa.Schema) -> pa.Schema:
         """The columns that are wanted of these; one that was renamed also by its former names."""
         if not self.only and not self.without:
@@ -65,6 +68,7 @@ class ValueKind:
         """Misfit where these columns make no table."""
         check_limits(schema)
         check_flat(schema, self.flatten)
+        check_plain(schema, self.flatten, self.plain)
 
     def allow(self, schema: pa.Schema) -> None:
         """Unresolvable where the columns of a schema make no table."""
