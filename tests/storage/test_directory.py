@@ -20,9 +20,10 @@ from ottla.kernel.ids import TopicPartition
 from ottla.sim.disk import PowerCut, SimDisk
 from ottla.storage import checkpoint
 from ottla.storage.checkpoint import BadCheckpoint
-from ottla.storage.directory import DirectoryRefused, LogDirectory, parse_directory_name
+from ottla.storage.directory import DirectoryRefused, LogDirectory
 from ottla.storage.disk import LocalDisk
 from ottla.storage.log import Log
+from ottla.storage.values import parse_directory_name
 
 HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda _: None}
 

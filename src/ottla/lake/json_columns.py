@@ -21,7 +21,18 @@ import pyarrow.json as pa_json
 
 from ottla.formats.renames import Renames
 from ottla.lake.json_renames import under_new_names, with_old_names
-from ottla.lake.types import EMPTY, MOST_LEVELS, Misfit, Rule, check_limits, merge, merge_schemas, usable, usable_schema
+from ottla.lake.types import (
+    EMPTY,
+    MOST_LEVELS,
+    Misfit,
+    Rule,
+    check_levels,
+    check_limits,
+    merge,
+    merge_schemas,
+    usable,
+    usable_schema,
+)
 from ottla.spark.arrow import numbers
 
 RESERVED = frozenset({"key", "value", "headers", "partition", "offset", "timestamp", "topic", "date", "month", "hour"})
@@ -137,6 +148,7 @@ class _Reading:
         if parsed is None or parsed.num_rows != len(values) or not _numbers_are_exact(parsed):
             return False
         try:
+            check_levels(parsed.schema)  # also where what lies deep shows no type, and so makes no column
             wanted = merge_schemas(self.wanted, self.rules.kept(usable_schema(parsed.schema)), self.rules.rule)
             self.rules.check(wanted)
         except Misfit:

@@ -16,7 +16,9 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint
 from ottla.storage.checkpoint import BadCheckpoint
+from ottla.storage.incarnation import FILES, Witness
 from ottla.storage.log import FULL_DISK, Log
+from ottla.storage.values import parse_directory_name
 
 LOCK = ".lock"
 DELETE_SUFFIX = "-delete"
@@ -35,6 +37,7 @@ _OWN_NAMES = frozenset(
         checkpoint.REPLICATION,
         checkpoint.CLEANER,
         checkpoint.SCRUBBED,
+        *FILES,
     }
 )
 _NAME_MAX = 255
@@ -70,6 +73,7 @@ class LogDirectory:
         self.disk = disk
         self.path = path
         self.directory_id = ""
+        self.witness = Witness(disk, path)
         self.clean = False
         """Whether the last close was a clean one."""
         self.failed: str | None = None
@@ -100,6 +104,7 @@ class LogDirectory:
         cluster_id: str,
         node_id: int,
         new_directory_id: str,
+        registering: str = "",
         also_ours: Collection[str] = (),
         lock: Callable[[str], HeldLock | None] | None = None,
     ) -> LogDirectory:
@@ -107,6 +112,7 @@ class LogDirectory:
 
         `also_ours`: names beside Kafka's own that a new directory may hold already (the metadata store's).
         `lock` is `LocalDisk.lock`; a simulated disk needs none. `new_directory_id` is taken where the directory is new.
+        `registering`: the incarnation as which the broker is about to register (incarnation.py).
         """
         refuse_foreign(disk, path, also_ours)
         disk.make_directory(path)
@@ -120,7 +126,7 @@ class LogDirectory:
         directory = cls(disk, path, held)
         try:
             directory._identify(cluster_id, node_id, new_directory_id)
-            directory._remember()
+            directory._remember(registering)
         except BaseException:
             if held is not None:
                 held.release()
@@ -159,8 +165,8 @@ class LogDirectory:
             )
         self.directory_id = values.get("directory.id", "")
 
-    def _remember(self) -> None:
-        self.clean = self.disk.exists(marker := posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN))
+    def _remember(self, registering: str) -> None:
+        self.clean = self.witness.begin(registering, marker := posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN))
         for name in self.disk.list(self.path):
             inside = posixpath.join(self.path, name)
             if name.endswith(checkpoint.TEMPORARY) and not self.disk.is_directory(inside):
@@ -471,14 +477,6 @@ def _fits(write: Callable[[], None]) -> bool:
             raise
         return False
     return True
-
-
-def parse_directory_name(name: str) -> TopicPartition | None:
-    """`topic-partition`, or None for other names."""
-    topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not (number.isascii() and number.isdecimal()):
-        return None
-    return TopicPartition(topic, int(number))
 
 
 def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
