@@ -332,12 +332,16 @@ def _placed(value: Any, kind: pa.DataType) -> object:
 def _type_of(value: object, rule: Rule) -> pa.DataType:
     """A value's type; Misfit where members of an array, or two spellings of a name, do not go together."""
     if isinstance(value, dict):
-        members = pa.schema([])
+        members: dict[str, pa.DataType] = {}
+        spelled: dict[str, str] = {}
         for name, member in value.items():
             kind = usable(_type_of(member, rule))
-            if kind is not None:  # what shows no type makes no column, and so collides with none
-                members = merge_schemas(members, pa.schema([(name, kind)]), rule)
-        return pa.struct(list(members))
+            if kind is None:  # what shows no type makes no column, and so collides with none
+                continue
+            if (known := spelled.setdefault(name.casefold(), name)) != name:
+                raise Misfit(f"field {name}: its name differs from {known} only in case")
+            members[name] = merge(pa.null(), kind, rule, name)
+        return pa.struct(list(members.items()))
     if isinstance(value, list):
         item = pa.null()
         for element in value:
