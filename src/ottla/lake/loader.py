@@ -22,7 +22,7 @@ from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount
 from ottla.lake.publishing import publisher
 from ottla.lake.reporting import Reporter
 from ottla.lake.resume import resumed
-from ottla.lake.settings import LoadSettings
+from ottla.lake.settings import LoadSettings, with_renames
 from ottla.lake.state import LakeState
 from ottla.lake.stores.base import LakeRefused
 from ottla.spark.connections import cluster
@@ -82,6 +82,7 @@ class Loader:
             state.adopt(lost.commit)
         self._publisher = publisher(settings.shape, state.store, self.name)
         self.loaded = Loaded(committed=state.committed())
+        with_renames(settings, self.loaded.committed.renames)
         self._survey = Survey(
             cluster(settings.kafka),
             settings.selection,
@@ -178,8 +179,9 @@ class Loader:
         """Write all ranges, then publish."""
         began = time.monotonic()
         known = dict(self.loaded.committed.columns)
+        settings = with_renames(self.settings, self.loaded.committed.renames)
         context = self.spark().sparkContext
-        publication = Attempt(self.settings, plan, known, self.state.attempt(plan), context).publication()
+        publication = Attempt(settings, plan, known, self.state.attempt(plan), context).publication()
         self.state.write_publication(publication)
         self._carry_through(publication)
         self.tell(progress_line(publication, time.monotonic() - began, behind))

@@ -48,7 +48,8 @@ def read_ranges(spans: Iterable[OffsetRange], options: SourceOptions) -> Iterato
     """What a task yields."""
     columns = options.columns
     kind = options.value_type if options.values.typed and VALUE in columns else None
-    fetched = columns if kind is None else tuple(name for name in EVERY if name in {*columns, VALUE, "offset"})
+    needed = {*columns, VALUE, "offset", *([HEADERS] if options.values.urls else [])}
+    fetched = columns if kind is None else tuple(name for name in EVERY if name in needed)
     for span in spans:
         pieces = read_decoded(
             span,
