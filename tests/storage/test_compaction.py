@@ -39,10 +39,10 @@ from ottla.storage.compaction import (
     install,
     plan_compaction,
 )
-from ottla.storage.damage import Extent
 from ottla.storage.disk import LocalDisk
 from ottla.storage.log import Log
 from ottla.storage.values import Appended, LogRead, Origin
+from ottla.storage.walk import Extent
 
 COMPACT = {"cleanup_policy": ("compact",), "internal_segment_bytes": 400, "min_cleanable_dirty_ratio": 0.01}
 

@@ -48,9 +48,9 @@ def _files(path: str) -> list[str]:
 
 def _check(given: Given) -> int:
     """Every segment below the paths given, by its CRCs; 1 where one is damaged."""
-    from ottla.storage.damage import Extent
     from ottla.storage.disk import LocalDisk
     from ottla.storage.scrub import check, check_index
+    from ottla.storage.walk import Extent
 
     disk = LocalDisk()
     damaged = count = size = 0

@@ -27,6 +27,8 @@ MOVING = "moving"
 """ottla's own, in a partition's directory: from or to which other log directory it is being moved (moving.py)."""
 SYNC_FAILED = ".sync-failed"
 """ottla's own. Stands in the page cache for as long as pages that a failed sync has dropped may stand there."""
+PAGE_CACHE = ".page-cache"
+"""ottla's own. Which page cache the directory was last written through: another one may lack what was not synced."""
 META_PROPERTIES = "meta.properties"
 TEMPORARY = ".tmp"
 

@@ -7,22 +7,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.storage.checkpoint import DAMAGE, BadCheckpoint, read_numbers, write_numbers
 from ottla.storage.scan import CRC_START, Header, scan_headers
 from ottla.storage.segment import LOOK_BYTES, Found, Segment
-
-
-class Extent(NamedTuple):
-    """A stretch of a closed segment in which no batch can be trusted: offsets, and where it lies in the file."""
-
-    first_offset: int
-    next_offset: int
-    position: int
-    end: int
+from ottla.storage.walk import Extent
 
 
 class Damage:

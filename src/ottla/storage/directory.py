@@ -9,13 +9,14 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ottla.config.topic import TopicConfig
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
-from ottla.storage import checkpoint
+from ottla.storage import checkpoint, page_cache
 from ottla.storage.checkpoint import BadCheckpoint
+from ottla.storage.found import FoundPartition, parse_directory_name
 from ottla.storage.log import FULL_DISK, Log
 
 LOCK = ".lock"
@@ -35,6 +36,7 @@ _OWN_NAMES = frozenset(
         checkpoint.REPLICATION,
         checkpoint.CLEANER,
         checkpoint.SCRUBBED,
+        checkpoint.PAGE_CACHE,
     }
 )
 _NAME_MAX = 255
@@ -48,20 +50,6 @@ class HeldLock(Protocol):
     def release(self) -> None: ...
 
 
-class FoundPartition(NamedTuple):
-    """A partition's directory, as found at the opening."""
-
-    topic: str
-    partition: int
-    topic_id: bytes | None
-    """None where `partition.metadata` is missing: a crash at its birth, or a log from before topic ids."""
-    path: str
-    beside: str | None = None
-    """The id of the log directory from or to which it was being moved, and in which it may be too (moving.py)."""
-    came: bool = False
-    """It was being moved from there to here."""
-
-
 class LogDirectory:
     """One `log.dirs` entry."""
 
@@ -72,6 +60,8 @@ class LogDirectory:
         self.directory_id = ""
         self.clean = False
         """Whether the last close was a clean one."""
+        self.cache_kept = False
+        """Whether all that was written before is there, synced or not: no power was lost since."""
         self.failed: str | None = None
         """Why the directory is offline, once it is."""
         self.logs: dict[TopicPartition, Log] = {}
@@ -165,6 +155,7 @@ class LogDirectory:
             inside = posixpath.join(self.path, name)
             if name.endswith(checkpoint.TEMPORARY) and not self.disk.is_directory(inside):
                 self.disk.remove(inside)
+        self.cache_kept = page_cache.was_kept(self.disk, self.path)
         self._find_partitions()
         self._recovery_points = self._read(checkpoint.RECOVERY_POINT)
         self._log_starts = self._read(checkpoint.LOG_START)
@@ -235,6 +226,9 @@ class LogDirectory:
             wall_ms=wall_ms,
             producer_expiration_ms=producer_expiration_ms,
             on_synced=on_synced,
+            committed=self.high_watermarks.get(place, 0),
+            cache_kept=self.cache_kept,
+            compacted=place in self._cleaned,
         )
         return self._keep(place, log)
 
@@ -275,11 +269,15 @@ class LogDirectory:
         self.disk.sync_directory(self.path)
 
     def _keep(self, place: TopicPartition, log: Log) -> Log:
-        def before_cut() -> None:
+        def before_cut(offset: int) -> None:
             if self._recovery_points.get(place, 0) > log.recovery_point:
                 self.checkpoint_recovery_points()
             if self._cleaned.get(place, 0) > log.recovery_point:  # what comes in its place is not compacted
                 self.set_cleaned_to(*place, log.recovery_point)
+            if self.high_watermarks.get(place, 0) > offset:
+                lower = self.high_watermarks | {place: offset}
+                checkpoint.write_offsets(self.disk, posixpath.join(self.path, checkpoint.REPLICATION), lower)
+                self.high_watermarks[place] = offset
 
         log.before_cut = before_cut
         self.logs[place] = log
@@ -365,7 +363,12 @@ class LogDirectory:
         return noted if log.doomed else max(noted, log.bases[0])
 
     def checkpoint_high_watermarks(self) -> None:
-        self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, lambda log: log.high_watermark)
+        """What was committed stays so until it is cut off, also where a start does not know it yet."""
+        self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, self._committed)
+
+    def _committed(self, log: Log) -> int:
+        before = self.high_watermarks.get(TopicPartition(log.topic, log.partition), 0)
+        return max(log.high_watermark, min(before, log.end_offset))
 
     def _checkpoint(self, name: str, offsets: dict[TopicPartition, int], of: Callable[[Log], int]) -> None:
         now = {place: of(log) for place, log in self.logs.items() if log.damaged_at is None}  # else it were forgotten
@@ -471,14 +474,6 @@ def _fits(write: Callable[[], None]) -> bool:
             raise
         return False
     return True
-
-
-def parse_directory_name(name: str) -> TopicPartition | None:
-    """`topic-partition`, or None for other names."""
-    topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not (number.isascii() and number.isdecimal()):
-        return None
-    return TopicPartition(topic, int(number))
 
 
 def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:

@@ -20,12 +20,14 @@ _BLOCK_ENTRIES = 256
 class SparseIndex:
     """Entries (key, value) with rising keys: one file, and the entries themselves while the segment is written."""
 
-    __slots__ = ("_disk", "_entry", "_file", "_on_disk", "count", "keys", "path", "values")
+    __slots__ = ("_disk", "_entry", "_file", "_last", "_on_disk", "count", "keys", "path", "values")
 
     def __init__(self, disk: Disk, path: str, entry: struct.Struct) -> None:
         self._disk = disk
         self._entry = entry
         self._file: OpenFile | None = None
+        self._last: tuple[int, int] | None = None
+        """Of a sealed index, once it was read."""
         self._on_disk = 0
         self.path = path
         self.count = 0
@@ -55,7 +57,7 @@ class SparseIndex:
     def sealed(self) -> None:
         """Forget the entries in memory: the file has them all."""
         assert self._on_disk == self.count
-        self.keys = None
+        self.keys = self._last = None
         self.values = array("i")
 
     def open_sealed(self) -> bool:
@@ -63,9 +65,12 @@ class SparseIndex:
         if not self._disk.exists(self.path):
             return False
         size = self._disk.file_size(self.path)
-        self.keys = None
+        self.keys = self._last = None
         self.count = self._on_disk = size // self._entry.size
-        return size % self._entry.size == 0 and (self.count < 2 or self._read(self.count - 1, 1)[0] >= self.first_key())
+        if size % self._entry.size:
+            return False
+        self._last = last = self.last()
+        return last is None or (min(last) >= 0 and (self.count < 2 or last[0] >= self.first_key() >= 0))
 
     def first_key(self) -> int:
         return self.keys[0] if self.keys is not None else self._read(0, 1)[0]
@@ -76,6 +81,8 @@ class SparseIndex:
             return None
         if self.keys is not None:
             return self.keys[-1], self.values[-1]
+        if self._last is not None:
+            return self._last
         key, value = self._entry.unpack(self._block(self.count - 1, 1))
         return key, value
 

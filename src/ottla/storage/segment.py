@@ -51,6 +51,14 @@ class Found(NamedTuple):
     next_offset: int
 
 
+class Doomed(NamedTuple):
+    """A segment that was taken out of its log; readers may still be sending from it."""
+
+    segment: Segment
+    since_ms: int
+    renamed: bool
+
+
 class Segment:
     """Batches from `base_offset` on."""
 
@@ -214,6 +222,37 @@ class Segment:
         self.times.close()
         return True
 
+    def ends_at(self, next_offset: int) -> bool:
+        """Whether the last batches of a closed segment, from the last index entry on, end there and fill the file.
+
+        A log rolls across a hole that is too large for one segment; then the file ends in front of it.
+        """
+        entry = self.index.last()
+        position = entry[1] if entry is not None else 0
+        expected = self.base_offset
+        opened = self._file is None
+        for header in scan_headers(self.file, position, self.size, chunk_bytes=LOOK_BYTES):
+            if entry is not None and header.position == entry[1] and header.last_offset != entry[0] + self.base_offset:
+                return False
+            if header.base_offset < expected:
+                return False
+            position, expected = header.position + header.size, header.next_offset
+        if opened and self._file is not None:
+            file, self._file = self._file, None
+            file.release()
+        return position == self.size and (expected == next_offset or next_offset - expected > MAX_RELATIVE_OFFSET)
+
+    def sound_entries(self, size: int) -> int:
+        """How many of the first entries of the offset index, in memory, rise and lie inside of a file of this size."""
+        assert self.index.keys is not None
+        keys, positions = self.index.keys, self.index.values
+        if keys and not (keys[0] >= 0 and 0 <= positions[0] < size):
+            return 0
+        for at in range(1, len(keys)):
+            if keys[at] <= keys[at - 1] or not positions[at - 1] < positions[at] < size:
+                return at
+        return len(keys)
+
     def has_indexes(self) -> bool:
         return self._disk.exists(self.path(INDEX)) and self._disk.exists(self.path(TIME_INDEX))
 
@@ -234,7 +273,7 @@ class Segment:
             self.times.keep(0)
         else:
             assert self.times.keys is not None
-            kept = sum(1 for value in self.times.values if value <= last[0])
+            kept = self._sound_times(last[0])
             self.times.keep(kept)
         self.forget_recent()
         self.since_entry = 0
@@ -247,6 +286,16 @@ class Segment:
         self.next_offset = self.base_offset
         self.read_first_timestamp()
         return self.size
+
+    def _sound_times(self, last: int) -> int:
+        """How many of the first entries of the time index rise and lie at or below a relative offset."""
+        assert self.times.keys is not None
+        before = (-1, -1)
+        for at, entry in enumerate(zip(self.times.keys, self.times.values, strict=True)):
+            if entry[0] <= before[0] or not before[1] < entry[1] <= last:
+                return at
+            before = entry
+        return len(self.times.keys)
 
     def note_header(self, header: Header) -> None:
         """A batch met while scanning from `restart_from` on. The one the last entry points at gets no second entry."""

@@ -110,6 +110,15 @@ class ActiveProducer(NamedTuple):
     """-1 where no transaction is open."""
 
 
+class Remark(NamedTuple):
+    """What an opening cut, refused, built anew or did not believe: one line of the log."""
+
+    first_offset: int
+    next_offset: int
+    bytes: int
+    what: str
+
+
 class Recovered(NamedTuple):
     """What opening a log cost and found."""
 
@@ -121,3 +130,6 @@ class Recovered(NamedTuple):
     rebuilt_indexes: int
     replayed_batches: int
     """Batches whose producer state was taken in again."""
+    remarks: tuple[Remark, ...] = ()
+    lacks_end: bool = False
+    """Something that was acknowledged may have stood behind the end, or in damage that is near it."""
