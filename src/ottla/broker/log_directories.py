@@ -205,7 +205,7 @@ class LogDirectories:
         log.debug("recovered %s-%d: %d bytes checked", topic.name, found.partition, cost.scanned_bytes)
         for remark in cost.remarks:
             log.warning("%s-%d, offsets %d to %d, %d bytes: %s", topic.name, found.partition, remark.first_offset,
-                        remark.next_offset, remark.bytes, remark.what)  # fmt: skip
+                        max(remark.first_offset, remark.next_offset - 1), remark.bytes, remark.what)  # fmt: skip
 
     def _end_moves(self) -> None:
         """What a crash has left of moves between directories is settled (storage/moving.py)."""

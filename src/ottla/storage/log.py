@@ -376,6 +376,10 @@ class Log:
         """Whether a roll, flush.messages or flush.ms ask for a sync now (with write.caching=true nothing else does)."""
         return self.syncing.flush_due(self, wall_ms)
 
+    def move_recovery_point(self) -> bool:
+        """Let the next sync move the recovery point to where it began; whether there is anything to move it over."""
+        return not self.refusing and self.syncing.take_indexes_along(self)
+
     def sync_now(self) -> None:
         """A whole sync on the caller's thread, indexes included: at close, at recovery, in tools."""
         self.syncing.sync_now(self)

@@ -312,6 +312,7 @@ class Opening:
             return 0, segment.base_offset
         segment.index.load()
         segment.times.load()
+        segment.size = size
         limit = _NEVER if self._known.clean else self._known.recovery_point
         rising = segment.sound_entries(size)
         whole = len(segment.index.keys or ())
@@ -320,8 +321,9 @@ class Opening:
             key, position = (segment.index.keys or ())[count - 1], segment.index.values[count - 1]
             for header in scan_headers(segment.file, position, size, chunk_bytes=64):
                 if header.last_offset == key + segment.base_offset:
-                    self._say_index(segment, rising < whole)
-                    return segment.restart_from(count), header.base_offset
+                    start = segment.restart_from(count)
+                    self._say_index(segment, rising < whole or start != position)
+                    return (start, header.base_offset) if start else (0, segment.base_offset)
                 break
             count //= 2
         self._say_index(segment, bool(whole) and self._known.clean)

@@ -272,8 +272,9 @@ class Segment:
         if last is None:
             self.times.keep(0)
         else:
-            assert self.times.keys is not None
             kept = self._sound_times(last[0])
+            if kept is None:
+                return self.restart_from(0)
             self.times.keep(kept)
         self.forget_recent()
         self.since_entry = 0
@@ -287,15 +288,29 @@ class Segment:
         self.read_first_timestamp()
         return self.size
 
-    def _sound_times(self, last: int) -> int:
-        """How many of the first entries of the time index rise and lie at or below a relative offset."""
-        assert self.times.keys is not None
-        before = (-1, -1)
-        for at, entry in enumerate(zip(self.times.keys, self.times.values, strict=True)):
-            if entry[0] <= before[0] or not before[1] < entry[1] <= last:
-                return at
+    def is_time_of(self, entry: tuple[int, int]) -> bool:
+        """Whether the batch that an entry of the time index names ends at its offset and has its timestamp."""
+        found = self.find(self.base_offset + entry[1])
+        if found is None or found.next_offset - 1 != self.base_offset + entry[1]:
+            return False
+        for header in scan_headers(self.file, found.position, found.position + found.size, chunk_bytes=64):
+            return counted_timestamp(header) == entry[0]
+        return False
+
+    def _sound_times(self, last: int) -> int | None:
+        """How many entries of the time index lie at or below a relative offset; None where one of them is wrong.
+
+        All have to rise; those at the border, which say what is the largest timestamp up to there, are looked up.
+        """
+        entries = self.times.entries()
+        before, kept = (-1, -1), 0
+        for entry in entries:
+            if entry[0] <= before[0] or entry[1] <= before[1]:
+                return None
             before = entry
-        return len(self.times.keys)
+            kept += entry[1] <= last
+        border = entries[max(0, kept - 1) : kept + 1]
+        return kept if all(self.is_time_of(entry) for entry in border) else None
 
     def note_header(self, header: Header) -> None:
         """A batch met while scanning from `restart_from` on. The one the last entry points at gets no second entry."""
@@ -314,10 +329,31 @@ class Segment:
             after = self.positions[at + 1] if at + 1 < len(ends) else self.size
             return Found(position, after - position, self.bases[at], ends[at])
         entry = self.index.floor(offset - self.base_offset)
-        position = entry[1] if entry is not None else 0
-        for header in scan_headers(self.file, position, self.size, chunk_bytes=LOOK_BYTES):
+        while entry is not None:
+            begun = False
+            for header in scan_headers(self.file, entry[1], self.size, chunk_bytes=LOOK_BYTES):
+                if not begun and header.last_offset != self.base_offset + entry[0]:
+                    break
+                begun = True
+                if header.next_offset > offset:
+                    return Found(header.position, header.size, header.base_offset, header.next_offset)
+            if begun:
+                return None
+            entry = self.index.floor(entry[0] - 1)  # this one points at no batch that ends there
+        for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES):
             if header.next_offset > offset:
                 return Found(header.position, header.size, header.base_offset, header.next_offset)
+        return None
+
+    def entry_below(self, offset: int) -> tuple[int, int] | None:
+        """Last offset and position of a batch that ends at or below `offset`, by an index entry that is right."""
+        entry = self.index.floor(offset - self.base_offset)
+        while entry is not None:
+            for header in scan_headers(self.file, entry[1], self.size, chunk_bytes=64):
+                if header.last_offset == self.base_offset + entry[0]:
+                    return header.last_offset, header.position
+                break
+            entry = self.index.floor(entry[0] - 1)
         return None
 
     def limit_position(self, limit_offset: int) -> int:
