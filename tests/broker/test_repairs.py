@@ -328,6 +328,7 @@ def test_a_replica_whose_end_was_found_damaged_does_not_count_until_it_has_caugh
     )
     cluster.cluster.network.unblock_all()
     cluster.cluster.until(lambda: len(cluster.state().in_sync) == 3, 60_000)
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1, 60_000)
     assert cluster.values(damaged) == everything()
 
 

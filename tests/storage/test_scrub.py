@@ -266,13 +266,40 @@ def test_a_read_passes_over_no_batch_whose_header_is_not_as_it_was(number: int) 
             flip(log, batch.position + at, bit)
 
 
+@pytest.mark.parametrize("number", range(BATCHES))
+@pytest.mark.parametrize("interval", [1, 4096])
+def test_a_read_takes_no_batch_whose_offset_or_epoch_is_not_as_it_was(number: int, interval: int) -> None:
+    """Both lie outside the CRC: consumers would take the records under other offsets."""
+    log = a_closed_segment(index_interval_bytes=interval)
+    asked = number * PER_BATCH
+    batch = log.segments[0].find(asked)
+    assert batch is not None
+    for at in (*range(8), *range(12, 16)):
+        for bit in range(8):
+            flip(log, batch.position + at, bit)
+            log.segments[0].forget_recent()
+            for offset in range(asked, asked + PER_BATCH):
+                got = log.read(offset, 1, limit_offset=log.end_offset)
+                assert got == ErrorCode.KAFKA_STORAGE_ERROR, (at, bit)
+            flip(log, batch.position + at, bit)
+
+
+def test_a_read_of_a_segment_whose_file_is_gone_is_refused_and_fails_no_directory() -> None:
+    log = a_closed_segment()
+    log.segments[0].forget_recent()
+    log.segments[0].close()
+    log.disk.remove(log.segments[0].path(LOG))
+    assert log.read(3, 1 << 20, limit_offset=log.end_offset) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert records_of(log, 24)[0].offset == 24
+
+
 def with_gaps() -> Log:
     """Four batches of one record, at offsets 0, 7, 20 and 33, two in a segment."""
     batches = [bytearray(a_batch(b"value").view) for _ in range(4)]
     kept = (0, 7, 20, 33)
     for batch, offset in zip(batches, kept, strict=True):
         batch[:8] = offset.to_bytes(8)
-    log = a_log(internal_segment_bytes=2 * len(batches[0]))
+    log = a_log(internal_segment_bytes=2 * len(batches[0]), cleanup_policy=("compact",))
     for batch in batches:
         assert isinstance(log.append_run(batch, wall_ms=0), Appended)
     sync(log)

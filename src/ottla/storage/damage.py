@@ -121,12 +121,14 @@ def is_in_place(segment: Segment, found: Found, epochs: LeaderEpochs) -> bool:
         return False
     here = parse_header(body, 0, found.position)
     known = epochs.epoch_at(found.base_offset)
-    if 0 <= known != here.leader_epoch <= epochs.latest:
+    if 0 <= known != here.leader_epoch:
         return False
+    following = segment.next_offset
     for behind in scan_headers(segment.file, found.position + found.size, segment.size, chunk_bytes=HEADER_BYTES):
-        if behind.base_offset != found.next_offset:
-            return behind.base_offset > found.next_offset and is_sound_gap(segment, found.base_offset, found)
+        following = behind.base_offset
         break
+    if following != found.next_offset:
+        return following > found.next_offset and is_sound_gap(segment, found.base_offset, found)
     return True
 
 

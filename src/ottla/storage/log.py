@@ -270,13 +270,16 @@ class Log:
             sequencing.note_producer(self, batch, base_offset, next_offset - 1, max_timestamp)
         return Appended(base_offset, next_offset, self.log_start_offset, False, wall_ms if self.append_time else -1)
 
-    def append_run(self, run_of_batches: Buffer, *, wall_ms: int) -> Appended | ErrorCode:
+    def append_run(
+        self, run_of_batches: Buffer, *, wall_ms: int, newest_epoch: int = run.ANY_EPOCH
+    ) -> Appended | ErrorCode:
         """Append a leader's contiguous batches as they are (rules A11, E10): one check and one write for all.
 
-        CORRUPT_MESSAGE where a CRC fails, OFFSET_OUT_OF_RANGE where the first batch starts below our end or later
-        ones do not follow on, FENCED_LEADER_EPOCH where an epoch falls. A trailing incomplete batch is left out.
+        CORRUPT_MESSAGE where a CRC fails, or an offset or epoch cannot be right; OFFSET_OUT_OF_RANGE where the first
+        batch starts below our end or later ones do not follow on, FENCED_LEADER_EPOCH where an epoch falls. A trailing
+        incomplete batch is left out.
         """
-        return run.append_run(self, run_of_batches, wall_ms=wall_ms)
+        return run.append_run(self, run_of_batches, wall_ms=wall_ms, newest_epoch=newest_epoch)
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """This broker leads in `leader_epoch` from `end_offset` on; on disk before this returns (rule B2)."""

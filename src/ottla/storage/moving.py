@@ -73,6 +73,7 @@ def begin(current: Log, destination: LogDirectory, unique: str, *, wall_ms: int)
         on_synced=_nobody,
         start_offset=start,
     )
+    future.sparse = current.sparse
     destination.futures[place] = future
     known = load_newest(current.disk, current.directory, start)
     if known is not None:

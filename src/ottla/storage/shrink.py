@@ -226,7 +226,8 @@ def _is_damaged_below(log: Log, offset: int) -> bool:
         return True
     if leads_to(segment, offset):
         return False  # else it leads to the middle of a batch, or compaction left a hole, or it is damaged
-    told = ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size)
+    epochs = log.epochs.between(segment.base_offset, segment.next_offset)
+    told = ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size, epochs)
     found = tuple(step for step in check(log.disk, told) if isinstance(step, Extent))
     if found and segment is not log.active:
         try:
