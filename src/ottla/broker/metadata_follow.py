@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from ottla.broker.command_queue import Applied, CommandQueue, Outcome, Pending
+from ottla.broker.store_trouble import StoreTrouble
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import Caretaker, Incarnation
 from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, ReplicasByTopic, Writer, sharing
@@ -19,12 +20,13 @@ from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, new_id, topic_id_text
-from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry, Unknown, Written
+from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry, StoreDamaged, Unknown, Written
 from ottla.kernel.story import Slot, run_story
-from ottla.metadata.entries import UNREGISTERED, Body, UnknownEntry, decode_entry, encode_entry
-from ottla.metadata.snapshot import load_snapshot, take_snapshot
+from ottla.metadata.entries import UNREGISTERED, Body, UnknownEntry, encode_entry
+from ottla.metadata.reading import take_entry, take_snapshot_of
+from ottla.metadata.seal import read_entry, sealed_append
+from ottla.metadata.snapshot import take_snapshot
 from ottla.metadata.state import Changes, Listener, Metadata
-from ottla.schema.codec import MalformedMessage
 
 COMMAND_TIMEOUT_MS = 30_000
 SNAPSHOT_EVERY = 1000
@@ -86,6 +88,8 @@ class MetadataFollow:
         self._found_version = 0
         self._caretaker = Caretaker(broker)
         self._handled: set[Command] = set()
+        self._write_trouble = StoreTrouble("written")
+        self._read_trouble = StoreTrouble("read")
         self._snapshot_version = 0
         self._snapshot_after = SNAPSHOT_EVERY
         self._closed = False
@@ -110,12 +114,15 @@ class MetadataFollow:
         offline: ReplicasByTopic = (),
         directories: tuple[str, ...] = (),
     ) -> BrokerEpoch:
-        """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7). ApiError if refused."""
+        """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7).
+
+        ApiError if refused, OSError where the store could not be written all the time.
+        """
         new_cluster = NewCluster(topic_id_text(new_id(self._entropy)), self._entropy.bytes(32))
         said = (listeners, new_cluster, damaged, short, options, offline, directories)
         outcome = await self.submit(RegisterBroker(self.broker, self._incarnation, host, rack, *said))
         if isinstance(outcome, ApiError):
-            raise outcome
+            raise self._write_trouble.error or outcome
         self._tick()
         return self.broker_epoch
 
@@ -191,12 +198,13 @@ class MetadataFollow:
         if not batch:
             await self._end_without_entries(version)
             return False
-        data = [entry for pending in batch for entry in pending.data]
+        bodies = [body for pending in batch for body in pending.bodies]
+        data = sealed_append([entry for pending in batch for entry in pending.data], bodies, self.metadata)
         sent_ms = self._clock.mono_ms()
         first_version = await self._append(data, version)
         if not first_version:
             return True
-        self._apply_own(first_version, [body for pending in batch for body in pending.bodies])
+        self._apply_own(first_version, bodies)
         self._renew(sent_ms)
         for pending in batch:
             self._done(pending)
@@ -257,13 +265,15 @@ class MetadataFollow:
 
     async def _append(self, data: list[bytes], expected: int) -> int:
         """The version of the first entry; 0 where another append was first. Repeats while the outcome is unknown."""
-        mark = decode_entry(data[0])
+        mark = read_entry(LogEntry(expected + 1, data[0]))
         self._sought, self._found_version = (mark.broker_epoch, mark.sequence), 0
         outcome: Written | Conflict | Unknown | None = None
         while True:
             try:
                 outcome = await self._coordination.append(data, expected)
-            except OSError:
+                self._write_trouble.worked()
+            except OSError as error:
+                self._write_trouble.failed(error)
                 if outcome is None:
                     raise  # nothing of it has left
             if isinstance(outcome, Written):
@@ -284,7 +294,8 @@ class MetadataFollow:
         """Our entries, as far as reading has not brought them already."""
         for version, body in enumerate(bodies, first_version):
             if version == self.metadata.version + 1:
-                self._apply(version, body)
+                self.metadata.apply(version, body)
+                self._note_own_state()
         self._reconcile()
 
     # Reading
@@ -322,10 +333,11 @@ class MetadataFollow:
             except LookupError:
                 await self._load_snapshot()
                 if self.metadata.version <= after:
-                    raise OSError("the metadata log was cut, and there is no snapshot of what is gone") from None
+                    why = "it is missing, and no snapshot holds it"
+                    raise StoreDamaged(self._coordination.name, f"entry {after + 1}", why) from None
                 continue
             for entry in entries:
-                if entry.version == self.metadata.version + 1:
+                if entry.version > self.metadata.version:
                     self._take(entry)
             if not entries:
                 self._renew(sent_ms)
@@ -336,19 +348,15 @@ class MetadataFollow:
         snapshot = await self._coordination.load_snapshot()
         if snapshot is None or snapshot.version <= self.metadata.version:
             return
-        self.metadata = load_snapshot(snapshot)
+        self.metadata = take_snapshot_of(self._coordination.name, snapshot)
         self._snapshot_version = snapshot.version
         self._note_own_state()
         self.on_reconcile(self.metadata.take_changes()._replace(everything=True))
 
     def _take(self, entry: LogEntry) -> None:
-        decoded = decode_entry(entry.body)
+        decoded = take_entry(self.metadata, entry, self._coordination.name)
         if self._sought == (decoded.broker_epoch, decoded.sequence):
             self._found_version = entry.version
-        self._apply(entry.version, decoded.body)
-
-    def _apply(self, version: int, body: Body) -> None:
-        self.metadata.apply(version, body)
         self._note_own_state()
 
     def _note_own_state(self) -> None:
@@ -391,8 +399,10 @@ class MetadataFollow:
         sent_ms, applied = self._clock.mono_ms(), self.metadata.version
         try:
             head = await self._coordination.head()
-        except OSError:
+        except OSError as error:
+            self._read_trouble.failed(error)
             return
+        self._read_trouble.worked()
         if head < applied:
             self._stop(f"The metadata log ends at {head}, and {applied} of its entries were applied here: it is lost.")
         elif head <= self._reconciled:
@@ -442,7 +452,7 @@ class MetadataFollow:
             try:
                 story.result()
                 why = ""
-            except (UnknownEntry, MalformedMessage) as fault:
+            except (UnknownEntry, StoreDamaged) as fault:
                 why = str(fault)
             finally:
                 if why:

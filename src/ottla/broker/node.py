@@ -16,6 +16,7 @@ from ottla.broker.dispatch import Dispatch
 from ottla.broker.doubts import Doubts
 from ottla.broker.early_fence import EarlyFence
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.full_disks import FullDisks
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.handlers.metadata import Fragments
 from ottla.broker.log_directories import by_topic
@@ -99,6 +100,7 @@ class Node:
         self.follow.on_lapse = self._lapsed
         self.follow.upkeep = _upkeep(self.config)
         self.leader_throttle, self.follower_throttle = throttles(self.deadlines, self.config)
+        self.full_disks = FullDisks(self.deadlines, lambda log: self.replicas.directories.of(log).path)
         self.doubts = Doubts(self)
         self.peers = Peers(self, network)
         self.producer_ids = ProducerIds(self.follow)

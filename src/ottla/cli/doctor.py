@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla import __version__
 from ottla.cli.connect import client_settings, read_properties
+from ottla.cli.doctor_disks import troubles
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given
 from ottla.cli.own import Command, bad, dim, good, print_json, wants_json
@@ -128,6 +129,8 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
         report.fine(f"cluster {metadata.cluster_id}: {count} broker{'s' if count != 1 else ''}, {len(topics)} topics")
         for broker in metadata.brokers.values():
             _look_at_broker(broker, settings, reached, report)
+        for what, advice in troubles(cluster):
+            report.wrong(what, advice)
         leaderless = [
             f"{topic.name}-{index}"
             for topic in topics.values()

@@ -98,6 +98,10 @@ class ElectLeader(NamedTuple):
     topic: str
     partition: int
     unclean: bool
+    if_allowed: bool = False
+    """Nobody asked for it: only where the topic's options let it happen."""
+    longest: tuple[BrokerId, ...] = ()
+    """The living replicas by the length of their logs, as they said; the first that still lives leads uncleanly."""
 
     @property
     def footprint(self) -> Footprint:

@@ -26,6 +26,8 @@ from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, Metadata, Partiti
 UNCLEAN = "unclean.leader.election.enable"
 DECIDING = (MIN_IN_SYNC, UNCLEAN)
 """Options of brokers that decisions depend on: each broker registers with what it was started with."""
+LONGEST_LEADS = 3
+"""From this level of metadata.version on, every caretaker asks replicas how long they are where there is a choice."""
 _DEFAULTS = {MIN_IN_SYNC: "1", UNCLEAN: "false"}
 
 IsActive = Callable[[BrokerId], bool]
@@ -72,7 +74,9 @@ def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
     if command.unclean:
         if before.has_leader:
             return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-        after = with_leader_elected(before, state, topic, unclean=True)
+        if command.if_allowed and not unclean_allowed(state, topic):
+            return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The topic waits for a complete replica.")
+        after = with_leader_elected(before, state, topic, unclean=True, longest=command.longest)
         if not after.has_leader:
             return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive.")
         return changed_entries([later(before, after)])
@@ -188,8 +192,13 @@ def with_leader_elected(
     *,
     is_active: IsActive | None = None,
     unclean: bool = False,
+    longest: tuple[BrokerId, ...] = (),
 ) -> PartitionState:
-    """With a leader, if there may be one: in sync first, then eligible, then, if that is allowed, any (rule A6)."""
+    """With a leader, if there may be one: in sync first, then eligible, then, if that is allowed, any (rule A6).
+
+    Where the topic allows any, and there are several, they are asked before one of them leads: `unclean`, with the
+    order by which they come as `longest`.
+    """
     alive = is_active or state.is_active
     in_order = [one for one in partition.replicas if alive(one) and one not in partition.offline]
     for broker_id in in_order:
@@ -199,9 +208,21 @@ def with_leader_elected(
         if broker_id in partition.eligible:
             alone = with_in_sync(partition, (broker_id,), min_in_sync(state, topic))
             return alone._replace(leader=broker_id, last_known=())
-    if in_order and (unclean or unclean_allowed(state, topic)):
-        return partition._replace(leader=in_order[0], in_sync=(in_order[0],), eligible=(), last_known=())
+    choice = len(in_order) > 1 and state.metadata_version() >= LONGEST_LEADS
+    if in_order and (unclean or (unclean_allowed(state, topic) and not choice)):
+        first = next((one for one in longest if one in in_order), in_order[0])
+        return partition._replace(leader=first, in_sync=(first,), eligible=(), last_known=())
     return partition._replace(leader=NO_LEADER)
+
+
+def waits_for_longest(partition: PartitionState, state: Metadata, topic: Topic) -> bool:
+    """Nobody leads, no complete replica lives, and the topic lets another lead: the longest one, once it is known."""
+    if partition.has_leader or state.metadata_version() < LONGEST_LEADS:
+        return False
+    living = {one for one in partition.replicas if state.is_active(one) and one not in partition.offline}
+    return (
+        bool(living) and living.isdisjoint({*partition.in_sync, *partition.eligible}) and unclean_allowed(state, topic)
+    )
 
 
 def with_in_sync(partition: PartitionState, in_sync: tuple[BrokerId, ...], required: int) -> PartitionState:

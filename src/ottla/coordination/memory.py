@@ -77,6 +77,7 @@ class MemoryCoordination:
     """One broker's way into a `MemoryStore`; every slot comes back full."""
 
     def __init__(self, store: MemoryStore, broker_id: BrokerId) -> None:
+        self.name = "memory"
         self._store = store
         self._broker_id = broker_id
         self._closed = False

@@ -14,7 +14,7 @@ from ottla.config.resolve import Layers
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import Syncer, Timer
+from ottla.kernel.seams import StoreDamaged, Syncer, Timer
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import Listener
 from ottla.sim.coordination import CALM, CoordinationFaults, SimCoordination
@@ -132,7 +132,7 @@ class Incarnation:
             self.disk_failed = error.errno is not None
             self._fatal(f"could not start: {error}")
             return
-        except ApiError as error:
+        except (ApiError, StoreDamaged) as error:
             self._fatal(f"could not start: {error}")
             return
         self.serving = self.alive

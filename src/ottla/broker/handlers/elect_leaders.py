@@ -1,11 +1,17 @@
-"""ElectLeaders (key 43): the preferred leaders back, or, for partitions without one, any leader at a price."""
+"""ElectLeaders (key 43): the preferred leaders back, or, for partitions without one, any leader at a price.
+
+Of the replicas that live the one with the longest log leads then; Apache Kafka takes the first.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ottla.broker.longest_logs import longest
 from ottla.cluster.commands import ElectLeader
 from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import BrokerId, TopicPartition
 from ottla.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -31,8 +37,12 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
         else [(asked.topic, asked.partitions) for asked in request.topic_partitions]
     )
     unclean, timeout_ms = request.election_type == _UNCLEAN, max(1, request.timeout_ms)
+    order = await _longest(call, wanted) if unclean else {}
     asked = [
-        (name, [(one, call.node.follow.submit(ElectLeader(name, one, unclean), timeout_ms)) for one in partitions])
+        (
+            name,
+            [(one, call.node.follow.submit(_command(name, one, unclean, order), timeout_ms)) for one in partitions],
+        )
         for name, partitions in wanted
     ]
     for name, slots in asked:  # all were submitted before the first is awaited, so that they share appends
@@ -48,6 +58,25 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
             result.partition_result.append(said)
         response.replica_election_results.append(result)
     return response
+
+
+Order = dict[TopicPartition, tuple[BrokerId, ...]]
+
+
+async def _longest(call: Call, wanted: Sequence[tuple[str, Sequence[int]]]) -> Order:
+    """The living replicas of each partition without a leader, by the length of their logs."""
+    found = []
+    for name, partitions in wanted:
+        topic = call.node.metadata.topic(name)
+        for index in partitions if topic is not None else ():
+            state = None if topic is None else call.node.metadata.partition(topic.topic_id, index)
+            if state is not None and not state.has_leader:
+                found.append((TopicPartition(name, index), state))
+    return await longest(call.node, found)
+
+
+def _command(name: str, index: int, unclean: bool, order: Order) -> ElectLeader:
+    return ElectLeader(name, index, unclean, longest=order.get(TopicPartition(name, index), ()))
 
 
 def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.broker.node import Node
 from ottla.broker.partition import Partition
 from ottla.kernel.ids import BrokerId, TopicId
-from ottla.metadata.entries import UNREGISTERED, decode_entry
+from ottla.metadata.entries import UNREGISTERED
+from ottla.metadata.seal import read_entry
 from ottla.metadata.state import Metadata, PartitionState
 from ottla.sim.checkers.decay import Decay, Flipped
 from ottla.sim.checkers.history import Anomaly
@@ -228,7 +229,7 @@ class Invariants:
         except LookupError:
             return  # it was cut before it was seen: worlds are too short for that
         for entry in entries:
-            metadata.apply(entry.version, decode_entry(entry.body).body)
+            metadata.apply(entry.version, read_entry(entry).body)
         for topic_id in sorted(metadata.take_changes().topics):
             topic = metadata.topics.get(topic_id)
             for state in topic.partitions if topic is not None else ():
