@@ -119,7 +119,7 @@ class Opening:
         log, start = self._log, self._known.log_start
         names = log.disk.list(log.directory)
         bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
-        renamed = [base_offset_of(name[:_DELETED_NAME], LOG + DELETED) for name in names]
+        renamed = [base_offset_of(name[:_DELETED_NAME], LOG + DELETED) for name in names if DELETED in name]
         deleted = sorted({base for base in renamed if base is not None})
         self._remove_orphans(names, bases)
         if not bases:
@@ -239,7 +239,7 @@ class Opening:
 
     # --- what was written last ---
 
-    def _take_written(self, segment: Segment, following: int | None) -> bool:
+    def _take_written(self, segment: Segment, following: int | None, *, anew: bool = False) -> bool:
         """Read from the last index entry that can be trusted; False where the log was cut in this segment."""
         extents: list[Extent] = []
         bounds = Bounds(
@@ -249,8 +249,10 @@ class Opening:
             sparse=self._known.compacted or self._log.config.compacted,
         )
         size = segment.file.size()
-        start, expected = self._trusted_start(segment, size)
-        walk = Walk(segment.file, bounds, size=size, position=start, expected=expected, epoch=self._epoch)
+        start, expected = (0, segment.base_offset) if anew else self._trusted_start(segment, size)
+        walk = Walk(
+            segment.file, bounds, size=size, position=start, expected=expected, epoch=self._epoch, is_whole=True
+        )
         for step in walk.steps():
             if not isinstance(step, Extent):
                 self._take(segment, step)
@@ -260,6 +262,10 @@ class Opening:
                 self._cut(segment, step, size)
                 self._note(segment, extents, step.first_offset)
                 return False
+        if not (extents or anew) and segment.has_wrong_time():
+            segment.restart_from(0)
+            self._say_index(segment, True)
+            return self._take_written(segment, following, anew=True)
         self._epoch = walk.epoch
         self._log.sparse = self._log.sparse or walk.met_hole
         if following is not None:
@@ -321,7 +327,7 @@ class Opening:
             key, position = (segment.index.keys or ())[count - 1], segment.index.values[count - 1]
             for header in scan_headers(segment.file, position, size, chunk_bytes=64):
                 if header.last_offset == key + segment.base_offset:
-                    start = segment.restart_from(count)
+                    start = segment.restart_from(count, header)
                     self._say_index(segment, rising < whole or start != position)
                     return (start, header.base_offset) if start else (0, segment.base_offset)
                 break

@@ -92,10 +92,11 @@ def recover(log: Log, known: Known, *, wall_ms: int) -> None:
     log.epochs.cut_end(log.end_offset)
     log.high_watermark = log.log_start_offset
     at_most = log.end_offset if known.clean else min(log.end_offset, max(known.recovery_point, log.bases[0]))
-    for offset in snapshot_offsets(log.disk, log.directory):
+    snapshots = snapshot_offsets(log.disk, log.directory)
+    for offset in snapshots:
         if offset > at_most:  # of a tail that was lost, or that was cut before another came in its place
             log.disk.remove(snapshot_path(log.directory, offset))
-    load_producers(log, at_most=at_most, cost=cost)
+    load_producers(log, at_most=at_most, cost=cost, snapshots=snapshots)
     try:
         _settle(log, cost, opening, clean=known.clean and not opening.changed)
     except OSError:
@@ -105,6 +106,8 @@ def recover(log: Log, known: Known, *, wall_ms: int) -> None:
 
 def _note_damage(log: Log, opening: Opening) -> None:
     """On a full disk it is known all the same, until the next start, which finds it again."""
+    if not (log.damage or opening.damage):
+        return
     try:
         log.damage.keep(log.bases[:-1])
         for base, extents in sorted(opening.damage.items()):
@@ -181,9 +184,9 @@ def _epochs_in(log: Log) -> list[tuple[int, int]]:
     return found
 
 
-def load_producers(log: Log, *, at_most: int, cost: Cost | None = None) -> None:
+def load_producers(log: Log, *, at_most: int, cost: Cost | None = None, snapshots: list[int] | None = None) -> None:
     """Producer state as of the log's end: the newest snapshot not above `at_most`, then the batches behind it."""
-    loaded = load_newest(log.disk, log.directory, at_most)
+    loaded = load_newest(log.disk, log.directory, at_most, there=snapshots)
     log.producers.clear()
     start = log.bases[0]
     if loaded is not None:
@@ -229,6 +232,8 @@ def finish_swaps(disk: Disk, directory: str) -> None:
     Whatever else has a temporary suffix goes, but for what retention is about to delete.
     """
     names = disk.list(directory)
+    if not any(name.endswith((CLEANED, FETCHED, TEMPORARY, SWAP)) for name in names):
+        return
     for name in names:
         if name.endswith((CLEANED, FETCHED, TEMPORARY)):
             disk.remove(posixpath.join(directory, name))

@@ -71,6 +71,7 @@ class Segment:
         "bases",
         "created_ms",
         "directory",
+        "dropped",
         "ends",
         "first_timestamp",
         "index",
@@ -107,6 +108,8 @@ class Segment:
         self.max_entries = 10 * 1024 * 1024 // 12
         self.index_full = False
         self.since_entry = 0
+        self.dropped: tuple[int, int] | None = None
+        """The first time entry that `restart_from` left out, as the scan will find it again."""
         self.ends: list[int] = []
         """Of the recent batches: the offset after each, where each begins in the file, and its base offset."""
         self.positions: list[int] = []
@@ -264,15 +267,18 @@ class Segment:
                 break
         return self.first_timestamp
 
-    def restart_from(self, entries: int) -> int:
-        """Keep the first `entries` of the offset index and what goes with them; where to go on scanning."""
+    def restart_from(self, entries: int, header: Header | None = None) -> int:
+        """Keep the first `entries` of the offset index and what goes with them; where to go on scanning.
+
+        It is the beginning where the time index is wrong. `header`: of the batch of the last entry, if known.
+        """
         assert self.index.keys is not None
         self.index.keep(entries)
         last = self.index.last()
         if last is None:
             self.times.keep(0)
         else:
-            kept = self._sound_times(last[0])
+            kept = self._sound_times(last[0], header)
             if kept is None:
                 return self.restart_from(0)
             self.times.keep(kept)
@@ -297,20 +303,33 @@ class Segment:
             return counted_timestamp(header) == entry[0]
         return False
 
-    def _sound_times(self, last: int) -> int | None:
+    def _sound_times(self, last: int, header: Header | None) -> int | None:
         """How many entries of the time index lie at or below a relative offset; None where one of them is wrong.
 
-        All have to rise; those at the border, which say what is the largest timestamp up to there, are looked up.
+        All have to rise; the last that stays, which says what is the largest timestamp so far, is looked up.
         """
-        entries = self.times.entries()
-        before, kept = (-1, -1), 0
-        for entry in entries:
+        self.dropped = None
+        before, kept, border = (-1, -1), 0, (-1, -1)
+        for entry in self.times.entries():
             if entry[0] <= before[0] or entry[1] <= before[1]:
                 return None
             before = entry
-            kept += entry[1] <= last
-        border = entries[max(0, kept - 1) : kept + 1]
-        return kept if all(self.is_time_of(entry) for entry in border) else None
+            if entry[1] <= last:
+                kept, border = kept + 1, entry
+            elif self.dropped is None:
+                self.dropped = entry
+        if not kept:
+            return 0
+        if header is not None and border[1] == last:
+            return kept if counted_timestamp(header) == border[0] else None
+        return kept if self.is_time_of(border) else None
+
+    def has_wrong_time(self) -> bool:
+        """Whether the time entry that was left out was none of what the scan has found: it belongs before it, then."""
+        entry, self.dropped = self.dropped, None
+        if entry is None or self.base_offset + entry[1] >= self.next_offset:
+            return False
+        return not self.is_time_of(entry)
 
     def note_header(self, header: Header) -> None:
         """A batch met while scanning from `restart_from` on. The one the last entry points at gets no second entry."""

@@ -86,11 +86,15 @@ class Walk:
         position: int = 0,
         epoch: int = -1,
         indexed: Callable[[], Iterable[int]] = tuple,
+        is_whole: bool = False,
     ) -> None:
-        """`expected`: no batch at or behind `position` begins below. `indexed`: positions that the index knows."""
+        """`expected`: no batch at or behind `position` begins below. `indexed`: positions that the index knows.
+
+        `is_whole`: the file is known to have this size.
+        """
         self._file = file
         self._bounds = bounds
-        self._size = min(size, file.size())
+        self._size = size if is_whole else min(size, file.size())
         self._told_size = size
         self._indexed = indexed
         self.position = position
