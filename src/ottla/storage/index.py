@@ -62,18 +62,24 @@ class SparseIndex:
 
     def open_sealed(self) -> bool:
         """Stand on the file as it is; False where it is missing, torn, or its keys do not end above their start."""
-        if not self._disk.exists(self.path):
+        try:
+            size = self._disk.file_size(self.path)
+        except FileNotFoundError:
             return False
-        size = self._disk.file_size(self.path)
         self.keys = self._last = None
-        self.count = self._on_disk = size // self._entry.size
+        self.count = self._on_disk = count = size // self._entry.size
         if size % self._entry.size:
             return False
-        self._last = last = self.last()
-        return last is None or (min(last) >= 0 and (self.count < 2 or last[0] >= self.first_key() >= 0))
-
-    def first_key(self) -> int:
-        return self.keys[0] if self.keys is not None else self._read(0, 1)[0]
+        if not count:
+            return True
+        few = count <= _BLOCK_ENTRIES
+        block = self._block(0, count if few else 1)
+        if len(block) < self._entry.size:
+            return False
+        first = self._entry.unpack_from(block)
+        last = self._entry.unpack_from(block, len(block) - self._entry.size) if few else self._read(count - 1, 1)
+        self._last = (last[0], last[1])
+        return first[0] >= 0 <= last[1] and (count < 2 or last[0] >= first[0])
 
     def last(self) -> tuple[int, int] | None:
         """The last entry."""
