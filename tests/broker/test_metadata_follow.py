@@ -92,7 +92,8 @@ def test_a8_a_broker_does_not_act_on_what_the_log_says_of_its_last_incarnation()
         cluster.loop.run_for(SESSION_MS // 10)
     assert follow.metadata.version == version, "it has decided nothing"
     assert follow.broker_epoch == UNREGISTERED
-    assert wait_for(cluster, follow.register(host="host1", rack=None, listeners=())) > max(before, version)
+    said = follow.registration(host="host1", rack=None, listeners=())
+    assert wait_for(cluster, follow.register(said)) > max(before, version)
     assert follow.lease_valid()
     assert follow.metadata.topic("orders").partitions[0].leader_epoch == 1
 

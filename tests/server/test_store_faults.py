@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -58,7 +59,7 @@ def read_only(filled: Path) -> Iterator[Path]:
 def test_a_store_that_cannot_be_written_is_said_while_the_broker_still_tries(read_only: Path):
     broker = OttlaProcess(read_only)
     process = subprocess.Popen(
-        ["python", "-m", "ottla", "start", "--data", str(read_only), "--port", "0", "--http-port", "0"],
+        [sys.executable, "-m", "ottla", "start", "--data", str(read_only), "--port", "0", "--http-port", "0"],
         stdout=subprocess.PIPE,
         stderr=broker.errors,
         env={**os.environ},

@@ -22,8 +22,8 @@ from ottla.storage import checkpoint
 from ottla.storage.checkpoint import BadCheckpoint
 from ottla.storage.directory import DirectoryRefused, LogDirectory
 from ottla.storage.disk import LocalDisk
-from ottla.storage.found import parse_directory_name
 from ottla.storage.log import Log
+from ottla.storage.values import parse_directory_name
 from ottla.storage.walk import Extent
 
 HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda _: None}

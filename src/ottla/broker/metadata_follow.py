@@ -15,7 +15,7 @@ from ottla.broker.command_queue import Applied, CommandQueue, Outcome, Pending
 from ottla.broker.store_trouble import StoreTrouble
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import Caretaker, Incarnation
-from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, ReplicasByTopic, Writer, sharing
+from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, Writer, sharing
 from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -27,6 +27,7 @@ from ottla.metadata.reading import take_entry, take_snapshot_of
 from ottla.metadata.seal import read_entry, sealed_append
 from ottla.metadata.snapshot import take_snapshot
 from ottla.metadata.state import Changes, Listener, Metadata
+from ottla.records.checksum import crc32c
 
 COMMAND_TIMEOUT_MS = 30_000
 SNAPSHOT_EVERY = 1000
@@ -72,7 +73,10 @@ class MetadataFollow:
         self._clock = clock
         self._deadlines = deadlines
         self._entropy = entropy
-        self._incarnation = entropy.bytes(16)
+        self.incarnation = entropy.bytes(16)
+        """By which the registration of this run is told from those of others."""
+        self._last_entry: bytes | None = None
+        """Of the applied version, unless that came by a snapshot."""
         self._sequence = int.from_bytes(entropy.bytes(7), "big")
         self.lease_ms = session_timeout_ms * 2 // 3
         self._lease_end_ms = -1
@@ -102,25 +106,17 @@ class MetadataFollow:
         await self._read_to_end()
         self._coordination.on_change(self._changed)
 
-    async def register(
-        self,
-        *,
-        host: str,
-        rack: str | None,
-        listeners: tuple[Listener, ...],
-        damaged: ReplicasByTopic = (),
-        short: ReplicasByTopic = (),
-        options: tuple[tuple[str, str], ...] = (),
-        offline: ReplicasByTopic = (),
-        directories: tuple[str, ...] = (),
-    ) -> BrokerEpoch:
+    def registration(self, *, host: str, rack: str | None, listeners: tuple[Listener, ...]) -> RegisterBroker:
+        """What this run says of itself; the caller adds what it knows of its replicas."""
+        new_cluster = NewCluster(topic_id_text(new_id(self._entropy)), self._entropy.bytes(32))
+        return RegisterBroker(self.broker, self.incarnation, host, rack, listeners, new_cluster)
+
+    async def register(self, command: RegisterBroker) -> BrokerEpoch:
         """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7).
 
         ApiError if refused, OSError where the store could not be written all the time.
         """
-        new_cluster = NewCluster(topic_id_text(new_id(self._entropy)), self._entropy.bytes(32))
-        said = (listeners, new_cluster, damaged, short, options, offline, directories)
-        outcome = await self.submit(RegisterBroker(self.broker, self._incarnation, host, rack, *said))
+        outcome = await self.submit(command)
         if isinstance(outcome, ApiError):
             raise self._write_trouble.error or outcome
         self._tick()
@@ -146,6 +142,18 @@ class MetadataFollow:
     def is_stale(self) -> bool:
         """Whether other brokers may have changed the cluster for a while, unheard of here."""
         return len(self.metadata.brokers) > 1 and self._clock.mono_ms() >= self._lease_end_ms
+
+    def entry_crc(self) -> int | None:
+        """The checksum of the entry that was applied last; None where a snapshot stands for it."""
+        return None if self._last_entry is None else crc32c(self._last_entry)
+
+    async def entry_crc_at(self, version: int) -> int | None:
+        """The checksum of the entry at a version that the log has reached; None where it was cut off there."""
+        try:
+            entries = await self._coordination.read(version - 1, 1)
+        except LookupError:
+            return None
+        return crc32c(entries[0].body) if entries else None
 
     def writer(self) -> Writer:
         return Writer(self.broker, self.broker_epoch)
@@ -204,7 +212,7 @@ class MetadataFollow:
         first_version = await self._append(data, version)
         if not first_version:
             return True
-        self._apply_own(first_version, bodies)
+        self._apply_own(first_version, bodies, data)
         self._renew(sent_ms)
         for pending in batch:
             self._done(pending)
@@ -290,12 +298,12 @@ class MetadataFollow:
                 return 0
             await self._sleep(_RETRY_MS)
 
-    def _apply_own(self, first_version: int, bodies: list[Body]) -> None:
+    def _apply_own(self, first_version: int, bodies: list[Body], data: list[bytes]) -> None:
         """Our entries, as far as reading has not brought them already."""
-        for version, body in enumerate(bodies, first_version):
+        for version, (body, entry) in enumerate(zip(bodies, data, strict=True), first_version):
             if version == self.metadata.version + 1:
                 self.metadata.apply(version, body)
-                self._note_own_state()
+                self._applied(entry)
         self._reconcile()
 
     # Reading
@@ -349,6 +357,7 @@ class MetadataFollow:
         if snapshot is None or snapshot.version <= self.metadata.version:
             return
         self.metadata = take_snapshot_of(self._coordination.name, snapshot)
+        self._last_entry = None
         self._snapshot_version = snapshot.version
         self._note_own_state()
         self.on_reconcile(self.metadata.take_changes()._replace(everything=True))
@@ -357,12 +366,16 @@ class MetadataFollow:
         decoded = take_entry(self.metadata, entry, self._coordination.name)
         if self._sought == (decoded.broker_epoch, decoded.sequence):
             self._found_version = entry.version
+        self._applied(entry.body)
+
+    def _applied(self, entry: bytes) -> None:
+        self._last_entry = entry
         self._note_own_state()
 
     def _note_own_state(self) -> None:
         """Which incarnation we are, and whether it may act."""
         me = self.metadata.brokers.get(self.broker)
-        if me is None or me.incarnation != self._incarnation:
+        if me is None or me.incarnation != self.incarnation:
             if self.broker_epoch != UNREGISTERED:
                 self._acting = False
                 self._stop(f"Another process has registered as broker {self.broker}: this one stops.")

@@ -407,6 +407,7 @@ class Replicas:
         for partition in self.by_id.values():
             if partition.log.move_recovery_point():
                 self._node.syncer.submit(partition.log)
+        self.directories.each(self.directories.incarnations.note_metadata)
 
     def checkpoint_log_starts(self) -> None:
         self.directories.each(LogDirectory.checkpoint_log_starts)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.cluster_moves import BROKER, DRY_RUN, LEADERS_ONLY, TIMEOUT, drain, rebalance
 from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, bad, connected, noun, print_json, print_table, wants_json
+from ottla.cli.waiting import waiting_partitions
 
 if TYPE_CHECKING:
     from ottla.client.sight import Sight
@@ -81,7 +82,8 @@ def _describe(given: Given) -> int:
     with connected(given) as admin:
         names = given.words or sorted(admin.list_topics())
         found = admin.describe_topics(names)
-    described = [_described(name, found[name]) for name in names]
+    waiting = {(one.topic, one.partition): one for one in waiting_partitions(found)}
+    described = [_described(name, found[name], waiting) for name in names]
     if "troubled" in given:
         described = [
             _Described(each.topic, [part for part in each.partitions if _out_of_sync(part)]) for each in described
@@ -92,6 +94,8 @@ def _describe(given: Given) -> int:
         return 0
     rows = [[each.topic, *(_shown(part[key]) for key in _PLACES)] for each in described for part in each.partitions]
     print_table(["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "ELIGIBLE"], rows)
+    for one in waiting.values():
+        sys.stdout.write(f"{bad(one.why)}\n  {one.advice(given.need('bootstrap-server'))}\n")
     return 0
 
 
@@ -106,7 +110,9 @@ class _Described(NamedTuple):
     partitions: list[dict[str, int | list[int]]]
 
 
-def _described(name: str, topic: DescribeTopicPartitionsResponseTopic | ApiError) -> _Described:
+def _described(
+    name: str, topic: DescribeTopicPartitionsResponseTopic | ApiError, waiting: Collection[tuple[str, int]]
+) -> _Described:
     if isinstance(topic, Exception):
         raise topic
     return _Described(
@@ -119,6 +125,7 @@ def _described(name: str, topic: DescribeTopicPartitionsResponseTopic | ApiError
                 "replicas": list(part.replica_nodes),
                 "in_sync": list(part.isr_nodes),
                 "eligible": list(part.eligible_leader_replicas or []),
+                "waits_for_administrator": (name, part.partition_index) in waiting,
             }
             for part in topic.partitions
             if part.replica_nodes

@@ -15,7 +15,9 @@ from ottla.cli.doctor_disks import troubles
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given
 from ottla.cli.own import Command, bad, dim, good, print_json, wants_json
+from ottla.cli.waiting import Waiting, waiting_partitions
 from ottla.client.blocking import Cluster, Connection
+from ottla.client.blocking_admin import Admin
 from ottla.client.errors import ClientError
 from ottla.client.link import KEYS as API_KEYS
 from ottla.client.plan import parse_bootstrap
@@ -131,14 +133,17 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
             _look_at_broker(broker, settings, reached, report)
         for what, advice in troubles(cluster):
             report.wrong(what, advice)
-        leaderless = [
-            f"{topic.name}-{index}"
+        leaderless = {
+            f"{topic.name}-{index}": topic.name
             for topic in topics.values()
             for index, partition in topic.partitions.items()
             if partition.leader < 0
-        ]
+        }
+        for one in _waiting(cluster, set(leaderless.values())):
+            report.wrong(one.why, one.advice(bootstrap))
+            leaderless.pop(f"{one.topic}-{one.partition}", None)
         if leaderless:
-            report.wrong(f"without a leader: {', '.join(leaderless[:10])}", "their brokers are down: start them")
+            report.wrong(f"without a leader: {', '.join([*leaderless][:10])}", "their brokers are down: start them")
         behind = sum(
             len(partition.isr) < len(partition.replicas)
             for topic in topics.values()
@@ -148,6 +153,14 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
             report.wrong(
                 f"{behind} partitions have replicas that are not in sync", "look at the brokers that are missing"
             )
+
+
+def _waiting(cluster: Cluster, topics: set[str]) -> list[Waiting]:
+    """Of these topics, partitions that no start of a broker helps; none on brokers that cannot say so."""
+    try:
+        return waiting_partitions(Admin(cluster=cluster).describe_topics(topics)) if topics else []
+    except (ClientError, ApiError):
+        return []
 
 
 def _look_at_broker(broker: Broker, settings: ClientSettings, reached: Sequence[Destination], report: Report) -> None:

@@ -1,4 +1,4 @@
-"""`ottla log`: the files of a log directory in words, and whether they are what was written."""
+"""`ottla log`: the files of a log directory in words, whether they are as written, and an older store accepted."""
 
 from __future__ import annotations
 
@@ -72,6 +72,28 @@ def _check(given: Given) -> int:
     return 1 if damaged else 0
 
 
+def _accept_store(given: Given) -> int:
+    """Have stopped brokers' log directories take the metadata store as it is; 1 where one is in use."""
+    from ottla.storage.directory import LOCK
+    from ottla.storage.disk import LocalDisk
+    from ottla.storage.incarnation import read_incarnation, write_incarnation
+
+    disk, refused = LocalDisk(), 0
+    for path in given.words:
+        found = read_incarnation(disk, path).incarnation
+        if found is None:
+            raise Misuse(f"{path} is no log directory with an incarnation: there is nothing to accept")
+        held = disk.lock(os.path.join(path, LOCK))
+        if held is None:
+            refused = 1
+            print(f"{path} is in use: stop its broker first")
+            continue
+        write_incarnation(disk, path, found._replace(accepts_store=True))
+        held.release()
+        print(f"{path} takes the metadata store as it is at its next start")
+    return refused
+
+
 def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
     """With where each ends, and whether it is the last of its log, which may be being written."""
     from ottla.storage.scrub import ClosedSegment
@@ -88,6 +110,12 @@ def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
 
 
 VERBS = {
+    "accept-store": Command(
+        "ottla log accept-store DIRECTORY...",
+        "Have log directories take a metadata store that is older than they are; see docs/guide/operations.md first.",
+        _accept_store,
+        words=(1, 1000),
+    ),
     "check": Command(
         "ottla log check FILE|DIRECTORY...",
         "Check every batch of segments by its CRC; exit code 1 where one is damaged.",

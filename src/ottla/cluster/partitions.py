@@ -14,6 +14,7 @@ from ottla.cluster.commands import (
     ChangeInSync,
     ElectLeader,
     ResignLeadership,
+    RolledBack,
     WithdrawReplica,
     Writer,
 )
@@ -210,7 +211,7 @@ def with_leader_elected(
             return alone._replace(leader=broker_id, last_known=())
     choice = len(in_order) > 1 and state.metadata_version() >= LONGEST_LEADS
     if in_order and (unclean or (unclean_allowed(state, topic) and not choice)):
-        first = next((one for one in longest if one in in_order), in_order[0])
+        first = next((one for one in (*longest, *partition.last_known) if one in in_order), in_order[0])
         return partition._replace(leader=first, in_sync=(first,), eligible=(), last_known=())
     return partition._replace(leader=NO_LEADER)
 
@@ -249,12 +250,31 @@ def settled(partition: PartitionState, required: int) -> PartitionState:
 
 def without_damaged(partition: PartitionState, broker_id: BrokerId) -> PartitionState:
     """The partition when a broker says that its replica is damaged: it counts and leads no more (rule A7)."""
+    if not partition.in_sync and not partition.eligible:
+        return partition  # it waits already
     return partition._replace(
         leader=NO_LEADER if partition.leader == broker_id else partition.leader,
         in_sync=_less(partition.in_sync, broker_id),
         eligible=_less(partition.eligible, broker_id),
         last_known=(broker_id,) if partition.in_sync == (broker_id,) and not partition.eligible else (),
     )
+
+
+def without_rolled_back(partition: PartitionState, broker_id: BrokerId, rolled_back: RolledBack) -> PartitionState:
+    """The partition when a replica is older than it was: it counts and leads no more (rule H2).
+
+    Where it was the last one the partition waits for the directory as it was, which brings it back as it left, or for
+    an administrator who accepts the older one by an unclean election.
+    """
+    if partition.awaited:
+        awaited = partition.awaited in rolled_back.found and partition.last_known == (broker_id,)
+        return partition._replace(in_sync=(broker_id,), last_known=()) if awaited else partition
+    if broker_id not in (*partition.in_sync, *partition.eligible):
+        return partition
+    after = without_damaged(partition, broker_id)
+    if after.in_sync or after.eligible:
+        return after
+    return after._replace(last_known=(broker_id,), awaited=rolled_back.expected)
 
 
 def without_short(partition: PartitionState, broker_id: BrokerId, required: int) -> PartitionState:
@@ -276,6 +296,7 @@ def later(before: PartitionState, after: PartitionState, *, ends_leadership: boo
     """
     another = ends_leadership or before.leader != after.leader or not set(before.replicas) <= set(after.replicas)
     return after._replace(
+        awaited="" if after.has_leader else after.awaited,
         partition_epoch=PartitionEpoch(before.partition_epoch + 1),
         leader_epoch=LeaderEpoch(before.leader_epoch + 1) if another else before.leader_epoch,
     )

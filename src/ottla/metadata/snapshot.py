@@ -138,6 +138,10 @@ def _broker_bodies(state: Metadata) -> Iterator[log.Body]:
             epoch=broker.epoch,
             options=[log.ConfigChange(name=name, value=value) for name, value in broker.options],
             directories=list(broker.directories),
+            held=[
+                log.HeldDirectory(directory_id=one.directory_id, incarnation=one.incarnation, closed=one.closed)
+                for one in broker.held
+            ],
         )
         if broker.draining:
             yield log.BrokerDraining(broker_id=broker_id, epoch=broker.epoch)

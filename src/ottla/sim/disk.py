@@ -216,6 +216,17 @@ class SimDisk:
         file.body[position] ^= 1 << bit
         file.disk_body[position] ^= 1 << bit
 
+    def copied(self, path: str) -> DirectoryNode:
+        """A directory as processes see it now."""
+        return self._directory(path).copied()
+
+    def put_back(self, path: str, copy: DirectoryNode) -> None:
+        """The copy stands in the place of the directory; nobody has it open."""
+        self.replace(path)
+        directory, name = self._parent(path)
+        directory.change(None, name, copy.copied())
+        directory.settle()
+
     def replace(self, path: str) -> None:
         """What was mounted there is gone; another, empty disk is, and that one works."""
         self.broken.pop(path, None)

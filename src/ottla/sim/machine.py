@@ -23,6 +23,7 @@ from ottla.sim.disk import SimDisk
 from ottla.sim.loop import SimLoop
 from ottla.sim.network import SHARED_BYTES, Network, PoisonedPool, ServerEnd
 from ottla.sim.syncer import SimSyncer
+from ottla.storage.directory import DirectoryRefused
 from ottla.wire.connection import ServerConnection
 
 DATA = "/data"
@@ -135,6 +136,11 @@ class Incarnation:
         except (ApiError, StoreDamaged) as error:
             self._fatal(f"could not start: {error}")
             return
+        except DirectoryRefused as error:
+            if not self.machine.store_is_older:
+                raise
+            self._fatal(f"could not start: {error}")
+            return
         self.serving = self.alive
         self.machine.working_since_us = self.machine.loop.now_us
 
@@ -218,6 +224,8 @@ class Machine:
         """Log directories beside DATA."""
         self.store_elsewhere = False
         """DATA holds no metadata store: the broker may go on without it."""
+        self.store_is_older = False
+        """A copy stands in the place of the metadata store: its broker must refuse to start."""
         self.sync_us = (100, 1000)
         self.coordination_faults: CoordinationFaults = CALM
         self.coordination_cut = False

@@ -16,8 +16,10 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint, page_cache
 from ottla.storage.checkpoint import BadCheckpoint
-from ottla.storage.found import FoundPartition, parse_directory_name
+from ottla.storage.found import FoundPartition
+from ottla.storage.incarnation import FILES, Witness
 from ottla.storage.log import FULL_DISK, Log
+from ottla.storage.values import parse_directory_name
 
 LOCK = ".lock"
 DELETE_SUFFIX = "-delete"
@@ -37,6 +39,7 @@ _OWN_NAMES = frozenset(
         checkpoint.CLEANER,
         checkpoint.SCRUBBED,
         checkpoint.PAGE_CACHE,
+        *FILES,
     }
 )
 _NAME_MAX = 255
@@ -58,10 +61,11 @@ class LogDirectory:
         self.disk = disk
         self.path = path
         self.directory_id = ""
+        self.witness = Witness(disk, path)
         self.clean = False
         """Whether the last close was a clean one."""
         self.cache_kept = False
-        """Whether all that was written before is there, synced or not: no power was lost since."""
+        """Whether all that was written before is there, synced or not (page_cache.py)."""
         self.failed: str | None = None
         """Why the directory is offline, once it is."""
         self.logs: dict[TopicPartition, Log] = {}
@@ -90,6 +94,7 @@ class LogDirectory:
         cluster_id: str,
         node_id: int,
         new_directory_id: str,
+        registering: str = "",
         also_ours: Collection[str] = (),
         lock: Callable[[str], HeldLock | None] | None = None,
     ) -> LogDirectory:
@@ -97,6 +102,7 @@ class LogDirectory:
 
         `also_ours`: names beside Kafka's own that a new directory may hold already (the metadata store's).
         `lock` is `LocalDisk.lock`; a simulated disk needs none. `new_directory_id` is taken where the directory is new.
+        `registering`: the incarnation as which the broker is about to register (incarnation.py).
         """
         refuse_foreign(disk, path, also_ours)
         disk.make_directory(path)
@@ -110,7 +116,7 @@ class LogDirectory:
         directory = cls(disk, path, held)
         try:
             directory._identify(cluster_id, node_id, new_directory_id)
-            directory._remember()
+            directory._remember(registering)
         except BaseException:
             if held is not None:
                 held.release()
@@ -149,8 +155,8 @@ class LogDirectory:
             )
         self.directory_id = values.get("directory.id", "")
 
-    def _remember(self) -> None:
-        self.clean = self.disk.exists(marker := posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN))
+    def _remember(self, registering: str) -> None:
+        self.clean = self.witness.begin(registering, marker := posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN))
         for name in self.disk.list(self.path):
             inside = posixpath.join(self.path, name)
             if name.endswith(checkpoint.TEMPORARY) and not self.disk.is_directory(inside):
@@ -275,8 +281,8 @@ class LogDirectory:
             if self._cleaned.get(place, 0) > log.recovery_point:  # what comes in its place is not compacted
                 self.set_cleaned_to(*place, log.recovery_point)
             if self.high_watermarks.get(place, 0) > offset:
-                lower = self.high_watermarks | {place: offset}
-                checkpoint.write_offsets(self.disk, posixpath.join(self.path, checkpoint.REPLICATION), lower)
+                path, lower = posixpath.join(self.path, checkpoint.REPLICATION), self.high_watermarks | {place: offset}
+                checkpoint.write_offsets(self.disk, path, lower)
                 self.high_watermarks[place] = offset
 
         log.before_cut = before_cut
@@ -363,10 +369,10 @@ class LogDirectory:
         return noted if log.doomed else max(noted, log.bases[0])
 
     def checkpoint_high_watermarks(self) -> None:
-        """What was committed stays so until it is cut off, also where a start does not know it yet."""
         self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, self._committed)
 
     def _committed(self, log: Log) -> int:
+        """It stays so until it is cut off, also where a start does not know it yet."""
         before = self.high_watermarks.get(TopicPartition(log.topic, log.partition), 0)
         return max(log.high_watermark, min(before, log.end_offset))
 

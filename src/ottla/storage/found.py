@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla.kernel.ids import TopicPartition
-
 
 class FoundPartition(NamedTuple):
     """A partition's directory, as found at the opening."""
@@ -19,11 +17,3 @@ class FoundPartition(NamedTuple):
     """The id of the log directory from or to which it was being moved, and in which it may be too (moving.py)."""
     came: bool = False
     """It was being moved from there to here."""
-
-
-def parse_directory_name(name: str) -> TopicPartition | None:
-    """`topic-partition`, or None for other names."""
-    topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not (number.isascii() and number.isdecimal()):
-        return None
-    return TopicPartition(topic, int(number))
