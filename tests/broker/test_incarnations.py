@@ -16,8 +16,8 @@ from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, topic_id_text
 from ottla.metadata.entries import BrokerRegistered, decode_entry, encode_entry
 from ottla.metadata.state import BrokerState, HeldDirectory
 from ottla.sim.disk import PowerCut
-from ottla.storage.directory import DirectoryRefused
 from ottla.storage.incarnation import FILES, Incarnation, read_incarnation
+from ottla.storage.ownership import DirectoryRefused
 
 X, Y, Z = (bytes([number]) * 16 for number in (1, 2, 3))
 

@@ -26,7 +26,7 @@ from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicPr
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.storage.checkpoint import SYNC_FAILED, write_partition_metadata
-from ottla.storage.directory import DirectoryRefused
+from ottla.storage.ownership import DirectoryRefused
 
 
 def create(broker: SimBroker, name: str = "t", partitions: int = 2, **configs: str) -> bytes:

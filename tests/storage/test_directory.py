@@ -20,10 +20,12 @@ from ottla.kernel.ids import TopicPartition
 from ottla.sim.disk import PowerCut, SimDisk
 from ottla.storage import checkpoint
 from ottla.storage.checkpoint import BadCheckpoint
-from ottla.storage.directory import DirectoryRefused, LogDirectory
+from ottla.storage.directory import LogDirectory
 from ottla.storage.disk import LocalDisk
 from ottla.storage.log import Log
+from ottla.storage.ownership import DirectoryRefused
 from ottla.storage.values import parse_directory_name
+from ottla.storage.walk import Extent
 
 HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda _: None}
 
@@ -309,7 +311,11 @@ def test_damage_is_damage_in_every_later_start_and_nothing_behind_it_is_cut_off(
     disk.flip_bit(path, 2 * size // 5 + 65)
     for _ in range(3):
         directory = a_directory(disk)
-        assert open_only(directory).damaged_at == 2
+        log = open_only(directory)
+        assert log.damage.of(0) == (Extent(2, 3, 2 * size // 5, 3 * size // 5),)
+        assert log.read(2, 100, limit_offset=5) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert values_of(log, limit=2) == [b"0", b"1"] and values_of(log, start=3) == [b"3", b"4"]
+        assert log.end_offset == log.active.base_offset == 5
         assert directory.high_watermarks[TopicPartition("t", 0)] == 5
         directory.checkpoint_recovery_points()
         directory.checkpoint_log_starts()
@@ -317,8 +323,7 @@ def test_damage_is_damage_in_every_later_start_and_nothing_behind_it_is_cut_off(
         directory.apply_retention(T0, mono_ms=0)
         directory.close(clean=clean)
         assert disk.file_size(path) == size, "the file is evidence"
-    disk.flip_bit(path, 2 * size // 5 + 65)
-    assert values_of(open_only(a_directory(disk))) == [b"%d" % at for at in range(5)]
+    assert put(open_only(a_directory(disk)), a_batch(b"5")).base_offset == 5
 
 
 def test_a_truncation_below_the_checkpointed_recovery_point_is_not_taken_for_damage_after_a_crash() -> None:

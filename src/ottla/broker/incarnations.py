@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from ottla.cluster.commands import AcceptedStore, RolledBack
 from ottla.kernel.ids import LeaderEpoch, TopicId, topic_id_text
 from ottla.metadata.state import BrokerState, HeldDirectory
-from ottla.storage.directory import DirectoryRefused, LogDirectory
+from ottla.storage.directory import LogDirectory
 from ottla.storage.incarnation import Incarnation, read_incarnation
+from ottla.storage.ownership import DirectoryRefused
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node

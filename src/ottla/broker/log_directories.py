@@ -22,9 +22,10 @@ from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
 from ottla.storage import moving
 from ottla.storage.checkpoint import CLEAN_SHUTDOWN, META_PROPERTIES
-from ottla.storage.directory import DirectoryRefused, HeldLock, LogDirectory, refuse_foreign
+from ottla.storage.directory import HeldLock, LogDirectory
 from ottla.storage.found import FoundPartition
 from ottla.storage.log import FULL_DISK
+from ottla.storage.ownership import DirectoryRefused, refuse_foreign
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -154,11 +155,10 @@ class LogDirectories:
             on_synced=nobody,
         )
         cost = opened.recovered
-        if cost.scanned_bytes or cost.truncated_bytes:
-            log.info(
-                "recovered %s-%d: %d bytes checked, %d bytes of a torn tail cut off",
-                topic.name, found.partition, cost.scanned_bytes, cost.truncated_bytes,
-            )  # fmt: skip
+        log.debug("recovered %s-%d: %d bytes checked", topic.name, found.partition, cost.scanned_bytes)
+        for remark in cost.remarks:
+            log.warning("%s-%d, offsets %d to %d, %d bytes: %s", topic.name, found.partition, remark.first_offset,
+                        max(remark.first_offset, remark.next_offset - 1), remark.bytes, remark.what)  # fmt: skip
 
     def _end_moves(self) -> None:
         """What a crash has left of moves between directories is settled (storage/moving.py)."""
@@ -266,7 +266,7 @@ class LogDirectories:
     def short(self) -> ReplicasByTopic:
         """Replicas that may lack the end of what was acknowledged: written without syncs, and then no clean stop.
 
-        Or cut by recovery below what was committed: no torn end reaches there, so a batch has rotted.
+        Or found with another end than they had: no torn end reaches there, so something has rotted or is missing.
         And those that are not here at all, though they count as complete: a crash has kept them from being made, or the
         disk is another one, the only one of a broker that alone is to have them; or what is here is from another time.
         """
@@ -275,7 +275,8 @@ class LogDirectories:
             directory = self.of(opened)
             committed = directory.high_watermarks.get(TopicPartition(opened.topic, opened.partition), 0)
             doubtful = not directory.clean or self.incarnations.is_older(directory)
-            if (opened.write_caching and doubtful) or opened.end_offset < committed:
+            lacks_end = opened.recovered.lacks_end or opened.end_offset < committed
+            if (opened.write_caching and doubtful) or lacks_end:
                 found.append(key)
         found += (key for key, lost in self._missing() if not lost)
         return by_topic(sorted(set(found)))

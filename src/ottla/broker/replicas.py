@@ -416,7 +416,11 @@ class Replicas:
         self.directories.each(LogDirectory.checkpoint_high_watermarks)
 
     def checkpoint_recovery_points(self) -> None:
+        """What has been synced since, indexes included; a sync sees to it that the next round finds more."""
         self.directories.each(LogDirectory.checkpoint_recovery_points)
+        for partition in self.by_id.values():
+            if partition.log.move_recovery_point():
+                self._node.syncer.submit(partition.log)
         self.directories.each(self.directories.incarnations.note_metadata)
 
     def checkpoint_log_starts(self) -> None:

@@ -12,8 +12,9 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import Topic
 from ottla.storage import recovery
-from ottla.storage.directory import DirectoryRefused, LogDirectory
+from ottla.storage.directory import LogDirectory
 from ottla.storage.found import FoundPartition
+from ottla.storage.ownership import DirectoryRefused
 
 Place = tuple[FoundPartition, LogDirectory]
 

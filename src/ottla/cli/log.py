@@ -49,9 +49,9 @@ def _files(path: str) -> list[str]:
 
 def _check(given: Given) -> int:
     """Every segment below the paths given, by its CRCs; 1 where one is damaged."""
-    from ottla.storage.damage import Extent
     from ottla.storage.disk import LocalDisk
     from ottla.storage.scrub import check, check_index
+    from ottla.storage.walk import Extent
 
     disk = LocalDisk()
     damaged = count = size = 0
@@ -75,9 +75,9 @@ def _check(given: Given) -> int:
 
 def _accept_store(given: Given) -> int:
     """Have stopped brokers' log directories take the metadata store as it is; 1 where one is in use."""
-    from ottla.storage.directory import LOCK
     from ottla.storage.disk import LocalDisk
     from ottla.storage.incarnation import read_incarnation, write_incarnation
+    from ottla.storage.ownership import LOCK
 
     disk, refused = LocalDisk(), 0
     for path in given.words:

@@ -93,6 +93,9 @@ class Disk(Protocol):
 
     def free_bytes(self, path: str) -> int: ...
 
+    def cache_id(self, path: str) -> str:
+        """Another text once what was written there and not synced may be gone; empty where that cannot be known."""
+
     def free_files(self) -> int:
         """How many more files may be open at once."""
 

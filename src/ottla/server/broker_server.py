@@ -35,8 +35,9 @@ from ottla.server.listener import Listener
 from ottla.server.scrub_child import ScrubChild
 from ottla.server.stores import open_store, store_directory
 from ottla.server.sync_loop import SyncLoop
-from ottla.storage.directory import LOCK, DirectoryRefused, HeldLock, refuse_foreign
+from ottla.storage.directory import HeldLock
 from ottla.storage.disk import LocalDisk
+from ottla.storage.ownership import LOCK, DirectoryRefused, refuse_foreign
 from ottla.wire.frame import FramePool
 
 if TYPE_CHECKING:

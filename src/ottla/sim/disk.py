@@ -268,6 +268,7 @@ class SimDisk:
         for tree in list(self._trees(self.root, limit)):
             disk = SimDisk(wall_ms=self.wall_ms, capacity_bytes=self.capacity_bytes)
             _plant(disk.root, tree)
+            disk.crashes = self.crashes + 1
             yield disk
 
     def _trees(self, directory: DirectoryNode, limit: int) -> Iterator[dict[str, object]]:
@@ -424,6 +425,9 @@ class SimDisk:
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         self.refuse_broken(path)
         self._file(path).modified_ms = modified_ms
+
+    def cache_id(self, path: str) -> str:
+        return str(self.crashes)
 
     def free_files(self) -> int:
         return 1 << 30

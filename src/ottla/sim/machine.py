@@ -23,7 +23,7 @@ from ottla.sim.disk import SimDisk
 from ottla.sim.loop import SimLoop
 from ottla.sim.network import SHARED_BYTES, Network, PoisonedPool, ServerEnd
 from ottla.sim.syncer import SimSyncer
-from ottla.storage.directory import DirectoryRefused
+from ottla.storage.ownership import DirectoryRefused
 from ottla.wire.connection import ServerConnection
 
 DATA = "/data"

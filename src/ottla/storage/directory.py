@@ -17,36 +17,16 @@ from typing import Protocol
 from ottla.config.topic import TopicConfig
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
-from ottla.storage import checkpoint, strays
+from ottla.storage import checkpoint, page_cache, strays
 from ottla.storage.found import DELETE_SUFFIX, FoundPartition, find_partitions, give_second_copy
-from ottla.storage.incarnation import FILES, Witness
+from ottla.storage.incarnation import Witness
 from ottla.storage.leftovers import set_unexplained_aside
 from ottla.storage.log import FULL_DISK, Log
+from ottla.storage.ownership import LOCK, DirectoryRefused, refuse_foreign
 from ottla.storage.remembered import CheckpointFiles
 from ottla.storage.witnesses import Noted, compared
 
-LOCK = ".lock"
-_OWN_NAMES = frozenset(
-    {
-        LOCK,
-        "lost+found",
-        "bootstrap.checkpoint",
-        checkpoint.META_PROPERTIES,
-        checkpoint.CLEAN_SHUTDOWN,
-        checkpoint.SYNC_FAILED,
-        checkpoint.RECOVERY_POINT,
-        checkpoint.LOG_START,
-        checkpoint.REPLICATION,
-        checkpoint.CLEANER,
-        checkpoint.SCRUBBED,
-        *FILES,
-    }
-)
 _NAME_MAX = 255
-
-
-class DirectoryRefused(Exception):
-    """The directory cannot be used; the sentence says why and what to do."""
 
 
 class HeldLock(Protocol):
@@ -66,6 +46,8 @@ class LogDirectory:
         """Whether the last close was a clean one."""
         self.unopened = False
         """Whether a partition that was found could not be opened: what a failed sync has dropped of it is not known."""
+        self.cache_kept = False
+        """Whether all that was written before is there, synced or not (page_cache.py)."""
         self.failed: str | None = None
         """Why the directory is offline, once it is."""
         self.logs: dict[TopicPartition, Log] = {}
@@ -164,6 +146,7 @@ class LogDirectory:
             inside = posixpath.join(self.path, name)
             if name.endswith(checkpoint.TEMPORARY) and not self.disk.is_directory(inside):
                 self.disk.remove(inside)
+        self.cache_kept = page_cache.was_kept(self.disk, self.path)
         self.found, self.found_futures, self._doomed = find_partitions(self.disk, self.path)
         here = {TopicPartition(each.topic, each.partition) for each in self.found}
         self._recovery_points = self.files.load(checkpoint.RECOVERY_POINT, here)
@@ -203,6 +186,9 @@ class LogDirectory:
             wall_ms=wall_ms,
             producer_expiration_ms=producer_expiration_ms,
             on_synced=on_synced,
+            committed=self.high_watermarks.get(place, 0) if self.files.vouched_for(checkpoint.REPLICATION) else 0,
+            cache_kept=self.cache_kept,
+            compacted=place in self._cleaned,
         )
         give_second_copy(self.disk, found)
         return self._keep(place, opened)
@@ -254,11 +240,14 @@ class LogDirectory:
         self.disk.sync_directory(self.path)
 
     def _keep(self, place: TopicPartition, log: Log) -> Log:
-        def before_cut() -> None:
+        def before_cut(offset: int) -> None:
             if self._recovery_points.get(place, 0) > log.recovery_point:
                 self.checkpoint_recovery_points()
             if self._cleaned.get(place, 0) > log.recovery_point:  # what comes in its place is not compacted
                 self.set_cleaned_to(*place, log.recovery_point)
+            if self.high_watermarks.get(place, 0) > offset:
+                self.files.write(checkpoint.REPLICATION, self.high_watermarks | {place: offset})
+                self.high_watermarks[place] = offset
 
         log.before_cut = before_cut
         self.logs[place] = log
@@ -367,7 +356,12 @@ class LogDirectory:
         return noted if log.doomed else max(noted, log.bases[0])
 
     def checkpoint_high_watermarks(self) -> None:
-        self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, lambda log: log.high_watermark)
+        self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, self._committed)
+
+    def _committed(self, log: Log) -> int:
+        """It stays so until it is cut off, also where a start does not know it yet."""
+        before = self.high_watermarks.get(TopicPartition(log.topic, log.partition), 0)
+        return max(log.high_watermark, min(before, log.end_offset))
 
     def _checkpoint(self, name: str, offsets: dict[TopicPartition, int], of: Callable[[Log], int]) -> None:
         now = {place: of(log) for place, log in self.logs.items() if log.damaged_at is None}  # else it were forgotten
@@ -474,21 +468,3 @@ def _fits(write: Callable[[], None]) -> bool:
             raise
         return False
     return True
-
-
-def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
-    """A directory that holds something, but neither our files nor a `meta.properties`, is somebody else's."""
-    if not disk.exists(path):
-        return
-    if not disk.is_directory(path):
-        raise DirectoryRefused(f"{path} is not a directory.")
-    names = disk.list(path)
-    if checkpoint.META_PROPERTIES in names:
-        return
-    ours = {*_OWN_NAMES, *(name + checkpoint.COPY for name in _OWN_NAMES), *also_ours}
-    foreign = [name for name in names if name.removesuffix(checkpoint.TEMPORARY) not in ours]
-    if foreign:
-        raise DirectoryRefused(
-            f"{path} is not empty and holds no {checkpoint.META_PROPERTIES}: {foreign[0]!r} is not ours. "
-            "Give the broker an empty directory."
-        )

@@ -48,6 +48,11 @@ class LeaderEpochs:
         """(epoch, start offset), oldest first."""
         return list(self._entries)
 
+    def between(self, start_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        """The entries for the offsets from one to another, the epoch that covers the first one among them."""
+        before = [entry for entry in self._entries if entry[1] <= start_offset]
+        return (*before[-1:], *(entry for entry in self._entries if start_offset < entry[1] < end_offset))
+
     def assign(self, epoch: int, start_offset: int) -> None:
         """`epoch` begins at `start_offset`; entries of epochs that turn out to hold nothing are dropped."""
         if epoch <= self.latest:

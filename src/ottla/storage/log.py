@@ -16,13 +16,14 @@ from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Buffer, Disk, FileSlice, SyncWork
 from ottla.records.batch import Batch
-from ottla.records.control import EndOfTransaction, read_marker
-from ottla.storage import lookup, reading, recovery, rolling, run, shrink
+from ottla.records.control import EndOfTransaction
+from ottla.storage import lookup, reading, recovery, rolling, run, sequencing, shrink
 from ottla.storage.damage import Damage
 from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.opening import Known
 from ottla.storage.producers import Producers
-from ottla.storage.scan import CONTROL, OVERHEAD_BYTES, TRANSACTIONAL
-from ottla.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from ottla.storage.scan import OVERHEAD_BYTES
+from ottla.storage.segment import MAX_RELATIVE_OFFSET, Doomed, Segment
 from ottla.storage.stamp import stamped_parts
 from ottla.storage.syncing import Syncing
 from ottla.storage.values import (
@@ -39,7 +40,7 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _PLACE = struct.Struct(">qii")
 
 
-def _nothing_to_do() -> None:
+def _nothing_to_do(offset: int) -> None:
     """A log outside a log directory has no checkpoint."""
 
 
@@ -51,9 +52,8 @@ class Log:
     """The batches of one partition in segments, their indexes, producer state and leader epochs."""
 
     __slots__ = (
-        "_append_time",
-        "_marker",
         "active",
+        "append_time",
         "bases",
         "before_cut",
         "config",
@@ -66,6 +66,7 @@ class Log:
         "epochs",
         "high_watermark",
         "log_start_offset",
+        "marker",
         "on_failed",
         "on_synced",
         "partition",
@@ -78,6 +79,7 @@ class Log:
         "roll_timestamp",
         "segment_bytes",
         "segments",
+        "sparse",
         "synced_offset",
         "syncing",
         "topic",
@@ -120,19 +122,22 @@ class Log:
         self.damaged_at: int | None = None
         """Offset of damage found below the recovery point: nothing from here on is served (rule A7)."""
         self.damage = Damage(disk, directory)
+        self.sparse = config.compacted
+        """Compaction may have left holes between batches: here, or in the log that this one copies."""
         self.recovered = Recovered(0, 0, 0, 0, 0)
         self.refusing = False
         """After a failed sync or a failed cut: nothing is written any more, the directory is to be failed."""
-        self.doomed: list[shrink.Doomed] = []
+        self.doomed: list[Doomed] = []
         """Segments taken out of the log; their files go by `purge`."""
         self.pause = shrink.RetentionPause()
         self.on_synced = on_synced
         self.on_failed: Callable[[OSError], None] = _nobody_to_tell
         """Told of a failed sync: the owner takes the directory offline (rule B3)."""
-        self.before_cut: Callable[[], None] = _nothing_to_do
-        """Lowers the recovery point in the checkpoint before a truncation: else a crash would look like damage."""
+        self.before_cut: Callable[[int], None] = _nothing_to_do
+        """Lowers the checkpoints before a truncation to that offset: else a crash would look like damage."""
         self.syncing = Syncing()
-        self._marker: EndOfTransaction | None = None
+        self.marker: EndOfTransaction | None = None
+        """Of the control batch that is being appended."""
         self._take_config(config)
 
     @classmethod
@@ -151,8 +156,15 @@ class Log:
         wall_ms: int,
         producer_expiration_ms: int,
         on_synced: Callable[[int], None],
+        committed: int = 0,
+        cache_kept: bool = False,
+        compacted: bool = False,
     ) -> Log:
-        """Open what is there, recovering it unless the last close was `clean`; `.recovered` says what it cost."""
+        """Open what is there, recovering it unless the last close was `clean`; `.recovered` says what it cost and met.
+
+        `committed` is the high watermark of its checkpoint. `cache_kept`: no power was lost since the log was written.
+        `compacted`: it has been.
+        """
         log = cls(
             disk,
             directory,
@@ -163,9 +175,10 @@ class Log:
             producer_expiration_ms=producer_expiration_ms,
             on_synced=on_synced,
         )
-        recovery.recover(
-            log, clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset, wall_ms=wall_ms
-        )
+        lasting = clean or cache_kept or not log.write_caching
+        known = Known(clean, recovery_point, committed if lasting else 0, log_start_offset, cache_kept, compacted)
+        log.sparse = log.sparse or compacted
+        recovery.recover(log, known, wall_ms=wall_ms)
         return log
 
     @classmethod
@@ -217,7 +230,7 @@ class Log:
             return run.append_run(self, batch.view, wall_ms=wall_ms)
         producer_id = batch.producer_id
         if producer_id >= 0:
-            verdict = self._check_producer(batch, origin)
+            verdict = sequencing.check_producer(self, batch, origin)
             if verdict is not None:
                 return verdict
         size = batch.size
@@ -225,7 +238,7 @@ class Log:
         next_offset = base_offset + batch.last_offset_delta + 1
         max_timestamp = batch.max_timestamp
         parts: tuple[Buffer, ...]
-        if self._append_time:
+        if self.append_time:
             max_timestamp = wall_ms
             parts = stamped_parts(batch, base_offset, leader_epoch, wall_ms)
         else:
@@ -254,61 +267,23 @@ class Log:
         if self.write_caching:
             self.synced_offset = next_offset
         if producer_id >= 0:
-            self._note_producer(batch, base_offset, next_offset - 1, max_timestamp)
-        return Appended(base_offset, next_offset, self.log_start_offset, False, wall_ms if self._append_time else -1)
+            sequencing.note_producer(self, batch, base_offset, next_offset - 1, max_timestamp)
+        return Appended(base_offset, next_offset, self.log_start_offset, False, wall_ms if self.append_time else -1)
 
-    def append_run(self, run_of_batches: Buffer, *, wall_ms: int) -> Appended | ErrorCode:
+    def append_run(
+        self, run_of_batches: Buffer, *, wall_ms: int, newest_epoch: int = run.ANY_EPOCH
+    ) -> Appended | ErrorCode:
         """Append a leader's contiguous batches as they are (rules A11, E10): one check and one write for all.
 
-        CORRUPT_MESSAGE where a CRC fails, OFFSET_OUT_OF_RANGE where the first batch starts below our end or later
-        ones do not follow on, FENCED_LEADER_EPOCH where an epoch falls. A trailing incomplete batch is left out.
+        CORRUPT_MESSAGE where a CRC fails, or an offset or epoch cannot be right; OFFSET_OUT_OF_RANGE where the first
+        batch starts below our end or later ones do not follow on, FENCED_LEADER_EPOCH where an epoch falls. A trailing
+        incomplete batch is left out.
         """
-        return run.append_run(self, run_of_batches, wall_ms=wall_ms)
+        return run.append_run(self, run_of_batches, wall_ms=wall_ms, newest_epoch=newest_epoch)
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """This broker leads in `leader_epoch` from `end_offset` on; on disk before this returns (rule B2)."""
         self.epochs.assign(leader_epoch, self.end_offset)
-
-    def _check_producer(self, batch: Batch, origin: Origin) -> Appended | ErrorCode | None:
-        if origin == 0:
-            verdict = self.producers.check(
-                batch.producer_id,
-                batch.producer_epoch,
-                batch.base_sequence,
-                batch.last_sequence,
-                bool(batch.attributes & TRANSACTIONAL),
-            )
-            if verdict is None or isinstance(verdict, ErrorCode):
-                return verdict
-            return Appended(
-                verdict.first_offset,
-                verdict.last_offset + 1,
-                self.log_start_offset,
-                True,
-                verdict.timestamp if self._append_time else -1,
-            )
-        self._marker = read_marker(batch) if batch.attributes & CONTROL else None
-        return self.producers.check_coordinator(batch.producer_id, batch.producer_epoch, self._marker)
-
-    def _note_producer(self, batch: Batch, first_offset: int, last_offset: int, timestamp: int) -> None:
-        attributes = batch.attributes
-        if attributes & CONTROL:
-            if self._marker is not None:
-                entry = self.producers.end_transaction(
-                    batch.producer_id, batch.producer_epoch, last_offset, timestamp, self._marker
-                )
-                if entry is not None:
-                    self.active.aborted.add(entry)
-            return
-        self.producers.note(
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.last_sequence,
-            first_offset,
-            last_offset,
-            timestamp,
-            bool(attributes & TRANSACTIONAL),
-        )
 
     # -- reading ---
 
@@ -404,6 +379,10 @@ class Log:
         """Whether a roll, flush.messages or flush.ms ask for a sync now (with write.caching=true nothing else does)."""
         return self.syncing.flush_due(self, wall_ms)
 
+    def move_recovery_point(self) -> bool:
+        """Let the next sync move the recovery point to where it began; whether there is anything to move it over."""
+        return not self.refusing and self.syncing.take_indexes_along(self)
+
     def sync_now(self) -> None:
         """A whole sync on the caller's thread, indexes included: at close, at recovery, in tools."""
         self.syncing.sync_now(self)
@@ -493,8 +472,9 @@ class Log:
         raise fault
 
     def _take_config(self, config: TopicConfig) -> None:
+        self.sparse = self.sparse or config.compacted
         self.config = config
         self.segment_bytes = config.internal_segment_bytes or config.segment_bytes
-        self._append_time = config.message_timestamp_type == "LogAppendTime"
+        self.append_time = config.message_timestamp_type == "LogAppendTime"
         self.write_caching = config.write_caching
         self.roll_timestamp = rolling.ASK_THE_CLOCK

@@ -81,6 +81,7 @@ def begin(current: Log, destination: LogDirectory, unique: str, *, wall_ms: int)
             if current.disk.exists(path):
                 destination.set_aside(path, place, current.topic_id)
         raise
+    future.sparse = current.sparse
     destination.futures[place] = future
     known = load_newest(current.disk, current.directory, start)
     if known is not None:

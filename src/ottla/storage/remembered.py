@@ -141,6 +141,10 @@ class CheckpointFiles:
         self.stale: set[str] = set()
         """Those to be written though nothing has changed: they have no checksum, or the disk was full."""
 
+    def vouched_for(self, name: str) -> bool:
+        """Whether a checksum said that its numbers are those that were written."""
+        return self.trust.get(name) in (Trust.SEALED, Trust.COPIED)
+
     def load(self, name: str, here: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Without the entries of partitions that are gone: a new topic may have an old one's name.
 

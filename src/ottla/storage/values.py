@@ -111,6 +111,15 @@ class ActiveProducer(NamedTuple):
     """-1 where no transaction is open."""
 
 
+class Remark(NamedTuple):
+    """What an opening cut, refused, built anew or did not believe: one line of the log."""
+
+    first_offset: int
+    next_offset: int
+    bytes: int
+    what: str
+
+
 class Recovered(NamedTuple):
     """What opening a log cost and found."""
 
@@ -122,6 +131,9 @@ class Recovered(NamedTuple):
     rebuilt_indexes: int
     replayed_batches: int
     """Batches whose producer state was taken in again."""
+    remarks: tuple[Remark, ...] = ()
+    lacks_end: bool = False
+    """Something that was acknowledged may have stood behind the end, or in damage that is near it."""
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
