@@ -358,8 +358,7 @@ class LogDirectory:
     def checkpoint_high_watermarks(self) -> None:
         self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, self._committed)
 
-    def _committed(self, log: Log) -> int:
-        """It stays so until it is cut off, also where a start does not know it yet."""
+    def _committed(self, log: Log) -> int:  # it stays so until it is cut, also where a start does not know it yet
         before = self.high_watermarks.get(TopicPartition(log.topic, log.partition), 0)
         return max(log.high_watermark, min(before, log.end_offset))
 
