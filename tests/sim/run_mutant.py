@@ -77,7 +77,7 @@ def _several_directories(plan: Plan) -> Plan:
 
 
 def _rolled_back(plan: Plan) -> Plan:
-    """Copies are put back for a while longer; one partition, of which others seldom have more than the copy's broker."""
+    """One partition, and copies that are put back again and again for a longer while."""
     kept = plan.topics[0]._replace(partitions=1)
     return plan._replace(rolls_back=True, busy_ms=12_000, groups=0, topics=(kept,), session_us=0, sync_us=(500, 8000))
 
