@@ -334,4 +334,15 @@ CLUSTER_MUTANTS = (
         brokers=3,
         circumstances=("several directories",),
     ),
+    Mutant(
+        "what lies in an older directory counts no more",
+        "broker/incarnations.py",
+        "return expected.closed or topic_id_text(expected.incarnation) not in found.attempts",
+        "return False",
+        ("power cut of all", "kill"),
+        0,
+        ("not-on-disk", "other-bytes", "nonmonotonic-send", "start-went-back"),
+        brokers=3,
+        circumstances=("rolled back",),
+    ),
 )
