@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.damage.values import Line, Start
+from tests.ports import free_ports
 
-STEP_S = 0.01
+STEP_S = 0.02
 READY_WITHIN_S = 30
 STOPS_WITHIN_S = 20
 _OPTIONS = {
@@ -35,13 +36,13 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def until(holds: Callable[[], object], within_s: float) -> bool:
+def until(holds: Callable[[], object], within_s: float, step_s: float = STEP_S) -> bool:
     """Wait for a condition; whether it came to hold."""
     end = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > end:
             return False
-        time.sleep(STEP_S)
+        time.sleep(step_s)
     return True
 
 
@@ -126,6 +127,13 @@ class Brokers:
         self.folder = folder
         join = folder / "store" if count > 1 else None
         self.of = {number: BrokerProcess(folder, number, join) for number in range(1, count + 1)}
+
+    def give_ports(self) -> None:
+        """Have each listen where nobody else does: copies of one folder were all given the same ports."""
+        for number, port in zip(self.of, free_ports(len(self.of)), strict=True):
+            directory = self.folder / f"broker-{number}"
+            directory.mkdir(exist_ok=True)
+            (directory / "port").write_text(f"PLAINTEXT {port}\n")
 
     @property
     def bootstrap(self) -> str:

@@ -112,6 +112,7 @@ def prepare(folder: Path, count: int, stop: str) -> Template:
     template = Template(folder, Known({}, {}, {}), count)
     template.root.mkdir(parents=True)
     brokers = Brokers(template.root, count)
+    brokers.give_ports()
     try:
         _start(brokers)
         with Cluster(brokers.bootstrap, settings=SETTINGS) as cluster:

@@ -40,10 +40,17 @@ def run(template: Template, case: Case, place: Path, seed: int, *, second_reader
     began = time.monotonic()
     root = place / "root"
     copy_tree(template.root, root)
-    path = root / case.path
-    bit = bit_of(case, path.read_bytes(), seed) if case.harm == "bit" else None
-    harms.do(case.harm, path, Random(f"{seed} {case.name}"), older=template.older_than(case.path), bit=bit)
     brokers = Brokers(root, template.count)
+    brokers.give_ports()
+    path = root / case.path
+    before = path.read_bytes() if path.is_file() else b""
+    harms.do(
+        case.harm,
+        path,
+        Random(f"{seed} {case.name}"),
+        older=template.older_than(case.path),
+        bit=bit_of(case, before, seed),
+    )
     outcome = Outcome()
     try:
         _start(case, template, brokers, outcome)
@@ -56,7 +63,7 @@ def run(template: Template, case: Case, place: Path, seed: int, *, second_reader
         brokers.kill()
     outcome.lines = brokers.lines()
     outcome.changed = list(_changed(template, case, root))
-    outcome.restored = path.is_file() and path.read_bytes() == (template.root / case.path).read_bytes()
+    outcome.restored = path.is_file() and path.read_bytes() == before
     outcome.took_s = time.monotonic() - began
     return outcome
 
@@ -111,7 +118,7 @@ def _hear(case: Case, template: Template, brokers: Brokers, outcome: Outcome) ->
                 seen.append(at)
         return is_all_said(case, template.known, outcome) or len(seen) > PASSES
 
-    until(all_said, SAYS_WITHIN_S)
+    until(all_said, SAYS_WITHIN_S, step_s=0.1)
 
 
 def _wait_for_leaders(brokers: Brokers, template: Template) -> None:
