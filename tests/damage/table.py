@@ -13,7 +13,7 @@ from tests.damage.kinds import KINDS
 
 NONE = "-"
 _HEADINGS = {"bit": "one bit", "directory": "a directory", "older": "an older one"}
-_MEANING = {
+MEANING = {
     "lost": "acknowledged records are missing without an error, or with three replicas at all",
     "changed": "a record has other content, or one is there that nobody wrote",
     "given twice": "a new record got an offset that was acknowledged before",
@@ -101,7 +101,7 @@ def as_page(results: Sequence[Judged], seed: int) -> str:
         "",
     ]
     if words:
-        lines += ["| finding | meaning |", "|---|---|", *(f"| {word} | {_MEANING[word]} |" for word in words), ""]
+        lines += ["| finding | meaning |", "|---|---|", *(f"| {word} | {MEANING[word]} |" for word in words), ""]
     lines += ["## What need not be said", "", "| file | damages | why |", "|---|---|---|"]
     for kind in KINDS.values():
         if kind.silent:
