@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,8 @@ _OPTIONS = {
     "ottla.scrub.interval.hours": "0.0001",
     "replica.high.watermark.checkpoint.interval.ms": "200",
 }
+_BYTECODE = tempfile.TemporaryDirectory(prefix="ottla-damage-bytecode-")
+"""Compiled once for all brokers, and nothing of it is left in the source tree."""
 _LAUNCH = """
 import ctypes, os, sys
 PR_CAPBSET_DROP = 24
@@ -63,7 +66,7 @@ class BrokerProcess:
         command += ["--data", str(self.folder / f"broker-{self.number}"), "--log-format", "json", *self._join, *options]
         launcher = [sys.executable, "-I", "-S", "-c", _LAUNCH] if os.geteuid() == 0 else []
         with self._out.open("wb") as out, self._err.open("ab") as err:
-            environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+            environment = {**os.environ, "PYTHONPYCACHEPREFIX": _BYTECODE.name}
             self.process = subprocess.Popen([*launcher, *command], stdout=out, stderr=err, env=environment)
 
     def settle(self) -> Start:

@@ -166,8 +166,8 @@ def _kind_of(path: str, segments: dict[str, dict[str, list[int]]]) -> str:
     match = _SEGMENT_FILE.fullmatch(name) if inside else None
     if match is not None:
         return _of_segment(int(match["base"]), match["suffix"], segments[path.rpartition("/")[0]])
-    kind = KINDS.get(name)
-    if kind is None or (kind.concerns is Concerns.PARTITION) != (inside is not None):
+    known = KINDS.get(name)
+    if known is None or (known.concerns is Concerns.PARTITION) != (inside is not None):
         raise UnknownFile(f"{path} has no kind in tests/damage/kinds.py")
     return name
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Position
@@ -236,12 +237,17 @@ def _by_confluent(bootstrap: str, log: TopicPartition, start: int, end: int) -> 
     found: dict[int, Content] = {}
     try:
         while (message := consumer.poll(PATIENCE_S)) is not None and message.error() is None:
-            headers = tuple((name, value) for name, value in message.headers() or ())
-            found[message.offset()] = Content(message.timestamp()[1], message.key(), message.value(), headers)
-            if message.offset() + 1 >= end:
+            offset = message.offset()
+            assert offset is not None
+            found[offset] = _content(message)
+            if offset + 1 >= end:
                 break
     except KafkaException:
-        pass
+        pass  # what was read until then is compared
     finally:
         consumer.close()
     return found
+
+
+def _content(message: Any) -> Content:
+    return Content(message.timestamp()[1], message.key(), message.value(), tuple(message.headers() or ()))

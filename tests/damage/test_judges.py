@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -271,7 +271,13 @@ def test_a_group_may_be_refused_only_where_its_partition_is_damaged_and_has_no_o
 
 
 def test_a_configuration_that_is_another_or_gone_is_condemned() -> None:
-    for seen in ({}, {"a": {}}, {"a": {"retention.ms": "1"}}, {"a": "UNKNOWN_TOPIC_OR_PARTITION"}):
+    some: tuple[dict[str, Mapping[str, str] | str], ...] = (
+        {},
+        {"a": {}},
+        {"a": {"retention.ms": "1"}},
+        {"a": "UNKNOWN_TOPIC_OR_PARTITION"},
+    )
+    for seen in some:
         outcome = well()
         outcome.views[0].configs = seen
         assert words(CASE, outcome) == ["configuration lost"], seen
