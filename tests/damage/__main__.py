@@ -53,8 +53,8 @@ def _run(options: argparse.Namespace, seed: int, folder: Path) -> list[Judged]:
         for case in cases_of(templates, seed, bits=options.bits, only=options.only)
         if case.setting in settings and (not options.damages or case.harm in options.damages)
     ]
-    if options.cases is not None:
-        cases = sample(cases, options.cases, seed)
+    if not given:
+        cases = sample(cases, len(cases) if options.cases is None else options.cases, seed)
     ended = 0
 
     def tell(judged: Judged) -> None:

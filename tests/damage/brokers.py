@@ -25,7 +25,7 @@ _OPTIONS = {
     "log.retention.check.interval.ms": "500",
     "log.segment.delete.delay.ms": "100",
     "offsets.topic.num.partitions": "1",
-    "ottla.scrub.interval.hours": "0.0001",
+    "ottla.scrub.interval.hours": "0.0004",
     "replica.high.watermark.checkpoint.interval.ms": "200",
 }
 _BYTECODE = tempfile.TemporaryDirectory(prefix="ottla-damage-bytecode-")

@@ -55,10 +55,13 @@ def run_all(
             pool.submit(_one, templates, case, folder / f"case-{number}", seed, number, keep)
             for number, case in enumerate(cases)
         ]
-        for ended in as_completed(running):
-            judged = ended.result()
-            found[judged.case] = judged
-            told(judged)
+        try:
+            for ended in as_completed(running):
+                judged = ended.result()
+                found[judged.case] = judged
+                told(judged)
+        finally:
+            pool.shutdown(cancel_futures=True)  # where somebody has interrupted us
     return [found[case] for case in cases]
 
 
