@@ -37,65 +37,77 @@ class Kind(NamedTuple):
 EVERY = frozenset({"emptied", "halved", "garbage", "bit", "removed", "unreadable", "directory", "older"})
 ADVISORY = "it says how far some work has come; the work begins anew"
 
-KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind("first segment", Concerns.PARTITION, holds_records=True),
-        Kind("closed segment", Concerns.PARTITION, holds_records=True),
-        Kind("active segment", Concerns.PARTITION, holds_records=True),
-        Kind("closed index", Concerns.PARTITION),
-        Kind("active index", Concerns.PARTITION),
-        Kind("closed timeindex", Concerns.PARTITION),
-        Kind("active timeindex", Concerns.PARTITION),
-        Kind("transaction index", Concerns.PARTITION),
-        Kind("newest snapshot", Concerns.PARTITION),
-        Kind(
-            "earlier snapshot",
-            Concerns.PARTITION,
-            silent=EVERY,
-            reason="it is read only where the log is cut below the newest one",
-        ),
-        Kind("leader-epoch-checkpoint", Concerns.PARTITION),
-        Kind("partition.metadata", Concerns.PARTITION, holds_records=True),
-        Kind("damage-checkpoint", Concerns.PARTITION),
-        Kind("partition directory", Concerns.PARTITION, holds_records=True),
-        Kind(
-            "recovery-point-offset-checkpoint",
-            Concerns.BROKER,
-            silent=frozenset({"older"}),
-            reason="an earlier recovery point is a true one: more is checked",
-        ),
-        Kind("log-start-offset-checkpoint", Concerns.BROKER),
-        Kind(
-            "replication-offset-checkpoint",
-            Concerns.BROKER,
-            silent=frozenset({"older"}),
-            reason="an earlier high watermark is a true lower bound",
-        ),
-        Kind("cleaner-offset-checkpoint", Concerns.BROKER, silent=frozenset({"older", "removed"}), reason=ADVISORY),
-        Kind("scrub-offset-checkpoint", Concerns.BROKER, silent=EVERY, reason=ADVISORY),
-        Kind(
-            ".kafka_cleanshutdown",
-            Concerns.BROKER,
-            silent=frozenset({"removed"}),
-            reason="without it the broker was killed, and all unchecked batches are checked",
-        ),
-        Kind("meta.properties", Concerns.BROKER, may_refuse=True),
-        Kind("port", Concerns.BROKER, silent=frozenset({"removed"}), reason="without it a free port is chosen"),
-        Kind(".lock", Concerns.BROKER, may_refuse=True, silent=EVERY, reason="nothing is in it"),
-        Kind("log directory", Concerns.BROKER, may_refuse=True, holds_records=True),
-        Kind("metadata.db", Concerns.STORE, may_refuse=True),
-        Kind(
-            "metadata.db-journal",
-            Concerns.STORE,
-            may_refuse=True,
-            silent=EVERY,
-            reason="it holds nothing between two transactions",
-        ),
-        Kind("broker lock", Concerns.STORE, may_refuse=True, silent=EVERY, reason="only the lock on it counts"),
-        Kind("doorbell", Concerns.STORE, may_refuse=True, silent=EVERY, reason="a socket that each start makes anew"),
+_FIRST = (
+    Kind("first segment", Concerns.PARTITION, holds_records=True),
+    Kind("closed segment", Concerns.PARTITION, holds_records=True),
+    Kind("active segment", Concerns.PARTITION, holds_records=True),
+    Kind("closed index", Concerns.PARTITION),
+    Kind("active index", Concerns.PARTITION),
+    Kind("closed timeindex", Concerns.PARTITION),
+    Kind("active timeindex", Concerns.PARTITION),
+    Kind("transaction index", Concerns.PARTITION),
+    Kind("newest snapshot", Concerns.PARTITION),
+    Kind(
+        "earlier snapshot",
+        Concerns.PARTITION,
+        silent=EVERY,
+        reason="it is read only where the log is cut below the newest one",
+    ),
+    Kind("leader-epoch-checkpoint", Concerns.PARTITION),
+    Kind("partition.metadata", Concerns.PARTITION, holds_records=True),
+    Kind("damage-checkpoint", Concerns.PARTITION),
+    Kind("partition directory", Concerns.PARTITION, holds_records=True),
+    Kind(
+        "recovery-point-offset-checkpoint",
+        Concerns.BROKER,
+        silent=frozenset({"older"}),
+        reason="an earlier recovery point is a true one: more is checked",
+    ),
+    Kind("log-start-offset-checkpoint", Concerns.BROKER),
+    Kind(
+        "replication-offset-checkpoint",
+        Concerns.BROKER,
+        silent=frozenset({"older"}),
+        reason="an earlier high watermark is a true lower bound",
+    ),
+    Kind("cleaner-offset-checkpoint", Concerns.BROKER, silent=frozenset({"older", "removed"}), reason=ADVISORY),
+    Kind("scrub-offset-checkpoint", Concerns.BROKER, silent=EVERY, reason=ADVISORY),
+    Kind(
+        ".kafka_cleanshutdown",
+        Concerns.BROKER,
+        silent=frozenset({"removed"}),
+        reason="without it the broker was killed, and all unchecked batches are checked",
+    ),
+    Kind("meta.properties", Concerns.BROKER, may_refuse=True),
+    Kind("port", Concerns.BROKER, silent=frozenset({"removed"}), reason="without it a free port is chosen"),
+    Kind("incarnation", Concerns.BROKER),
+    Kind("incarnation.second", Concerns.BROKER),
+    Kind(".lock", Concerns.BROKER, may_refuse=True, silent=EVERY, reason="nothing is in it"),
+    Kind("log directory", Concerns.BROKER, may_refuse=True, holds_records=True),
+    Kind("metadata.db", Concerns.STORE, may_refuse=True),
+    Kind(
+        "metadata.db-journal",
+        Concerns.STORE,
+        may_refuse=True,
+        silent=EVERY,
+        reason="it holds nothing between two transactions",
+    ),
+    Kind("broker lock", Concerns.STORE, may_refuse=True, silent=EVERY, reason="only the lock on it counts"),
+    Kind("doorbell", Concerns.STORE, may_refuse=True, silent=EVERY, reason="a socket that each start makes anew"),
+)
+
+_SECOND_COPIES = tuple(
+    Kind(f"{name}.copy", concerns, silent=EVERY, reason=f"it is read only where {name} is damaged")
+    for name, concerns in (
+        ("partition.metadata", Concerns.PARTITION),
+        ("leader-epoch-checkpoint", Concerns.PARTITION),
+        ("recovery-point-offset-checkpoint", Concerns.BROKER),
+        ("log-start-offset-checkpoint", Concerns.BROKER),
+        ("replication-offset-checkpoint", Concerns.BROKER),
+        ("meta.properties", Concerns.BROKER),
     )
-}
+)
+KINDS = {kind.name: kind for kind in _FIRST + _SECOND_COPIES}
 
 _BROKER = r"broker-(?P<broker>\d+)/"
 _PARTITION = _BROKER + r"(?P<topic>[^/]+)-(?P<partition>\d+)"

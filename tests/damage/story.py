@@ -229,7 +229,7 @@ def _wait_until_compacted(root: Path, count: int) -> None:
         for number in range(1, count + 1):
             broker = root / f"broker-{number}"
             active = max(int(path.stem) for path in (broker / "compacted-0").glob("*.log"))
-            if f"compacted 0 {active}" not in _lines_of(broker / "cleaner-offset-checkpoint"):
+            if _offsets_in(broker / "cleaner-offset-checkpoint").get(COMPACTED) != active:
                 return False
         left = (".deleted", ".cleaned", ".swap", ".tmp", "-delete")
         return not any(path.name.endswith(left) for path in root.rglob("*"))
@@ -238,8 +238,10 @@ def _wait_until_compacted(root: Path, count: int) -> None:
         raise CannotPrepare("nothing is compacted")
 
 
-def _lines_of(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
+def _offsets_in(path: Path) -> dict[TopicPartition, int]:
+    """The entries of a checkpoint, behind its version and count."""
+    rows = [line.split() for line in path.read_text().splitlines()[2:]] if path.exists() else []
+    return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows}
 
 
 def _wait_until_followers_know(template: Template) -> None:
@@ -247,9 +249,8 @@ def _wait_until_followers_know(template: Template) -> None:
 
     def noted() -> bool:
         for number in range(1, template.count + 1):
-            lines = _lines_of(template.root / f"broker-{number}" / "replication-offset-checkpoint")
-            found = {line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in lines[2:]}
-            if any(found.get(f"{log.topic} {log.partition}") != each.end for log, each in template.known.logs.items()):
+            found = _offsets_in(template.root / f"broker-{number}" / "replication-offset-checkpoint")
+            if any(found.get(log) != each.end for log, each in template.known.logs.items()):
                 return False
         return True
 
