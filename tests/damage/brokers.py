@@ -28,6 +28,8 @@ _OPTIONS = {
     "ottla.scrub.interval.hours": "0.0004",
     "replica.high.watermark.checkpoint.interval.ms": "200",
 }
+_OF_SEVERAL = {"min.insync.replicas": "2"}
+"""With two of three in sync at least, any one broker may be missing after a clean stop too."""
 _BYTECODE = tempfile.TemporaryDirectory(prefix="ottla-damage-bytecode-")
 """Compiled once for all brokers, and nothing of it is left in the source tree."""
 _LAUNCH = """
@@ -56,12 +58,13 @@ class BrokerProcess:
         self.number = number
         self.folder = folder
         self._join = [] if join is None else ["--join", f"sqlite:{join}"]
+        self._options = _OPTIONS | ({} if join is None else _OF_SEVERAL)
         self._out = folder / f"broker-{number}.out"
         self._err = folder / f"broker-{number}.err"
         self.process: subprocess.Popen[bytes] | None = None
 
     def spawn(self) -> None:
-        options = [word for pair in _OPTIONS.items() for word in ("--set", "=".join(pair))]
+        options = [word for pair in self._options.items() for word in ("--set", "=".join(pair))]
         command = [sys.executable, "-m", "ottla", "start", "--id", str(self.number), "--port", "0", "--http-port", "0"]
         command += ["--data", str(self.folder / f"broker-{self.number}"), "--log-format", "json", *self._join, *options]
         launcher = [sys.executable, "-I", "-S", "-c", _LAUNCH] if os.geteuid() == 0 else []

@@ -188,12 +188,17 @@ def lookups(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
     for view in outcome.views:
         for log, seen in view.logs.items():
             written = known.logs.get(log)
-            if written is None or not view.final or seen.error or seen.refused or seen.garbled:
+            if written is None or not view.final or seen.error or not _is_whole(written, seen):
                 continue
             for time, offset in seen.times.items():
                 if offset != written.times.get(time, offset) and not written.compacted:
                     what = f"ListOffsets at {time} gives {offset}, and gave {written.times[time]}"
                     yield Finding("wrong lookup", f"{log} ({view.when}): {what}")
+
+
+def _is_whole(written: Written, seen: LogView) -> bool:
+    """Whether exactly the records that must be there are."""
+    return min(seen.records, default=0) >= written.start and all(at in seen.records for at in _expected(written, seen))
 
 
 def groups(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
