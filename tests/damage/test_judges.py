@@ -247,6 +247,14 @@ def test_a_lookup_by_time_answers_as_before() -> None:
     assert words(CASE, outcome) == ["wrong lookup"]
 
 
+def test_a_lookup_is_not_judged_where_records_are_missing_or_have_come_back() -> None:
+    missing, back = forget(well(), 5, log=B), well()
+    back.views[0].logs[B].records[3] = content(3)
+    for outcome in (missing, back):
+        outcome.views[0].logs[B].times = {1004: 3}
+        assert "wrong lookup" not in words(CASE, outcome)
+
+
 def test_a_committed_offset_that_is_another_is_condemned() -> None:
     outcome = well()
     outcome.views[0].offsets = {"group": {A: 6}}
