@@ -6,6 +6,7 @@ import argparse
 import os
 import secrets
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -24,6 +25,7 @@ def main() -> int:
     seed = secrets.randbelow(1 << 31) if options.seed is None else options.seed
     folder = options.folder / f"damage-{seed}-{time.time_ns() // 1_000_000}"
     folder.mkdir(parents=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the table of what has run is told then too
     _say(f"seed {seed}, in {folder}")
     began = time.monotonic()
     try:

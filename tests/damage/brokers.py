@@ -70,7 +70,9 @@ class BrokerProcess:
         launcher = [sys.executable, "-I", "-S", "-c", _LAUNCH] if os.geteuid() == 0 else []
         with self._out.open("wb") as out, self._err.open("ab") as err:
             environment = {**os.environ, "PYTHONPYCACHEPREFIX": _BYTECODE.name}
-            self.process = subprocess.Popen([*launcher, *command], stdout=out, stderr=err, env=environment)
+            self.process = subprocess.Popen(
+                [*launcher, *command], stdout=out, stderr=err, env=environment, start_new_session=True
+            )
 
     def settle(self) -> Start:
         """Wait until it is ready or has ended."""

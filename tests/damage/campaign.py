@@ -48,7 +48,7 @@ def run_all(
     keep: bool,
     told: Callable[[Judged], None],
 ) -> list[Judged]:
-    """Run and judge all cases; `told` hears of each as it ends."""
+    """Run and judge all cases, or those before an interrupt; `told` hears of each as it ends."""
     found: dict[Case, Judged] = {}
     with ThreadPoolExecutor(jobs) as pool:
         running = [
@@ -60,16 +60,22 @@ def run_all(
                 judged = ended.result()
                 found[judged.case] = judged
                 told(judged)
-        finally:
-            pool.shutdown(cancel_futures=True)  # where somebody has interrupted us
-    return [found[case] for case in cases]
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [found[case] for case in cases if case in found]
 
 
 def _one(
     templates: Mapping[tuple[int, str], Template], case: Case, place: Path, seed: int, number: int, keep: bool
 ) -> Judged:
     template = templates[1 if case.setting == ONE else 3, case.stop]
-    outcome = run(template, case, place, seed, second_reader=number % SECOND_READER_EVERY == 0)
+    try:
+        outcome = run(template, case, place, seed, second_reader=number % SECOND_READER_EVERY == 0)
+    except Exception as fault:
+        raise RuntimeError(f"the campaign itself failed in {case.name}") from fault
     judged = Judged(case, judge(case, template.known, outcome), outcome)
     if not (keep and judged.findings):
         clean_up(place)
