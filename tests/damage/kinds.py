@@ -80,6 +80,12 @@ _FIRST = (
     ),
     Kind("meta.properties", Concerns.BROKER, may_refuse=True),
     Kind("port", Concerns.BROKER, silent=frozenset({"removed"}), reason="without it a free port is chosen"),
+    Kind(
+        ".page-cache",
+        Concerns.BROKER,
+        silent=EVERY,
+        reason="a power cut may take it at any time; without it more is checked",
+    ),
     Kind("incarnation", Concerns.BROKER),
     Kind("incarnation.second", Concerns.BROKER),
     Kind(".lock", Concerns.BROKER, may_refuse=True, silent=EVERY, reason="nothing is in it"),
@@ -104,6 +110,7 @@ _SECOND_COPIES = tuple(
         ("recovery-point-offset-checkpoint", Concerns.BROKER),
         ("log-start-offset-checkpoint", Concerns.BROKER),
         ("replication-offset-checkpoint", Concerns.BROKER),
+        ("cleaner-offset-checkpoint", Concerns.BROKER),
         ("meta.properties", Concerns.BROKER),
     )
 )
