@@ -32,7 +32,7 @@ _OF_SEVERAL = {"min.insync.replicas": "2"}
 """With two of three in sync at least, any one broker may be missing after a clean stop too."""
 _BYTECODE = tempfile.TemporaryDirectory(prefix="ottla-damage-bytecode-")
 """Compiled once for all brokers, and nothing of it is left in the source tree."""
-_LAUNCH = """
+LAUNCH = """
 import ctypes, os, sys
 PR_CAPBSET_DROP = 24
 for right in (1, 2):  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: root obeys modes
@@ -67,7 +67,7 @@ class BrokerProcess:
         options = [word for pair in self._options.items() for word in ("--set", "=".join(pair))]
         command = [sys.executable, "-m", "ottla", "start", "--id", str(self.number), "--port", "0", "--http-port", "0"]
         command += ["--data", str(self.folder / f"broker-{self.number}"), "--log-format", "json", *self._join, *options]
-        launcher = [sys.executable, "-I", "-S", "-c", _LAUNCH] if os.geteuid() == 0 else []
+        launcher = [sys.executable, "-I", "-S", "-c", LAUNCH] if os.geteuid() == 0 else []
         with self._out.open("wb") as out, self._err.open("ab") as err:
             environment = {**os.environ, "PYTHONPYCACHEPREFIX": _BYTECODE.name}
             self.process = subprocess.Popen(
