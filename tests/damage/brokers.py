@@ -16,8 +16,8 @@ from tests.damage.values import Line, Start
 from tests.ports import free_ports
 
 STEP_S = 0.02
-READY_WITHIN_S = 30
-STOPS_WITHIN_S = 20
+READY_WITHIN_S = 60
+STOPS_WITHIN_S = 40
 _OPTIONS = {
     "auto.create.topics.enable": "false",
     "auto.leader.rebalance.enable": "false",

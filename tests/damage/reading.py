@@ -26,7 +26,7 @@ from ottla.records.faults import CorruptRecords
 from ottla.records.reader import read_records
 
 SETTINGS = ClientSettings(request_timeout_ms=8000, api_timeout_ms=4000, connect_timeout_ms=4000)
-PATIENCE_S = 10
+PATIENCE_S = 20
 """How long partitions may have no leader, and damage that was read be served, before that is what clients see."""
 AGAIN_S = 0.3
 _OF_ONE_OFFSET = {ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.OFFSET_OUT_OF_RANGE}
@@ -34,11 +34,11 @@ _FAILED = (ApiError, ClientError)
 _EARLIEST = -2
 
 
-def see(bootstrap: str, known: Known, when: str, *, final: bool = True) -> View:
+def see(bootstrap: str, known: Known, when: str, *, final: bool = True, patience_s: float = PATIENCE_S) -> View:
     """Read all that is known from the leaders of now."""
     view = View(when, final=final)
     with Cluster(bootstrap, settings=SETTINGS) as cluster:
-        end = time.monotonic() + (PATIENCE_S if final else 1)
+        end = time.monotonic() + (patience_s if final else 1)
         topics = _topics(cluster, known, end)
         for log, written in known.logs.items():
             if log.topic in topics and log.partition in topics[log.topic].partitions:

@@ -14,7 +14,7 @@ from tests.damage.brokers import Brokers, until
 from tests.damage.cases import bit_of
 from tests.damage.judges import is_all_said
 from tests.damage.kinds import KINDS, Concerns, broker_of, partition_of
-from tests.damage.reading import SETTINGS, differing, see
+from tests.damage.reading import PATIENCE_S, SETTINGS, differing, see
 from tests.damage.story import COMPACTED, Template, copy_tree
 from tests.damage.values import ALONE, FIRST, LAST, OFFSETS_TOPIC, ONE, PROBE, Case, Outcome, Probe, Start, Written
 
@@ -27,9 +27,11 @@ from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 
-WHOLE_WITHIN_S = 12
-LEADS_WITHIN_S = 4
-SAYS_WITHIN_S = 8
+WHOLE_WITHIN_S = 20
+LEADS_WITHIN_S = 10
+SAYS_WITHIN_S = 30
+ALONE_S = 5
+"""One broker that is ready leads all that it ever will; only what a scrub finds takes time."""
 _FAILED = (ApiError, ClientError)
 
 
@@ -94,7 +96,9 @@ def _look(template: Template, brokers: Brokers, outcome: Outcome, *, second_read
     with Cluster(brokers.bootstrap, settings=SETTINGS) as cluster:
         if count > 1 and len(_ready(outcome)) == count:
             outcome.out_of_sync = _wait_until_whole(cluster, template)
-        outcome.views.append(see(brokers.bootstrap, known, "all started"))
+        outcome.views.append(
+            see(brokers.bootstrap, known, "all started", patience_s=PATIENCE_S if count > 1 else ALONE_S)
+        )
         if second_reader:
             outcome.differing = differing(brokers.bootstrap, outcome.views[-1])
         outcome.probes = list(_probes(cluster, known.logs))
