@@ -79,7 +79,12 @@ _FIRST = (
         reason="without it the broker was killed, and all unchecked batches are checked",
     ),
     Kind("meta.properties", Concerns.BROKER, may_refuse=True),
-    Kind("port", Concerns.BROKER, silent=frozenset({"removed"}), reason="without it a free port is chosen"),
+    Kind(
+        "port",
+        Concerns.BROKER,
+        silent=frozenset({"removed", "bit"}),
+        reason="without it a free port is chosen, and another number is a port too",
+    ),
     Kind(
         ".page-cache",
         Concerns.BROKER,
