@@ -116,6 +116,8 @@ def _one_log(
 def _differs(log: TopicPartition, written: Written, offset: int, content: Content) -> bool:
     """Whether a record is not one that was written, before or, by us, after the damage."""
     if offset < written.end:
+        if written.compacted and offset not in written.records:
+            return log.topic != OFFSETS_TOPIC and written.earlier.get(offset) != content
         return written.records.get(offset) != content
     return log.topic != OFFSETS_TOPIC and content != PROBE and content not in written.last_contents
 

@@ -81,7 +81,7 @@ def _see_log(cluster: Cluster, log: TopicPartition, written: Written, end: float
         last, leader = _read_from_leader(cluster, log, written)
         replicas = len(cluster.plan.metadata.topics[log.topic].partitions[log.partition].replicas)
         refused.append(last.refused)
-        if last.garbled or last.error:
+        if last.garbled or last.error or (replicas > 1 and last.visible_to < written.end):
             return False
         return not last.refused or (replicas == 1 and refused[-2:-1] == [last.refused])
 

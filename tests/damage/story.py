@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.damage.brokers import Brokers, until
 from tests.damage.reading import SETTINGS, see
-from tests.damage.values import CLEAN, OFFSETS_TOPIC, Known, View, Written
+from tests.damage.values import CLEAN, OFFSETS_TOPIC, Content, Known, View, Written
 
 from ottla.client.admin import ConfigOperation, Resource, ResourceType
 from ottla.client.blocking import Cluster
@@ -66,6 +66,11 @@ class Producer:
         self.last_offset = produced.base_offset
         self.sequence += count
         self.written += count
+
+    def contents(self, *, keys: int) -> dict[int, Content]:
+        """All that was ever written, by offset: every record is of this producer."""
+        records = {number: self._record(number, keys) for number in range(self.written)}
+        return {number: Content(*record[1:]) for number, record in records.items()}
 
     def _record(self, number: int, keys: int) -> Record:
         key = b"key-%d" % (number % keys if keys else number)
@@ -276,11 +281,13 @@ def _read_all(bootstrap: str, producers: Mapping[TopicPartition, Producer], coun
         if seen.error or seen.refused or seen.garbled:
             raise CannotPrepare(f"{log}: {seen.error or seen.refused or seen.garbled}")
         is_compacted = log in (COMPACTED, offsets)
-        written = Written(seen.start, seen.visible_to, seen.records, is_compacted, seen.times)
+        written = Written(seen.start, seen.visible_to, seen.records, is_compacted, times=seen.times)
         if log in producers:
             _check(log, producers[log], written)
             last = producers[log]
             written = replace(written, last_batch=last.last, last_batch_offset=last.last_offset)
+            if is_compacted:
+                written = replace(written, earlier=last.contents(keys=7))
         logs[log] = written
     _check_the_rest(view, asked)
     return replace(asked, logs=logs)

@@ -202,6 +202,16 @@ def test_compaction_may_take_what_a_later_record_of_the_key_replaces_and_no_more
     assert words(CASE, replaced) == []
 
 
+def test_a_replica_may_show_what_compaction_took_elsewhere_as_it_was_written_and_not_otherwise() -> None:
+    compacted = replace(KNOWN.logs[COMPACTED], records={1: content(1, b"y")}, earlier={0: content(0, b"x")})
+    known = replace(KNOWN, logs={**KNOWN.logs, COMPACTED: compacted})
+    outcome = well()
+    seen = outcome.views[0].logs[COMPACTED].records = {0: content(0, b"x"), 1: content(1, b"y")}
+    assert words(CASE, outcome, known) == []
+    seen[0] = content(5, b"x")
+    assert words(CASE, outcome, known) == ["changed"]
+
+
 def test_before_all_brokers_run_only_what_is_visible_can_be_missing() -> None:
     early = well(OF_THREE)
     view = replace(early.views[0], when="alone", final=False, offsets={}, configs={})

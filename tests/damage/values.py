@@ -54,6 +54,8 @@ class Written:
     end: int
     records: Mapping[int, Content]
     compacted: bool = False
+    earlier: Mapping[int, Content] = field(default_factory=dict)
+    """Records that compaction has taken; a replica that has not compacted them yet may show them."""
     times: Mapping[int, int] = field(default_factory=dict)
     """What ListOffsets answered to some timestamps."""
     last_batch: bytes = b""
