@@ -48,8 +48,10 @@ _TIME_ENTRY = Struct(">qi")
 
 
 def bits_of(name: str, content: bytes, random: Random) -> list[Bit]:
-    """One bit in each stratum of a file: each header field and the payload of its first, middle and last batch, or the
-    first, middle and last entry of an index, or each line of a text; else its beginning, middle and end.
+    """One bit in each stratum of a file.
+
+    Of a segment these are each header field and the payload of its first, middle and last batch; of an index the fields
+    of its first, middle and last entry; of a text its lines; else the beginning, middle and end of what is not zero.
     """
     if name.endswith(".log"):
         strata = _strata_of_log(content)
@@ -60,7 +62,7 @@ def bits_of(name: str, content: bytes, random: Random) -> list[Bit]:
     elif _is_text(content):
         strata = _strata_of_lines(content)
     else:
-        strata = _thirds(len(content))
+        strata = _used_bytes(content, random)
     return [Bit(stratum, random.randrange(start, end), random.randrange(8)) for stratum, start, end in strata]
 
 
@@ -107,6 +109,13 @@ def _thirds(size: int) -> list[tuple[str, int, int]]:
     bounds = [0, size // 3, size - size // 3, size]
     names = ("beginning", "middle", "end")
     return [(name, bounds[at], bounds[at + 1]) for at, name in enumerate(names) if bounds[at] < bounds[at + 1]]
+
+
+def _used_bytes(content: bytes, random: Random) -> list[tuple[str, int, int]]:
+    """A byte of the beginning, middle and end of what is not zero: a database keeps much unused room."""
+    used = [at for at, byte in enumerate(content) if byte]
+    chosen = [(name, used[random.randrange(start, end)]) for name, start, end in _thirds(len(used))]
+    return [(name, at, at + 1) for name, at in chosen]
 
 
 def _is_text(content: bytes) -> bool:

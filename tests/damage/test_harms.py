@@ -79,7 +79,13 @@ def test_bits_of_an_index_and_of_a_text_reach_their_entries_and_lines() -> None:
     lines = bits_of("leader-epoch-checkpoint", b"0\n1\n0 0\n", Random(1))
     assert [(bit.stratum, bit.byte // 2) for bit in lines[:2]] == [("line 1", 0), ("line 2", 1)]
     assert bits_of("empty.index", b"", Random(1)) == []
-    assert [bit.stratum for bit in bits_of("x.db", bytes(9), Random(1))] == ["beginning", "middle", "end"]
+
+
+def test_bits_of_a_database_reach_what_is_used_of_it() -> None:
+    content = bytes(1000) + b"abc" + bytes(1000) + b"def" + bytes(10_000) + b"ghi"
+    where = {bit.stratum: bytes([content[bit.byte]]) for bit in bits_of("x.db", content, Random(1))}
+    assert list(where) == ["beginning", "middle", "end"]
+    assert all(byte in group for byte, group in zip(where.values(), (b"abc", b"def", b"ghi"), strict=True))
 
 
 def test_a_seed_draws_the_same_bits_again() -> None:
