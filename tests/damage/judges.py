@@ -142,6 +142,11 @@ def _may_miss(case: Case, log: TopicPartition) -> bool:
     return KINDS[case.kind].holds_records and damaged_partition(case) in (log, None)
 
 
+def _whose(case: Case, log: TopicPartition) -> str:
+    """The word for a log that is not served and holds all of its records."""
+    return "sound log refused" if log == damaged_partition(case) and case.setting == ONE else "others suffer"
+
+
 def _expected(written: Written, seen: LogView) -> Iterator[int]:
     """Offsets whose record must be there: of a compacted log those that no later record of their key has replaced."""
     if not written.compacted:
@@ -176,7 +181,7 @@ def writes(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
         written = known.logs[probe.log]
         if probe.error:
             if not _may_miss(case, probe.log) or case.setting != ONE:
-                yield Finding("others suffer", f"{probe.log} takes no writes: {probe.error}")
+                yield Finding(_whose(case, probe.log), f"{probe.log} takes no writes: {probe.error}")
         elif probe.again and probe.log not in lost and probe.offset != written.last_batch_offset:
             what = f"a batch of offset {written.last_batch_offset} sent again was taken at {probe.offset}"
             yield Finding("taken twice", f"{probe.log}: {what}")
@@ -211,8 +216,9 @@ def groups(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
         for group, committed in known.offsets.items():
             seen = view.offsets.get(group, "not asked")
             if isinstance(seen, str):
-                if case.setting != ONE or not _may_miss(case, TopicPartition(OFFSETS_TOPIC, 0)):
-                    yield Finding("others suffer", f"group {group} ({view.when}): {seen}")
+                offsets = TopicPartition(OFFSETS_TOPIC, 0)
+                if case.setting != ONE or not _may_miss(case, offsets):
+                    yield Finding(_whose(case, offsets), f"group {group} ({view.when}): {seen}")
             elif wrong := {log: seen.get(log, -1) for log in committed if seen.get(log, -1) != committed[log]}:
                 yield Finding(
                     "offsets lost", f"group {group} ({view.when}): {_places(wrong)}, not {_places(committed)}"

@@ -93,7 +93,7 @@ def as_page(results: Sequence[Judged], seed: int) -> str:
         "`make damage` does it again; `tests/damage` holds the kinds of files, the damages and the judges.",
         "",
         f"Seed {seed}: {len(results)} cases, {len(condemned)} condemned. A cell counts the cases of both stops, of one",
-        "broker, and of three where the damaged one starts first, last or alone; a dash: the damage changes nothing.",
+        "broker, and of three where the damaged one starts first, last or alone; a dash: no case ran, or it would change nothing.",
         "",
         "|" + "|".join(f" {word} " for word in table[0]) + "|",
         "|" + "---|" * len(table[0]),

@@ -156,6 +156,13 @@ def test_damage_outside_of_segments_costs_no_records() -> None:
     assert words(CHECKPOINT, refuse(well(CHECKPOINT), 3, 4, 5)) == ["sound log refused"]
 
 
+def test_a_partition_whose_index_is_damaged_takes_writes() -> None:
+    index = CASE._replace(kind="active index", path=A_SEGMENT.replace(".log", ".index"))
+    outcome = well()
+    outcome.probes[1] = Probe(A, -1, "KAFKA_STORAGE_ERROR")
+    assert words(index, outcome) == ["sound log refused"]
+
+
 def test_a_whole_log_that_is_refused_is_judged_like_its_records() -> None:
     outcome = well()
     outcome.views[0].logs[A] = LogView(error="no leader (KAFKA_STORAGE_ERROR)")
