@@ -70,12 +70,21 @@ def topics(bootstrap: str) -> Topics:
 
 
 @pytest.fixture(scope="session")
-def spark():  # type: ignore[no-untyped-def]
+def spark_session():  # type: ignore[no-untyped-def]
     from ottla.spark import session
 
     made = session("tests", "local[2]")
     yield made
     made.stop()
+
+
+@pytest.fixture
+def spark(spark_session):  # type: ignore[no-untyped-def]
+    """The session, active in this thread, whatever a test before did with sessions of its own."""
+    from ottla.spark.session import register_source
+
+    register_source(spark_session)
+    return spark_session
 
 
 @pytest.fixture(scope="session")

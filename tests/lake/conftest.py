@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 from store_rigs import BUCKET, MiniHdfs, MotoServer, hdfs_jars
 from tests.conftest import NO_HDFS
-from tests.pipeline import bootstrap, eventually, spark, topics
+from tests.pipeline import bootstrap, eventually, spark, spark_session, topics
 
 from ottla import lake
 
-__all__ = ["bootstrap", "eventually", "load", "spark", "topics"]
+__all__ = ["bootstrap", "eventually", "load", "spark", "spark_session", "topics"]
 
 _numbers = itertools.count()
 

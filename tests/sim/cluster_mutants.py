@@ -129,7 +129,7 @@ CLUSTER_MUTANTS = (
     Mutant(
         "nobody else leads unless that is allowed",
         "cluster/partitions.py",
-        "if in_order and (unclean or unclean_allowed(state, topic)):",
+        "if in_order and (unclean or (unclean_allowed(state, topic) and not choice)):",
         "if in_order:",
         _ALL_DOWN,
         18,

@@ -39,6 +39,18 @@ def test_the_launcher_starts_this_python_without_the_archive():
         assert [each for each in found if each in {"/a b", "/c"}] == [each for each in path if each in {"/a b", "/c"}]
 
 
+def test_a_worker_ends_without_a_traceback_when_spark_has_hung_up():
+    code = """
+import os
+from ottla.spark.daemon import quiet
+reader, writer = os.pipe()
+os.close(reader)
+quiet(lambda socket, authenticated: os.write(writer, b"a row"))(None, True)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "")
+
+
 @pytest.mark.spark
 def test_planning_runs_compiled_modules_of_the_installed_pyspark(spark):
     class Where(DataSourceReader):

@@ -1,6 +1,10 @@
 """The source and the sink inside Spark itself: found without registration, batch and stream."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+
+from ottla.spark.session import register_source
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -18,6 +22,19 @@ def source(spark, bootstrap):
         )
 
     return load
+
+
+def test_a_thread_writes_once_it_has_registered_the_source(spark, source, bootstrap, topics):
+    topic = topics.new()
+    writer = spark.range(3).selectExpr("cast(id as string) value").write.format("ottla").mode("append")
+
+    def write() -> None:
+        register_source(spark)
+        writer.option("kafka.bootstrap.servers", bootstrap).option("topic", topic).save()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(write).result(timeout=120)
+    assert sorted(bytes(row.value) for row in source(topic).collect()) == [b"0", b"1", b"2"]
 
 
 def test_what_is_written_is_read(spark, source, bootstrap, topics):

@@ -100,10 +100,15 @@ def usable_schema(found: Iterable[pa.Field]) -> pa.Schema:
 
 def check_limits(schema: pa.Schema) -> None:
     """Misfit where a schema is deeper or wider than tables can be."""
-    if levels(_struct(schema)) > MOST_LEVELS:
-        raise Misfit(f"nested deeper than {MOST_LEVELS} levels")
+    check_levels(schema)
     if fields(_struct(schema)) > MOST_FIELDS:
         raise Misfit(f"more than {MOST_FIELDS} fields in the topic's values")
+
+
+def check_levels(schema: pa.Schema) -> None:
+    """Misfit where a schema is deeper than tables can be."""
+    if levels(_struct(schema)) > MOST_LEVELS:
+        raise Misfit(f"nested deeper than {MOST_LEVELS} levels")
 
 
 def levels(kind: pa.DataType) -> int:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import NamedTuple
 
-from ottla.kernel.seams import Buffer, OpenFile
+from ottla.kernel.seams import Buffer, FailedSync, OpenFile
 from ottla.sim.disk_nodes import DirectoryNode, FileNode, draw, subsets
 
 
@@ -215,6 +215,17 @@ class SimDisk:
         file.settle()
         file.body[position] ^= 1 << bit
         file.disk_body[position] ^= 1 << bit
+
+    def copied(self, path: str) -> DirectoryNode:
+        """A directory as processes see it now."""
+        return self._directory(path).copied()
+
+    def put_back(self, path: str, copy: DirectoryNode) -> None:
+        """The copy stands in the place of the directory; nobody has it open."""
+        self.replace(path)
+        directory, name = self._parent(path)
+        directory.change(None, name, copy.copied())
+        directory.settle()
 
     def replace(self, path: str) -> None:
         """What was mounted there is gone; another, empty disk is, and that one works."""
@@ -453,7 +464,7 @@ class SimDisk:
 
 def _failed_sync(fault: OSError, path: str) -> OSError:
     """As the real disk raises it, whatever the error."""
-    return OSError(errno.EIO, f"a sync failed: {fault.strerror}", path)
+    return FailedSync(errno.EIO, f"a sync failed: {fault.strerror}", path)
 
 
 def _names(path: str) -> list[str]:

@@ -16,8 +16,10 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 WORKER = "pyspark.worker"
 LAUNCHER = """\
@@ -75,7 +77,20 @@ def main() -> None:
             import ottla.spark.connections  # noqa: F401
     from pyspark import daemon
 
+    daemon.worker = quiet(daemon.worker)
     daemon.manager()
+
+
+def quiet(worker: Callable[..., int]) -> Callable[..., int]:
+    """The loop of a forked worker. It ends without a traceback where Spark has hung up: nobody waits for the rest."""
+
+    def run(*arguments: Any) -> int:
+        try:
+            return worker(*arguments)
+        except (BrokenPipeError, ConnectionResetError):
+            os._exit(1)
+
+    return run
 
 
 if __name__ == "__main__":

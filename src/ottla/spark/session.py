@@ -88,7 +88,13 @@ def register_source(spark: SparkSession) -> None:
     """Tell Spark of `format("ottla")`: looking for it by itself takes a Python process, and PYSPARK_DRIVER_PYTHON.
 
     Spark would use that variable's Python on executors too. Registered, the source uses spark.pyspark.python.
+    A thread that writes calls this first: for a write Spark looks for the source in the thread's active session alone,
+    and a thread has none at first.
     """
+    from pyspark.sql import SparkSession
+
     from ottla.spark.source import OttlaDataSource
 
     spark.dataSource.register(OttlaDataSource)
+    if isinstance(spark, SparkSession):  # Spark Connect's has no threads on the server
+        SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from threading import get_ident
 from typing import ClassVar
 
-from ottla.kernel.seams import Buffer, OpenFile
+from ottla.kernel.seams import Buffer, FailedSync, OpenFile
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 _MAX_PARTS = 1024
@@ -59,7 +59,7 @@ def _sync_each(paths: tuple[str, ...]) -> None:
     if len(faults) == 1:
         raise faults[0]
     if faults:
-        raise OSError(errno.EIO, f"several disks: {'; '.join(map(str, faults))}")
+        raise FailedSync(errno.EIO, f"several disks: {'; '.join(map(str, faults))}")
 
 
 def _failed_sync(fault: OSError, path: str) -> OSError:
@@ -67,7 +67,7 @@ def _failed_sync(fault: OSError, path: str) -> OSError:
 
     What was to be synced counts as written, and the next sync passes over the pages that this one has dropped.
     """
-    return OSError(errno.EIO, f"a sync failed: {fault.strerror}", path)
+    return FailedSync(errno.EIO, f"a sync failed: {fault.strerror}", path)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.storage.checkpoint import (
+    COPY,
     LEADER_EPOCHS,
     PARTITION_METADATA,
     SYNC_FAILED,
@@ -75,7 +76,7 @@ def whole_or_gone(disk: Disk, directory: str) -> Iterator[None]:
 def never_held(disk: Disk, directory: str) -> bool:
     """Whether what lies there is no more than is made with a new log: an empty segment from offset 0 on."""
     for name in disk.list(directory):
-        if name.removesuffix(TEMPORARY) in (PARTITION_METADATA, LEADER_EPOCHS):
+        if name.removesuffix(TEMPORARY).removesuffix(COPY) in (PARTITION_METADATA, LEADER_EPOCHS):
             continue
         base, suffix = name[:20], name[20:]
         if base != "0" * 20 or (suffix.startswith(LOG) and disk.file_size(posixpath.join(directory, name))):

@@ -189,7 +189,9 @@ def truncate_to(log: Log, offset: int) -> None:
     except OSError:
         log.refusing = True
         raise
-    _lower_recovery_point(log, offset if found is None else min(offset, found[1].base_offset))
+    end = offset if found is None else min(offset, found[1].base_offset)
+    _lower_recovery_point(log, end)
+    _cut_epochs(log, end)
     try:
         keep = max(1, bisect_left(log.bases, offset))
         gone, kept = log.segments[keep:], log.segments[:keep]
@@ -235,6 +237,18 @@ def _lower_recovery_point(log: Log, offset: int) -> None:
         raise
 
 
+def _cut_epochs(log: Log, offset: int) -> None:
+    """First, and as with the recovery point: a full disk that has no room for them leaves the log as it was.
+
+    A crash behind it leaves batches whose epochs are not known, which recovery finds in them.
+    """
+    try:
+        log.epochs.cut_end(offset)
+    except OSError as fault:
+        log.refuse(fault)
+        raise
+
+
 def _after_cut(log: Log, end_offset: int) -> None:
     for snapshot in snapshot_offsets(log.disk, log.directory):
         if snapshot > end_offset:
@@ -249,6 +263,7 @@ def _after_cut(log: Log, end_offset: int) -> None:
 def truncate_fully_to(log: Log, offset: int, wall_ms: int) -> None:
     """On a full disk it raises with nothing changed, or in the middle: then the log is `refusing`."""
     _lower_recovery_point(log, 0)
+    _cut_epochs(log, -1)
     try:
         remove_files(log, [doomed.segment for doomed in log.doomed])  # a new segment may get the name of one
         log.doomed = []
@@ -267,7 +282,6 @@ def truncate_fully_to(log: Log, offset: int, wall_ms: int) -> None:
         log.end_offset = offset
         for snapshot in snapshot_offsets(log.disk, log.directory):
             log.disk.remove(snapshot_path(log.directory, snapshot))
-        log.epochs.replace([])
         log.high_watermark = offset
         log.recovery_point = offset
         log.syncing.restarted(offset)

@@ -1,10 +1,11 @@
-"""What storage hands to its neighbours: the outcomes of appends, reads and look-ups."""
+"""What storage hands to its neighbours: the outcomes of appends, reads and look-ups; and the names of folders."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 from typing import NamedTuple
 
+from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import FileSlice
 
 
@@ -121,3 +122,11 @@ class Recovered(NamedTuple):
     rebuilt_indexes: int
     replayed_batches: int
     """Batches whose producer state was taken in again."""
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """`topic-partition`, or None for other names."""
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not (number.isascii() and number.isdecimal()):
+        return None
+    return TopicPartition(topic, int(number))
