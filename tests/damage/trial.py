@@ -51,6 +51,8 @@ def run(template: Template, case: Case, place: Path, seed: int, *, second_reader
         older=template.older_than(case.path),
         bit=bit_of(case, before, seed),
     )
+    if case.kind == "log directory" and case.harm == "older":
+        brokers.give_ports()  # the copy has the port of all copies
     outcome = Outcome()
     try:
         _start(case, template, brokers, outcome)
