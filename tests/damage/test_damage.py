@@ -67,5 +67,5 @@ def test_damaged_files_lose_nothing_in_silence(settings: tuple[str, ...], count:
     assert {case.kind for case in cases} <= set(KINDS)
     chosen = sample(cases, count, SEED)
     results = run_all(templates, chosen, tmp_path, SEED, jobs=2, keep=False, told=told)
-    condemned = {judged.case.name: judged.findings for judged in results if judged.findings}
-    assert not condemned
+    condemned = [f"{judged.case.name}: {finding}" for judged in results for finding in judged.findings]
+    assert not condemned, "\n".join(condemned)
