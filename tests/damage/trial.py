@@ -112,18 +112,24 @@ def _look(template: Template, brokers: Brokers, outcome: Outcome, *, second_read
 def _hear(case: Case, template: Template, brokers: Brokers, outcome: Outcome) -> None:
     """Give the brokers time to say what they must: where a scrub may find it, until one has ended."""
     checkpoint = Path(f"broker-{broker_of(case.path) or 1}", "scrub-offset-checkpoint")
-    before = (template.root / checkpoint).stat().st_mtime_ns
+    before = _modified_ns(template.root / checkpoint)
     is_scrubbed = case.kind.endswith(("segment", "index"))
 
     def all_said() -> bool:
         outcome.lines = brokers.lines()
-        has_ended = not is_scrubbed
-        with suppress(OSError):
-            has_ended |= (brokers.folder / checkpoint).stat().st_mtime_ns != before
+        has_ended = not is_scrubbed or _modified_ns(brokers.folder / checkpoint) != before
         return is_all_said(case, template.known, outcome) or has_ended
 
     until(all_said, SAYS_WITHIN_S, step_s=0.1)
     outcome.lines = brokers.lines()
+
+
+def _modified_ns(path: Path) -> int:
+    """0 where there is no such file: before the first scrub has ended, for one."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _wait_for_leaders(brokers: Brokers, template: Template) -> None:
