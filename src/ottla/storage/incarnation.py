@@ -40,7 +40,7 @@ class Incarnation(NamedTuple):
     broker_epoch: int = NO_EPOCH
     """The epoch that this registration was given."""
     closed: bool = False
-    """That run has closed the directory cleanly: nothing of it came later."""
+    """That run closes the directory, or has closed it: nothing is appended after this. No proof that all is synced."""
     attempts: tuple[str, ...] = ()
     """Registrations begun since, of which it is not noted whether they came to be."""
     metadata_version: int = 0
@@ -103,6 +103,8 @@ class Witness:
             clear_the_way(self._disk, marker)
             self._disk.remove(marker)
             clean = False
+        elif not clean and said.closed and not said.attempts:
+            self.faults.append(f"{marker} is missing, though the last run has stopped: all logs are checked")
         said = said._replace(closed=said.closed or clean)
         if registering:
             self._write(said.attempted(registering))
@@ -119,6 +121,11 @@ class Witness:
         """So much of the metadata is applied: a store that ends before is an older one."""
         if self.said is not None and version > self.said.metadata_version:
             self._write(self.said._replace(metadata_version=version, metadata_crc=crc))
+
+    def closing(self) -> None:
+        """Nothing is appended any more: with this a mark of a clean stop that is lost makes no directory older."""
+        if self.said is not None:
+            self._write(self.said._replace(closed=True))
 
     def _write(self, said: Incarnation) -> None:
         """On a full disk what stands there stays; where nothing stands yet, the directory has no account of its own."""
