@@ -143,6 +143,29 @@ def test_what_is_seen_of_the_metadata_is_noted_before_a_replica_is_made_of_it():
     assert any(type(body).__name__ == "TopicCreated" for body in seen)
 
 
+@pytest.mark.parametrize("mark", [False, True])
+def test_a_clean_stop_is_noted_where_its_mark_may_be_lost(mark: bool, caplog: pytest.LogCaptureFixture):
+    broker = SimBroker()
+    create(broker, partitions=1)
+    assert produce(broker, 0) == 0
+    incarnation = broker.here.node.follow.incarnation
+    running = read_incarnation(broker.machine.disk, "/data").incarnation
+    assert running is not None and not running.closed
+    broker.here.stop(clean=True).result()
+    broker.machine.vanish()
+    if not mark:
+        broker.machine.disk.remove("/data/.kafka_cleanshutdown")
+    closed = HeldDirectory("d", incarnation, closed=True)
+    assert is_older(running, closed, closed=False)
+    assert not is_older(read_incarnation(broker.machine.disk, "/data").incarnation, closed, closed=False)
+    broker.start()
+    assert broker.here.node.replicas.directories.online[0].clean == mark
+    assert caplog.text.count("/data/.kafka_cleanshutdown is missing") == (not mark)
+    assert leader_of(broker) == 1 and produce(broker, 0) == 0
+    again = read_incarnation(broker.machine.disk, "/data").incarnation
+    assert again is not None and not again.closed
+
+
 # --- upgrades ---
 
 

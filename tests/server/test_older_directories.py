@@ -92,6 +92,17 @@ def test_a_copy_that_was_made_while_the_broker_ran_is_older_than_what_it_closed(
     assert OLDER in three.cluster.brokers[1].log()
 
 
+def test_a_directory_that_has_lost_its_mark_of_a_clean_stop_alone_is_not_older(three):
+    three.produce(300)
+    three.stop((1, 3, 2))
+    (three.directory(2) / ".kafka_cleanshutdown").unlink()
+    three.start()
+    three.all_in_sync()
+    assert three.read() == three.acknowledged
+    assert OLDER not in three.cluster.log()
+    assert three.cluster.log().count(".kafka_cleanshutdown is missing") == 1
+
+
 def test_directories_that_are_as_they_were_left_are_older_after_no_kind_of_end(three):
     three.produce(100)
     three.stop()

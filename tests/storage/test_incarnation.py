@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
+from ottla.kernel.seams import Disk, OpenFile
 from ottla.sim.disk import PowerCut, SimDisk
 from ottla.storage.checkpoint import CLEAN_SHUTDOWN, SYNC_FAILED
 from ottla.storage.directory import LogDirectory
@@ -24,10 +26,24 @@ def a_disk() -> SimDisk:
     return disk
 
 
-def opened(disk: SimDisk, registering: str = "") -> LogDirectory:
-    return LogDirectory.open(
-        disk, "/data", cluster_id="c", node_id=1, new_directory_id="D" * 22, registering=registering
-    )
+class WithRights(LocalDisk):
+    """Files without rights are refused to root too."""
+
+    def open(self, path: str, *, create: bool = False) -> OpenFile:
+        self._refuse(path)
+        return super().open(path, create=create)
+
+    def read(self, path: str) -> bytes:
+        self._refuse(path)
+        return super().read(path)
+
+    def _refuse(self, path: str) -> None:
+        if self.exists(path) and not os.stat(path).st_mode & 0o777:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
+def opened(disk: Disk, registering: str = "", path: str = "/data") -> LogDirectory:
+    return LogDirectory.open(disk, path, cluster_id="c", node_id=1, new_directory_id="D" * 22, registering=registering)
 
 
 def test_what_is_written_is_read_and_grows_in_number(tmp_path: Path) -> None:
@@ -77,21 +93,26 @@ def test_every_bit_of_one_file_may_flip(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("harm", ["removed", "emptied", "halved", "a directory"])
+@pytest.mark.parametrize("harm", ["removed", "emptied", "halved", "a directory", "unreadable"])
 def test_one_file_is_enough_and_the_other_is_written_anew(tmp_path: Path, name: str, harm: str) -> None:
-    disk = LocalDisk()
+    disk = WithRights()
     written = write_incarnation(disk, str(tmp_path), SAID)
     path = tmp_path / name
     body = path.read_bytes()
     path.unlink()
     if harm == "a directory":
         path.mkdir()
+        (path / "kept").touch()
+    elif harm == "unreadable":
+        path.write_bytes(body)
+        path.chmod(0)
     elif harm != "removed":
         path.write_bytes(body[: len(body) // 2] if harm == "halved" else b"")
     found = read_incarnation(disk, str(tmp_path))
     assert found.incarnation == written and len(found.faults) == 1
     write_incarnation(disk, str(tmp_path), written)
     assert read_incarnation(disk, str(tmp_path)).faults == ()
+    assert (tmp_path / f"{name}.aside" / "kept").exists() == (harm == "a directory")
 
 
 def test_both_gone_is_told_from_both_damaged(tmp_path: Path) -> None:
@@ -150,7 +171,17 @@ def test_a_clean_stop_is_believed_of_the_incarnation_that_is_noted() -> None:
     assert not disk.exists(f"/data/{CLEAN_SHUTDOWN}")
 
 
-@pytest.mark.parametrize("body", [b'{"version":0,"brokerEpoch":"6"}', b"", b"\0" * 31, b"[]"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"version":0,"brokerEpoch":"6"}',
+        b"",
+        b"\0" * 31,
+        b"[]",
+        b'{"version":8,"brokerEpoch":"7"}',
+        b'{"version":0,"br',
+    ],
+)
 def test_a_mark_of_another_incarnation_is_no_proof_of_a_clean_stop(body: bytes) -> None:
     disk = a_disk()
     closed_by(disk, ONE, 7, marked=7)
@@ -161,8 +192,38 @@ def test_a_mark_of_another_incarnation_is_no_proof_of_a_clean_stop(body: bytes) 
     directory = opened(disk, TWO)
     assert not directory.clean
     assert directory.witness.said is not None and not directory.witness.said.closed
-    assert "all logs are checked" in directory.witness.faults[0]
+    assert len(directory.witness.faults) == 1 and "all logs are checked" in directory.witness.faults[0]
     assert not disk.exists(f"/data/{CLEAN_SHUTDOWN}")
+
+
+@pytest.mark.parametrize("harm", ["unreadable", "a directory"])
+def test_a_mark_that_cannot_be_read_is_no_proof_of_a_clean_stop(tmp_path: Path, harm: str) -> None:
+    disk, path = WithRights(), str(tmp_path / "data")
+    directory = opened(disk, ONE, path)
+    directory.witness.registered(ONE, 7, version=7, crc=None)
+    directory.close(clean=True, broker_epoch=7)
+    mark = tmp_path / "data" / CLEAN_SHUTDOWN
+    if harm == "unreadable":
+        mark.chmod(0)
+    else:
+        mark.unlink()
+        mark.mkdir()
+    directory = opened(disk, TWO, path)
+    assert not directory.clean and not mark.exists()
+    assert len(directory.witness.faults) == 1 and str(mark) in directory.witness.faults[0]
+    assert (mark.parent / f"{CLEAN_SHUTDOWN}.aside").is_dir() == (harm == "a directory")
+    directory.close(clean=True, broker_epoch=7)
+
+
+@pytest.mark.parametrize(("body", "clean"), [(b"", True), (b'{"version":0,"brokerEpoch":"3"}', True), (b"\x91", False)])
+def test_a_mark_from_before_incarnations_is_believed_unless_it_is_damaged(body: bytes, clean: bool) -> None:
+    disk = a_disk()
+    opened(disk).close(clean=False)
+    file = disk.open(f"/data/{CLEAN_SHUTDOWN}", create=True)
+    file.write_at(0, [body])
+    file.release()
+    directory = opened(disk, ONE)
+    assert directory.clean == clean and len(directory.witness.faults) == (not clean)
 
 
 def test_that_it_was_closed_is_known_after_a_start_that_did_not_come_to_register() -> None:

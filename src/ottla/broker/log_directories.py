@@ -454,6 +454,8 @@ class LogDirectories:
         for directory in self._by_path.values():
             try:
                 self.incarnations.note_metadata(directory, online=clean and directory in online)
+                if clean and directory in online:
+                    directory.witness.closing()
                 directory.close(clean=clean and directory in online, broker_epoch=broker_epoch)
                 if self.disk.exists(posixpath.join(directory.path, CLEAN_SHUTDOWN)):
                     self.closed += (directory.directory_id,)

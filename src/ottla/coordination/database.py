@@ -201,7 +201,7 @@ class Database:
             self._still_there()
             return run(self._open())
         except sqlite3.Error as error:
-            raise DatabaseFailure(f"{self._path}: {error}") from error
+            raise DatabaseFailure(f"{self._path}: {error}{_unusable(self._path)}") from error
 
     def _still_there(self) -> None:
         """DatabaseFailure where the name leads to another file by now, or to none: nobody else would see an append.
@@ -334,6 +334,17 @@ def _way_to_deleted(path: str) -> str:
             with contextlib.suppress(OSError):
                 if os.readlink(f"/proc/self/fd/{name}") == f"{os.path.realpath(path)} (deleted)":
                     return f"As long as this process runs, /proc/{os.getpid()}/fd/{name} still holds it. "
+    return ""
+
+
+def _unusable(path: str) -> str:
+    """Which of SQLite's files cannot be opened, and what to do; by stat, for the same reason. "" where all can."""
+    for each in (path, f"{path}-journal", f"{path}-wal", f"{path}-shm"):
+        if os.path.isdir(each):
+            what = "put the store back from a backup" if each == path else "start again"
+            return f". {each} is a directory: stop the brokers of this store, move it away, and {what}"
+        if os.path.exists(each) and not os.access(each, os.R_OK | os.W_OK, effective_ids=True):
+            return f". This user may not read and write {each}: give it the right to, and start again"
     return ""
 
 

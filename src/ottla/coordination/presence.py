@@ -34,7 +34,7 @@ class Presence:
         self._broker_id = broker_id
         self._session_timeout_ms = session_timeout_ms
         self._path = os.path.join(directory, f"{broker_id}.lock")
-        self._lock = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._lock = _open(self._path, os.O_CREAT)
         if not _try_lock(self._lock):
             pid = os.pread(self._lock, 64, _PID_POSITION).decode("ascii", "replace").strip("\0 \n")
             os.close(self._lock)
@@ -61,7 +61,7 @@ class Presence:
         return frozenset(alive)
 
     def _is_alive(self, path: str) -> bool:
-        other = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        other = _open(path)
         try:
             if not _is_locked(other):
                 return False
@@ -136,6 +136,17 @@ def refuse_network_file_system(directory: str) -> None:
 def _now_ms() -> int:
     """Monotonic and the same for every process of the machine."""
     return time.monotonic_ns() // 1_000_000
+
+
+def _open(path: str, flags: int = 0) -> int:
+    """A descriptor of a broker's lock file; OSError with what to do where it cannot be opened."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
+    except (PermissionError, IsADirectoryError) as error:
+        wrong = "is a directory" if isinstance(error, IsADirectoryError) else f"cannot be opened ({error.strerror})"
+        raise OSError(
+            f"{path} {wrong}. It is the lock of a broker and holds nothing: stop that broker, remove it, start again"
+        ) from error
 
 
 def _try_lock(descriptor: int) -> bool:

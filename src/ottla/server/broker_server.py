@@ -37,7 +37,7 @@ from ottla.server.stores import open_store, store_directory
 from ottla.server.sync_loop import SyncLoop
 from ottla.storage.directory import HeldLock
 from ottla.storage.disk import LocalDisk
-from ottla.storage.ownership import LOCK, DirectoryRefused, refuse_foreign
+from ottla.storage.ownership import LOCK, DirectoryRefused, opened_lock, refuse_foreign
 from ottla.wire.frame import FramePool
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class BrokerServer:
             try:
                 refuse_foreign(disk, path, OURS_TOO)
                 os.makedirs(path, exist_ok=True)
-                taken = disk.lock(os.path.join(path, LOCK))
+                taken = opened_lock(disk.lock, os.path.join(path, LOCK))
             except OSError:
                 if len(self.directories) == 1 or path == self._needed_directory():
                     raise

@@ -11,10 +11,17 @@ import json
 import posixpath
 from typing import NamedTuple
 
-from ottla.kernel.seams import Disk
+from ottla.kernel.seams import Disk, OpenFile
 from ottla.records.checksum import crc32c
-from ottla.storage.checkpoint import format_properties, mark_failed_sync, parse_properties, replace_file
+from ottla.storage.checkpoint import (
+    BadCheckpoint,
+    format_properties,
+    mark_failed_sync,
+    parse_properties,
+    replace_file,
+)
 from ottla.storage.log import FULL_DISK
+from ottla.storage.remembered import clear_the_way, read_small
 
 FILES = ("incarnation", "incarnation.second")
 """ottla's own, in a log directory."""
@@ -33,7 +40,7 @@ class Incarnation(NamedTuple):
     broker_epoch: int = NO_EPOCH
     """The epoch that this registration was given."""
     closed: bool = False
-    """That run has closed the directory cleanly: nothing of it came later."""
+    """That run closes the directory, or has closed it: nothing is appended after this. No proof that all is synced."""
     attempts: tuple[str, ...] = ()
     """Registrations begun since, of which it is not noted whether they came to be."""
     metadata_version: int = 0
@@ -91,11 +98,13 @@ class Witness:
         self.faults += found.faults if found.present else ()
         said = found.incarnation or Incarnation()
         clean = self._disk.exists(marker)
-        epoch = _marked_epoch(self._disk, marker) if clean else NO_EPOCH
-        if clean and said.broker_epoch not in (NO_EPOCH, epoch):
-            self.faults.append(f"{marker} is of broker epoch {epoch}, not of {said.broker_epoch}: all logs are checked")
+        if clean and (fault := _why_no_proof(self._disk, marker, said.broker_epoch)) is not None:
+            self.faults.append(f"{fault}: it is no proof of a clean stop, and all logs are checked")
+            clear_the_way(self._disk, marker)
             self._disk.remove(marker)
             clean = False
+        elif not clean and said.closed and not said.attempts:
+            self.faults.append(f"{marker} is missing, though the last run has stopped: all logs are checked")
         said = said._replace(closed=said.closed or clean)
         if registering:
             self._write(said.attempted(registering))
@@ -113,6 +122,11 @@ class Witness:
         if self.said is not None and version > self.said.metadata_version:
             self._write(self.said._replace(metadata_version=version, metadata_crc=crc))
 
+    def closing(self) -> None:
+        """Nothing is appended any more: with this a mark of a clean stop that is lost makes no directory older."""
+        if self.said is not None:
+            self._write(self.said._replace(closed=True))
+
     def _write(self, said: Incarnation) -> None:
         """On a full disk what stands there stays; where nothing stands yet, the directory has no account of its own."""
         try:
@@ -124,16 +138,37 @@ class Witness:
             self.faults.append(f"no room to note down the incarnation of {self._directory}")
 
 
-def _marked_epoch(disk: Disk, marker: str) -> int | None:
-    """The broker epoch in `.kafka_cleanshutdown`; None where it says none."""
+def _why_no_proof(disk: Disk, marker: str, noted: int) -> str | None:
+    """What is wrong with `.kafka_cleanshutdown`; None where it shows that the run of epoch `noted` ended cleanly.
+
+    Where no epoch is noted it may be of any, or empty, as older releases of Apache Kafka leave it.
+    """
+    if disk.is_directory(marker):
+        return f"{marker} is a directory, renamed now"
     try:
-        return int(json.loads(disk.read(marker))["brokerEpoch"])
-    except (ValueError, TypeError, KeyError):
+        body = read_small(disk, marker)
+    except BadCheckpoint as bad:
+        return str(bad)
+    epoch = _marked_epoch(body or b"")
+    if epoch is None and (body or noted != NO_EPOCH):
+        return f"{marker} is damaged"
+    if noted not in (NO_EPOCH, epoch):
+        return f"{marker} is of broker epoch {epoch}, not of {noted}"
+    return None
+
+
+def _marked_epoch(body: bytes) -> int | None:
+    """The broker epoch in the mark of a clean stop; None where anything else stands there."""
+    try:
+        values = json.loads(body)
+        epoch = int(values.pop("brokerEpoch"))
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
+    return epoch if values == {"version": 0} else None
 
 
 def read_incarnation(disk: Disk, directory: str) -> Read:
-    """The newer of the two; OSError where the disk cannot be read."""
+    """The newer of the two. One that cannot be read is damaged; OSError where there is no descriptor for it."""
     found: list[Incarnation] = []
     faults: list[str] = []
     missing: list[str] = []
@@ -143,10 +178,16 @@ def read_incarnation(disk: Disk, directory: str) -> Read:
             missing.append(path)
         elif disk.is_directory(path):
             faults.append(f"{path} is a directory")
-        elif (one := _decode(disk.read(path))) is None:
-            faults.append(f"{path} does not match its checksum")
         else:
-            found.append(one)
+            try:
+                one = _decode(read_small(disk, path) or b"")
+            except BadCheckpoint as bad:
+                faults.append(str(bad))
+                continue
+            if one is None:
+                faults.append(f"{path} does not match its checksum")
+            else:
+                found.append(one)
     if len(missing) == 1:
         faults.append(f"{missing[0]} is missing")
     newest = max(found, key=lambda one: one.number, default=None)
@@ -162,17 +203,23 @@ def write_incarnation(disk: Disk, directory: str, said: Incarnation) -> Incarnat
 
 
 def _write(disk: Disk, path: str, body: bytes) -> None:
-    if disk.exists(path) and not disk.is_directory(path) and disk.file_size(path) == len(body):
-        file = disk.open(path)
+    clear_the_way(disk, path)
+    if disk.exists(path) and disk.file_size(path) == len(body) and (file := _opened(disk, path)) is not None:
         try:
             file.write_at(0, [body])
             file.sync(at_once=True)
         finally:
             file.release()
         return
-    if disk.is_directory(path):
-        disk.remove_tree(path)
     replace_file(disk, path, body, at_once=True)
+
+
+def _opened(disk: Disk, path: str) -> OpenFile | None:
+    """None where it may not be opened: another file can be put in its place."""
+    try:
+        return disk.open(path)
+    except PermissionError:
+        return None
 
 
 def _encode(said: Incarnation) -> bytes:
