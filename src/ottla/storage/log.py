@@ -16,12 +16,12 @@ from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Buffer, Disk, FileSlice, SyncWork
 from ottla.records.batch import Batch
-from ottla.records.control import EndOfTransaction, read_marker
-from ottla.storage import lookup, reading, recovery, rolling, run, shrink
+from ottla.records.control import EndOfTransaction
+from ottla.storage import lookup, producing, reading, recovery, rolling, run, shrink
 from ottla.storage.damage import Damage
 from ottla.storage.epochs import LeaderEpochs
 from ottla.storage.producers import Producers
-from ottla.storage.scan import CONTROL, OVERHEAD_BYTES, TRANSACTIONAL
+from ottla.storage.scan import OVERHEAD_BYTES
 from ottla.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from ottla.storage.stamp import stamped_parts
 from ottla.storage.syncing import Syncing
@@ -51,9 +51,8 @@ class Log:
     """The batches of one partition in segments, their indexes, producer state and leader epochs."""
 
     __slots__ = (
-        "_append_time",
-        "_marker",
         "active",
+        "append_time",
         "bases",
         "before_cut",
         "config",
@@ -66,6 +65,7 @@ class Log:
         "epochs",
         "high_watermark",
         "log_start_offset",
+        "marker",
         "on_failed",
         "on_synced",
         "partition",
@@ -132,7 +132,8 @@ class Log:
         self.before_cut: Callable[[], None] = _nothing_to_do
         """Lowers the recovery point in the checkpoint before a truncation: else a crash would look like damage."""
         self.syncing = Syncing()
-        self._marker: EndOfTransaction | None = None
+        self.marker: EndOfTransaction | None = None
+        """Of the control batch that is appended now."""
         self._take_config(config)
 
     @classmethod
@@ -204,11 +205,19 @@ class Log:
     # -- writing ---
 
     def append(
-        self, batch: Batch, *, leader_epoch: int, wall_ms: int, origin: Origin = Origin.CLIENT
+        self,
+        batch: Batch,
+        *,
+        leader_epoch: int,
+        wall_ms: int,
+        origin: Origin = Origin.CLIENT,
+        guard: object | None = None,
+        bumps: bool = False,
     ) -> Appended | ErrorCode:
         """Append one checked batch; the view need not outlive the call.
 
-        A duplicate of one of its producer's last five batches is answered with the offset it first got.
+        A duplicate of one of its producer's last five batches is answered with the offset it first got. `producing.py`
+        says what `guard` and `bumps` are.
         Written flat for speed: bench/append.py.
         """
         if self.refusing:
@@ -217,7 +226,7 @@ class Log:
             return run.append_run(self, batch.view, wall_ms=wall_ms)
         producer_id = batch.producer_id
         if producer_id >= 0:
-            verdict = self._check_producer(batch, origin)
+            verdict = producing.check(self, batch, origin, guard, bumps=bumps)
             if verdict is not None:
                 return verdict
         size = batch.size
@@ -225,7 +234,7 @@ class Log:
         next_offset = base_offset + batch.last_offset_delta + 1
         max_timestamp = batch.max_timestamp
         parts: tuple[Buffer, ...]
-        if self._append_time:
+        if self.append_time:
             max_timestamp = wall_ms
             parts = stamped_parts(batch, base_offset, leader_epoch, wall_ms)
         else:
@@ -254,8 +263,8 @@ class Log:
         if self.write_caching:
             self.synced_offset = next_offset
         if producer_id >= 0:
-            self._note_producer(batch, base_offset, next_offset - 1, max_timestamp)
-        return Appended(base_offset, next_offset, self.log_start_offset, False, wall_ms if self._append_time else -1)
+            producing.note(self, batch, base_offset, next_offset - 1, max_timestamp)
+        return Appended(base_offset, next_offset, self.log_start_offset, False, wall_ms if self.append_time else -1)
 
     def append_run(self, run_of_batches: Buffer, *, wall_ms: int) -> Appended | ErrorCode:
         """Append a leader's contiguous batches as they are (rules A11, E10): one check and one write for all.
@@ -268,47 +277,6 @@ class Log:
     def begin_epoch(self, leader_epoch: int) -> None:
         """This broker leads in `leader_epoch` from `end_offset` on; on disk before this returns (rule B2)."""
         self.epochs.assign(leader_epoch, self.end_offset)
-
-    def _check_producer(self, batch: Batch, origin: Origin) -> Appended | ErrorCode | None:
-        if origin == 0:
-            verdict = self.producers.check(
-                batch.producer_id,
-                batch.producer_epoch,
-                batch.base_sequence,
-                batch.last_sequence,
-                bool(batch.attributes & TRANSACTIONAL),
-            )
-            if verdict is None or isinstance(verdict, ErrorCode):
-                return verdict
-            return Appended(
-                verdict.first_offset,
-                verdict.last_offset + 1,
-                self.log_start_offset,
-                True,
-                verdict.timestamp if self._append_time else -1,
-            )
-        self._marker = read_marker(batch) if batch.attributes & CONTROL else None
-        return self.producers.check_coordinator(batch.producer_id, batch.producer_epoch, self._marker)
-
-    def _note_producer(self, batch: Batch, first_offset: int, last_offset: int, timestamp: int) -> None:
-        attributes = batch.attributes
-        if attributes & CONTROL:
-            if self._marker is not None:
-                entry = self.producers.end_transaction(
-                    batch.producer_id, batch.producer_epoch, last_offset, timestamp, self._marker
-                )
-                if entry is not None:
-                    self.active.aborted.add(entry)
-            return
-        self.producers.note(
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.last_sequence,
-            first_offset,
-            last_offset,
-            timestamp,
-            bool(attributes & TRANSACTIONAL),
-        )
 
     # -- reading ---
 
@@ -376,7 +344,9 @@ class Log:
         if self.producers.no_transactions:
             return self.high_watermark
         unstable = self.producers.first_unstable(self.high_watermark)
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        if unstable is None:
+            return self.high_watermark
+        return max(self.log_start_offset, min(unstable, self.high_watermark))
 
     def active_producers(self) -> list[ActiveProducer]:
         """What DescribeProducers answers, by producer id."""
@@ -495,6 +465,6 @@ class Log:
     def _take_config(self, config: TopicConfig) -> None:
         self.config = config
         self.segment_bytes = config.internal_segment_bytes or config.segment_bytes
-        self._append_time = config.message_timestamp_type == "LogAppendTime"
+        self.append_time = config.message_timestamp_type == "LogAppendTime"
         self.write_caching = config.write_caching
         self.roll_timestamp = rolling.ASK_THE_CLOCK

@@ -51,7 +51,8 @@ def read_cold(
         if not at_least_one:
             return LogRead([], -1, 0, [] if with_aborted else None)
         length = found.size
-    aborted = aborted_between(log, segment, offset, limit_offset) if with_aborted else None
+    upper_offset = min(limit_offset, segment.next_offset)  # no batch of a later segment is returned
+    aborted = aborted_between(log, segment, offset, upper_offset) if with_aborted else None
     return LogRead([FileSlice(segment.file, found.position, length)], found.base_offset, length, aborted)
 
 
