@@ -298,6 +298,24 @@ class Partition:
             return batch
         return self.append(batch, Origin.CLIENT, wall_ms)  # type: ignore[arg-type]
 
+    def produce_in_transaction(
+        self, records: memoryview | None, guard: Guard | None, *, acks: int, wall_ms: int
+    ) -> Appended | ErrorCode | Refusal:
+        """As `produce`, for a request that names its transactional id; with the batch's guard, where it needs one."""
+        leader = self.leader
+        if leader is None or not self._around.may_lead():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if acks == ALL_IN_SYNC and not leader.enough_in_sync:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        batch = self._admission.admit_transactional(records, wall_ms)
+        if isinstance(batch, Refusal | ErrorCode):
+            return batch
+        return self.append(batch, Origin.CLIENT, wall_ms, guard=guard)
+
+    def has(self, batch: Batch) -> bool:
+        """Whether a producer's batch is in the log, and only comes again."""
+        return self.log.producers.repeats(batch)
+
     def append(
         self, batch: Batch, origin: Origin, wall_ms: int, *, guard: object | None = None, bumps: bool = False
     ) -> Appended | ErrorCode:

@@ -43,7 +43,9 @@ EARLY_FENCES = 2
 """From this level on a fence may be marked as early: every broker knows what that asks of coordinators."""
 LEADERS_COMPLETE = 2
 """A broker that knows this level completes the reassignments of what it leads."""
-LATEST_METADATA_VERSION = 2
+TRANSACTIONS = 3
+"""From this level on every broker coordinates transactions and takes their markers."""
+LATEST_METADATA_VERSION = 3
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
 _TOPIC_BYTES = 32

@@ -216,8 +216,7 @@ class Log:
     ) -> Appended | ErrorCode:
         """Append one checked batch; the view need not outlive the call.
 
-        A duplicate of one of its producer's last five batches is answered with the offset it first got. `producing.py`
-        says what `guard` and `bumps` are.
+        A duplicate is answered with the offset it first got. `producing.py` says what `guard` and `bumps` are.
         Written flat for speed: bench/append.py.
         """
         if self.refusing:

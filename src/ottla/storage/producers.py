@@ -10,6 +10,7 @@ from collections import deque
 from typing import NamedTuple
 
 from ottla.kernel.errors import ErrorCode
+from ottla.records.batch import Batch
 from ottla.records.control import EndOfTransaction, Marker
 from ottla.storage.aborted import AbortedEntry
 from ottla.storage.scan import Header
@@ -146,6 +147,13 @@ class Producers:
             guard = self._guards[producer_id] = Guard(epoch, sequence, bumps=bumps, since_ms=now_ms)
         guard.lowest_sequence = min(guard.lowest_sequence, sequence)
         return guard
+
+    def repeats(self, batch: Batch) -> bool:
+        """Whether a batch is one of its producer's last in the log."""
+        state = self._states.get(batch.producer_id)
+        if state is None:
+            return False
+        return state.repeated(batch.producer_epoch, batch.base_sequence, batch.last_sequence) is not None
 
     def forget_guards(self) -> None:
         """This replica leads no more."""

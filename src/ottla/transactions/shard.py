@@ -18,7 +18,7 @@ from ottla.messages.list_transactions import ListTransactionsRequest
 from ottla.messages.list_transactions import TransactionState as Listed
 from ottla.transactions import decisions, transitions
 from ottla.transactions.decisions import Expected
-from ottla.transactions.entries import tombstone, transaction_entry, transaction_of
+from ottla.transactions.entries import decode_entry, encode_entry, tombstone, transaction_entry, transaction_of
 from ottla.transactions.timing import Timing
 from ottla.transactions.values import (
     Decision,
@@ -223,6 +223,13 @@ class TransactionShard:
         return 1 if self.settings.transaction_version else 0
 
     # The log
+
+    def encode(self, entry: Entry) -> tuple[bytes, bytes | None]:
+        return encode_entry(entry)
+
+    def decode(self, key: bytes, value: bytes | None) -> Entry | None:
+        """None where another release wrote it for itself; raises MalformedMessage where nobody can have."""
+        return decode_entry(key, value)
 
     def apply(self, entry: Entry, record_offset: int, producer: int = -1) -> None:
         """Take in one entry: appended a moment ago, or read back from the log."""
