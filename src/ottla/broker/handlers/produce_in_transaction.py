@@ -31,8 +31,11 @@ _NOT_NOW = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
     }
 )
+"""The last two: the coordinator has not heard yet of a partition that is led here."""
 
 
 class Cleared(NamedTuple):

@@ -86,6 +86,8 @@ def _told(error: ErrorCode, version: int) -> ErrorCode:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error == ErrorCode.TRANSACTION_ABORTABLE and version < _KNOWS_ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
+    if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # the coordinator has not heard yet of the offsets topic
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error == ErrorCode.NETWORK_EXCEPTION:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _KNOWS_LOADING_SINCE:
