@@ -300,7 +300,7 @@ class BrokerConfig(OptionSet):
         doc="The longest timeout a transactional producer may ask for.",
     )
     transaction_partition_verification_enable: bool = option(
-        "transaction.partition.verification.enable", True, Kind.BOOLEAN,
+        "transaction.partition.verification.enable", True, Kind.BOOLEAN, scope=Scope.CLUSTER_WIDE,
         doc="Ask the coordinator before the first batch of a transaction is written, for clients that add partitions "
         "themselves; others are always asked for.",
     )
