@@ -300,12 +300,12 @@ class Log:
             return reading.nothing(self, offset)
         active = self.active
         ends = active.ends
-        if with_aborted or not ends or offset < active.bases[0]:
+        if not ends or offset < active.bases[0]:
             return reading.read_cold(self, offset, max_bytes, limit_offset, at_least_one, with_aborted)
         at = bisect_right(ends, offset)
         stop = len(ends) if limit_offset == end else bisect_right(ends, limit_offset)
         if at >= stop:
-            return LogRead([], -1, 0, None)
+            return LogRead([], -1, 0, [] if with_aborted else None)
         positions = active.positions
         position = positions[at]
         length = (positions[stop] if stop < len(ends) else active.size) - position
@@ -315,10 +315,11 @@ class Log:
                 if not at_least_one and active.size - position > max_bytes:
                     first_end = positions[at + 1] if at + 1 < len(ends) else active.size
                     if first_end - position > max_bytes:
-                        return LogRead([], -1, 0, None)
+                        return LogRead([], -1, 0, [] if with_aborted else None)
                 cut = at + 1
             length = (positions[cut] if cut < len(ends) else active.size) - position
-        return LogRead([FileSlice(active.file, position, length)], active.bases[at], length, None)
+        aborted = reading.aborted_between(self, active, offset, limit_offset) if with_aborted else None
+        return LogRead([FileSlice(active.file, position, length)], active.bases[at], length, aborted)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at or after a time; None where there is none."""

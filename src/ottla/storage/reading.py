@@ -81,7 +81,7 @@ def _is_sound_gap(log: Log, offset: int, located: tuple[Segment, Found] | None) 
 def aborted_between(log: Log, first: Segment, offset: int, upper_offset: int) -> list[AbortedTransaction]:
     """Aborted transactions with a record in [offset, upper_offset): their markers may lie in later segments."""
     found: list[AbortedTransaction] = []
-    for segment in log.segments[log.segments.index(first) :]:
+    for segment in (first,) if first is log.active else log.segments[log.segments.index(first) :]:
         for entry in segment.aborted.entries:
             if entry.last_offset >= offset and entry.first_offset < upper_offset:
                 found.append(AbortedTransaction(entry.producer_id, entry.first_offset))
