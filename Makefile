@@ -5,7 +5,7 @@ JOBS ?= 2
 SIM_JOBS := $(or $(filter-out 0,$(JOBS)),1)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo test check compat fuzz sim faults lake-campaign bench format clean
+.PHONY: help demo test check compat fuzz sim faults damage lake-campaign bench format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (about a minute after set-up)'
@@ -15,6 +15,7 @@ help:
 	@echo 'make fuzz    mutated input against a live broker'
 	@echo 'make sim     three and four brokers in virtual time from 250 seeds; make sim ARGS="--seeds 500" for one broker'
 	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50" or "--minutes 60"'
+	@echo 'make damage  every file of a broker damaged in every way; make damage ARGS="--cases 60"'
 	@echo 'make lake-campaign  topics into lakes everywhere under kill -9; make lake-campaign ARGS="--rows 5000000 --kills 40"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
 
@@ -47,12 +48,16 @@ faults:
 	@tools/setup.sh test java zookeeper-if-possible hdfs-if-possible
 	@$(PYTHON) -m tests.faults $(or $(ARGS),--power-cuts 5)
 
+damage:
+	@tools/setup.sh test
+	@$(PYTHON) -m tests.damage $(ARGS)
+
 lake-campaign:
 	@tools/setup.sh test java hdfs-if-possible
 	@$(PYTHON) -m tests.lake.campaign $(ARGS)
 
 bench:
-	@tools/setup.sh test demo java kafka spark-jars spark42 cc
+	@tools/setup.sh test demo java kafka spark-jars spark42 delta-jars cc
 	@$(PYTHON) -m bench.race $(ARGS)
 
 format:

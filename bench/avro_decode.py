@@ -46,13 +46,13 @@ def main() -> None:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     pa.set_cpu_count(1)
     parsed = fastavro.parse_schema(json.loads(json.dumps(SCHEMA)))
-    payloads = [_payload(parsed, at) for at in range(rows)]
-    values = framed(7, list(payloads))
+    encoded = payloads(rows)
+    values = framed(7, list(encoded))
     writer = WriterSchema("AVRO", json.dumps(SCHEMA))
     decoder, alone = Decoder("avro", lambda _: writer), RowReader(AvroReader(writer).node)
-    print(f"{sum(map(len, payloads)) / rows:.1f} bytes in a payload, {rows} of them")
+    print(f"{sum(map(len, encoded)) / rows:.1f} bytes in a payload, {rows} of them")
     rate("decoder to Arrow", rows, lambda: decoder.decode(values).table)
-    some = payloads[: rows // 4]
+    some = encoded[: rows // 4]
     rate("its row reader, to plain values", len(some), lambda: [alone.read(payload) for payload in some])
     rate("fastavro, to dicts", len(some), lambda: _dicts(parsed, some))
     rate(
@@ -60,6 +60,12 @@ def main() -> None:
         len(some),
         lambda: pa.Table.from_pylist(_dicts(parsed, some), decoder.decode(values[:1]).wanted),
     )
+
+
+def payloads(rows: int) -> list[bytes]:
+    """Encoded records, always the same ones."""
+    parsed = fastavro.parse_schema(json.loads(json.dumps(SCHEMA)))
+    return [_payload(parsed, at) for at in range(rows)]
 
 
 def _payload(parsed: object, at: int) -> bytes:

@@ -205,6 +205,13 @@ a replica on each broker and min.insync.replicas=2.
 **Not the same promise.** At `acks=all` our answer leaves after `fdatasync`: the record is on the disk. Apache Kafka's
 answer leaves when the record is in the page cache, and a power cut can take it back; with three brokers ours is on the
 disks of all in-sync replicas, theirs in their page caches. At `acks=1` neither waits for the disk.
+
+**Lines of Spark** compare data sources in one session of pyspark 4.2 on all cores, both over our broker: ours and
+Spark's own Kafka connector. The session is the one that ottla makes, in "untuned" lines one of which only the master is
+set. "Cold" is the first job of a new session. What the lake loader does more than the connector's data frame (plans and
+commits on disk, the audit's counts) is in its time. S3 is moto's server, one Python process on the same machine: both
+sides wait for it. Beside Delta stands Spark's own writer with delta-spark and S3A; beside Avro stand the connector,
+fastavro in `mapInArrow`, and Spark's Parquet writer.
 """
 
 

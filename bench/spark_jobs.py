@@ -1,7 +1,9 @@
 """The Spark side of the race: one session of pyspark 4.2 with Spark's own connector beside ours, jobs as JSON lines.
 
-Runs under .venv-spark42; bench/lines/spark.py writes one request a line and reads one answer a line. Both sides have
+Runs under .venv-spark42; bench/spark_worker.py writes one request a line and reads one answer a line. Both sides have
 the same session, the same data, the same codec; a job answers the seconds it took, its session not counted.
+
+python -m bench.spark_jobs BOOTSTRAP SESSION JARS..., SESSION being one of `SESSIONS`
 """
 
 from __future__ import annotations
@@ -14,15 +16,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.jvm_ways import FASTAVRO_ROWS, by_fastavro, delta_settings
 from ottla import lake
 from ottla.spark import session
 
 ROWS = "key, value, topic, partition, offset, timestamp"
+MASTER = f"local[{os.cpu_count() or 2}]"
 
 
 class Jobs:
@@ -81,14 +86,35 @@ class Jobs:
             shutil.rmtree(folder, ignore_errors=True)
         return statistics.median(times) / 1000
 
+    def delta(self, connector: str, topic: str, place: str) -> float:
+        """Read a topic into a new Delta table on S3."""
+        if connector == "ottla":
+            return timed(lambda: self._load(topic, f"s3://{place}", format="delta"))
+        writer = self._read(connector, topic).selectExpr(*ROWS.split(", ")).write.format("delta")
+        return timed(lambda: writer.option("compression", "zstd").mode("append").save(f"s3a://{place}/{topic}"))
+
+    def avro(self, connector: str, topic: str, schema: str) -> float:
+        """Read a topic of Avro values into Parquet files with a column for each field."""
+        folder = Path(tempfile.mkdtemp(prefix="race-avro-"))
+        try:
+            if connector == "ottla":
+                return timed(lambda: self._load(topic, folder, values="avro", schema=schema))
+            frame = self._read(connector, topic).select("key", "value", "partition", "offset", "timestamp")
+            rows = frame.mapInArrow(partial(by_fastavro, schema=schema), FASTAVRO_ROWS)
+            return timed(lambda: rows.write.option("compression", "zstd").mode("overwrite").parquet(str(folder)))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def _read(self, connector: str, topic: str) -> DataFrame:
         return self._options(self.spark.read.format(connector), topic).load()
 
     def _options(self, reader: Any, topic: str) -> Any:
         return reader.option("kafka.bootstrap.servers", self.bootstrap).option("subscribe", topic)
 
-    def _load(self, topic: str, folder: Path) -> None:
-        loaded = lake.load([topic], to=folder, bootstrap=self.bootstrap, spark=self.spark, tell=lambda _: None)
+    def _load(self, topic: str, place: str | Path, **options: Any) -> None:
+        loaded = lake.load(
+            [topic], to=place, bootstrap=self.bootstrap, spark=self.spark, tell=lambda _: None, **options
+        )
         if not loaded.adds_up or not loaded.rows:
             raise RuntimeError(f"the lake of {topic} does not add up")
 
@@ -106,12 +132,30 @@ def timed(work: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
-def main(bootstrap: str, jars: str) -> int:
+def tuned(jars: str) -> SparkSession:
+    """The session that ottla makes."""
+    return session("race", MASTER, spark__jars=jars)
+
+
+def untuned(jars: str) -> SparkSession:
+    """The session that a user has who sets nothing but the connector's jars; `format("ottla")` is discovered."""
+    return SparkSession.builder.master(MASTER).config("spark.jars", jars).getOrCreate()
+
+
+def with_delta(jars: str) -> SparkSession:
+    """Ours, and what Delta and S3A need; the environment says where S3 is."""
+    return session("race", MASTER, spark__jars=jars, **delta_settings())
+
+
+SESSIONS = {"tuned": tuned, "untuned": untuned, "with-delta": with_delta}
+
+
+def main(bootstrap: str, kind: str, *jars: str) -> int:
     """Answer requests until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what Java prints must not come between the answers
-    libraries = ",".join(str(path) for path in sorted(Path(jars).glob("*.jar")))
-    jobs = Jobs(session("race", f"local[{os.cpu_count() or 2}]", spark__jars=libraries), bootstrap)
+    libraries = ",".join(str(path) for folder in jars for path in sorted(Path(folder).glob("*.jar")))
+    jobs = Jobs(SESSIONS[kind](libraries), bootstrap)
     answers.write(json.dumps({"ready": jobs.spark.version}) + "\n")
     for line in sys.stdin:
         request = json.loads(line)

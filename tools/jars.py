@@ -25,6 +25,7 @@ class JarSet:
     proof: str
     environment: str
     excluded_groups: str = ""
+    excluded_artifacts: str = ""
 
 
 SETS = {
@@ -62,6 +63,16 @@ SETS = {
         "OTTLA_SPARK_KAFKA_JARS",
         "org.scala-lang,org.slf4j,org.apache.hadoop,com.google.code.findbugs",
     ),
+    # Spark 4.2 brings Hadoop's client, Parquet, Jackson and loggers in versions of its own.
+    "spark-delta": JarSet(
+        ("io.delta:delta-spark_4.2_2.13:4.4.0", "org.apache.hadoop:hadoop-aws:3.5.0"),
+        "delta-spark_4.2_2.13-4.4.0.jar",
+        "OTTLA_SPARK_DELTA_JARS",
+        "org.scala-lang,org.slf4j,org.apache.parquet,org.apache.logging.log4j,com.fasterxml.jackson.core,"
+        "com.fasterxml.jackson.datatype,com.github.luben,io.airlift,org.xerial.snappy,org.roaringbitmap,"
+        "commons-logging,commons-pool,com.google.code.findbugs",
+        "hadoop-client-api,hadoop-client-runtime",
+    ),
 }
 
 
@@ -86,6 +97,7 @@ def fetch(folder: Path, wanted: JarSet) -> int:
     (folder / "pom.xml").write_text(pom(wanted))
     command = ["mvn", "-q", "-B", "-f", str(folder / "pom.xml"), COPY, f"-DoutputDirectory={libs}"]
     command += ["-DincludeScope=runtime", f"-DexcludeGroupIds={wanted.excluded_groups}"]
+    command += [f"-DexcludeArtifactIds={wanted.excluded_artifacts}"]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if result.returncode or not (libs / wanted.proof).exists():
         print((result.stdout + result.stderr)[-2000:], file=sys.stderr)

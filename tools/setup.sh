@@ -6,6 +6,7 @@
 #   zookeeper-if-possible Apache ZooKeeper for tests, as jars under .cache
 #   hdfs-if-possible      Apache Hadoop's HDFS for tests, as jars under .cache
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
+#   delta-jars       Delta's writer for Spark and S3A (two thirds of a gigabyte), as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
 #   node             Node 22 under .cache, from npm's `node` package
 # A stamp names what was installed from; while it stands a part costs a few milliseconds.
@@ -118,7 +119,7 @@ need_spark42() {
     stamped .venv-spark42/.ottla "$want" && return
     environment .venv-spark42
     say "environment with pyspark 4.2"
-    .venv-spark42/bin/python -m pip install -q --disable-pip-version-check -c requirements/spark42.txt -e ".[spark]" 2> >(grep -v DEPRECATION >&2) ||
+    .venv-spark42/bin/python -m pip install -q --disable-pip-version-check -c requirements/spark42.txt -e ".[lake]" 2> >(grep -v DEPRECATION >&2) ||
         fail "pip could not install the package with pyspark 4.2"
     echo "$want" >.venv-spark42/.ottla
 }
@@ -189,6 +190,7 @@ for part in "$@"; do
         zookeeper-if-possible) (need_jars zookeeper) || say "going on without ZooKeeper: the tests that need it are skipped" ;;
         hdfs-if-possible) (need_jars hdfs) || say "going on without HDFS: the tests that need it are skipped" ;;
         spark-jars) need_jars spark-kafka ;;
+        delta-jars) need_jars spark-delta ;;
         java | cc | maven | node | clients | spark42) "need_$part" ;;
         *) fail "no such part: $part" ;;
     esac

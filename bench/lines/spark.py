@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
-import json
-import subprocess
 from functools import partial
-from typing import IO
 
-from bench.brokers import ROOT
 from bench.lines import Figure, Figures, Line
 from bench.rig import Rig
+from bench.spark_worker import Worker
 from ottla.client.blocking_admin import Admin
 
 SIDES = ("ottla", "spark-kafka")
-FORMATS = {"ottla": "ottla", "spark-kafka": "kafka"}
 RECORDS = 2_000_000
 WRITTEN = 2_000_000
 PARTITIONS = 4
@@ -22,54 +17,20 @@ TRIGGERS = 36
 EACH_TRIGGER = 1_000
 
 
-class Worker:
-    """A process of pyspark 4.2 that runs jobs."""
-
-    def __init__(self, bootstrap: str, log: IO[bytes]) -> None:
-        command = [str(ROOT / ".venv-spark42" / "bin" / "python"), "-m", "bench.spark_jobs", bootstrap]
-        command.append(str(ROOT / ".cache" / "spark-kafka" / "libs"))
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-        )
-        atexit.register(self.stop)
-        self._answer()
-
-    def run(self, job: str, side: str, **arguments: object) -> float:
-        """The seconds that a job took."""
-        assert self.process.stdin is not None
-        print(json.dumps({"job": job, "connector": FORMATS[side], **arguments}), file=self.process.stdin, flush=True)
-        return float(self._answer()["seconds"])
-
-    def stop(self) -> None:
-        """End the session."""
-        if self.process.poll() is None:
-            self.process.communicate(timeout=60)
-
-    def _answer(self) -> dict[str, float]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("the Spark session ended; see spark.log in the race's folder")
-        answer: dict[str, float] = json.loads(line)
-        if "fault" in answer:
-            raise RuntimeError(str(answer["fault"]))
-        return answer
-
-
-_warm: list[Worker] = []
+_warm: dict[str, Worker] = {}
 _filled: dict[int, str] = {}
 
 
-def fresh(rig: Rig) -> Worker:
+def fresh(rig: Rig, kind: str = "tuned") -> Worker:
     with (rig.folder / "spark.log").open("ab") as log:
-        return Worker(rig.broker("ottla").address, log)
+        return Worker(rig.broker("ottla").address, log, kind)
 
 
-def warm_worker(rig: Rig) -> Worker:
-    """The one session in which warm runs take turns."""
-    if not _warm:
-        _warm.append(fresh(rig))
-    return _warm[0]
+def warm_worker(rig: Rig, kind: str = "tuned") -> Worker:
+    """The one session of a kind in which warm runs take turns."""
+    if kind not in _warm:
+        _warm[kind] = fresh(rig, kind)
+    return _warm[kind]
 
 
 def filled(rig: Rig, records: int) -> str:
@@ -83,16 +44,16 @@ def filled(rig: Rig, records: int) -> str:
     return _filled[records]
 
 
-def measure_read(rig: Rig, side: str, *, job: str, cold: bool) -> Figures:
+def measure_read(rig: Rig, side: str, *, job: str, cold: bool, kind: str = "tuned") -> Figures:
     """Source or lake: the whole topic in one run."""
     topic = filled(rig, RECORDS)
-    return timed(rig, side, cold, rig.sized(RECORDS), job, topic=topic)
+    return timed(rig, side, kind, cold, rig.sized(RECORDS), job, topic=topic)
 
 
-def measure_write(rig: Rig, side: str, *, cold: bool) -> Figures:
+def measure_write(rig: Rig, side: str, *, cold: bool, kind: str = "tuned") -> Figures:
     rows = rig.sized(WRITTEN)
     with rig.topic("ottla", PARTITIONS) as topic:
-        return timed(rig, side, cold, rows, "write", topic=topic, rows=rows)
+        return timed(rig, side, kind, cold, rows, "write", topic=topic, rows=rows)
 
 
 def measure_stream(rig: Rig, side: str) -> Figures:
@@ -101,11 +62,11 @@ def measure_stream(rig: Rig, side: str) -> Figures:
     return {"trigger_ms": seconds * 1000}
 
 
-def timed(rig: Rig, side: str, cold: bool, records: int, job: str, **arguments: object) -> Figures:
+def timed(rig: Rig, side: str, kind: str, cold: bool, records: int, job: str, **arguments: object) -> Figures:
     """A job in the warm session, or the first of a new one."""
     if not cold:
-        return {"records_per_second": records / warm_worker(rig).run(job, side, **arguments)}
-    worker = fresh(rig)
+        return {"records_per_second": records / warm_worker(rig, kind).run(job, side, **arguments)}
+    worker = fresh(rig, kind)
     try:
         return {"records_per_second": records / worker.run(job, side, **arguments)}
     finally:
@@ -116,7 +77,7 @@ def line(name: str, title: str, wanted: float, run: partial[Figures], *, cold: b
     state = "cold" if cold else "warm"
     return Line(
         f"spark-{name}-{state}",
-        (Figure("records_per_second", f"Spark, {title}, {state}", "records/s", at_least=wanted),),
+        (Figure("records_per_second", f"{title}, {state}", "records/s", at_least=wanted),),
         partial(run, cold=cold),
         warm=None if cold else lambda rig, side: [run(rig, side, cold=False) for _ in range(2)] and None,
         contestants=SIDES,
@@ -126,11 +87,21 @@ def line(name: str, title: str, wanted: float, run: partial[Figures], *, cold: b
 
 
 READ, LAKE = (partial(measure_read, job=job) for job in ("source", "lake"))
+UNTUNED_READ = partial(measure_read, job="source", kind="untuned")
+UNTUNED_WRITE = partial(measure_write, kind="untuned")
 LINES = [
-    *(line("source", "topic to nowhere", 1.0, READ, cold=cold, order=70) for cold in (False, True)),
-    *(line("lake", "topic to Parquet", 2.0, LAKE, cold=cold, order=72) for cold in (False, True)),
-    line("write", "data frame to topic", 0.9, partial(measure_write), cold=False, order=74),
-    line("write", "data frame to topic", 1.0, partial(measure_write), cold=True, order=74),
+    *(line("source", "Spark, topic to nowhere", 1.0, READ, cold=cold, order=70) for cold in (False, True)),
+    *(line("lake", "Spark, topic to Parquet", 4.0, LAKE, cold=cold, order=72) for cold in (False, True)),
+    line("write", "Spark, data frame to topic", 0.9, partial(measure_write), cold=False, order=74),
+    line("write", "Spark, data frame to topic", 1.0, partial(measure_write), cold=True, order=74),
+    *(
+        line("source-untuned", "untuned Spark, topic to nowhere", 1.0, UNTUNED_READ, cold=cold, order=76)
+        for cold in (False, True)
+    ),
+    *(
+        line("write-untuned", "untuned Spark, frame to topic", 1.0, UNTUNED_WRITE, cold=cold, order=78)
+        for cold in (False, True)
+    ),
     Line(
         "spark-stream",
         (Figure("trigger_ms", "Spark, a small micro-batch to Parquet", "ms", more_is_better=False, at_most=1.3),),
@@ -138,6 +109,6 @@ LINES = [
         warm=lambda rig, side: measure_stream(rig, side) and None,
         contestants=SIDES,
         rounds=3,
-        order=76,
+        order=80,
     ),
 ]

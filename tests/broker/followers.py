@@ -68,7 +68,8 @@ class Cluster:
                     break
                 except OSError:
                     continue
-            await follow.register(host=host or f"host{number}", rack=rack, listeners=listeners)
+            said = follow.registration(host=host or f"host{number}", rack=rack, listeners=listeners)
+            await follow.register(said)
 
         run_story(come_up())
         return follow

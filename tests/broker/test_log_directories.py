@@ -23,7 +23,7 @@ from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
-from ottla.storage.directory import DirectoryRefused
+from ottla.storage.ownership import DirectoryRefused
 
 MORE = ("/b", "/c")
 BOTH = ("/data", "/b")

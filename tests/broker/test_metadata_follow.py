@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 
 import pytest
@@ -24,7 +25,9 @@ from ottla.kernel.ids import NO_LEADER, TopicId
 from ottla.kernel.seams import Unknown
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.entries import UNREGISTERED, ProducerIdsAllocated, TopicCreated
+from ottla.metadata.seal import sealed
 from ottla.metadata.snapshot import take_snapshot
+from ottla.records.checksum import crc32c
 from ottla.sim.coordination import ROUGH
 
 
@@ -89,7 +92,8 @@ def test_a8_a_broker_does_not_act_on_what_the_log_says_of_its_last_incarnation()
         cluster.loop.run_for(SESSION_MS // 10)
     assert follow.metadata.version == version, "it has decided nothing"
     assert follow.broker_epoch == UNREGISTERED
-    assert wait_for(cluster, follow.register(host="host1", rack=None, listeners=())) > max(before, version)
+    said = follow.registration(host="host1", rack=None, listeners=())
+    assert wait_for(cluster, follow.register(said)) > max(before, version)
     assert follow.lease_valid()
     assert follow.metadata.topic("orders").partitions[0].leader_epoch == 1
 
@@ -282,10 +286,17 @@ def test_a_broker_stops_when_another_process_registers_as_it():
     assert not first.lease_valid()
 
 
-def test_an_entry_of_a_later_release_stops_the_broker_with_a_sentence():
+@pytest.mark.parametrize("form", [0, 2], ids=["of an unknown type", "in an unknown form"])
+def test_an_entry_of_a_later_release_stops_the_broker_with_a_sentence(form):
+    """Every release ends an entry with its checksum, so that damage is told from news."""
     cluster = Cluster()
     cluster.up(1)
-    cluster.store.append([b"\x7f\x00" + bytes(20)], cluster.store.head)
+    head = cluster.store.head
+    entry = sealed(b"\x7f\x00\x00\x00" + bytes(20), head + 1)
+    if form:
+        bare = entry[:2] + bytes([0, form]) + entry[4:-4]
+        entry = bare + crc32c(bare, crc32c((head + 1).to_bytes(8, "big"))).to_bytes(4, "big")
+    cluster.store.append([entry], head)
     assert cluster.until(lambda: 1 in cluster.fatal)
     assert "a newer release wrote it" in cluster.fatal[1]
 
@@ -510,3 +521,30 @@ def test_an_append_that_ends_after_the_broker_stopped_is_not_reconciled():
     assert cluster.store.read(0, 1000), "the append itself happened"
     assert len(cluster.reconciled.get(1, [])) == seen
     assert not cluster.fatal
+
+
+def test_a_store_that_cannot_be_used_is_said_once_and_so_is_that_it_can_be_again(caplog):
+    cluster = Cluster()
+    cluster.up(1)
+
+    def refuses(*_: object) -> Slot[object]:
+        slot: Slot[object] = Slot()
+        slot.fail(OSError("/data/metadata.db: attempt to write a readonly database"))
+        return slot
+
+    follow = cluster.follow[1]
+    with caplog.at_level(logging.WARNING, "ottla.metadata"):
+        cluster.way[1].append = refuses
+        asked = follow.submit(a_topic("orders"))
+        cluster.way[1].cut = True
+        cluster.loop.run_for(3 * SESSION_MS)
+        del cluster.way[1].append
+        cluster.way[1].cut = False
+        assert cluster.until(lambda: asked.full and isinstance(asked.result(), Applied))
+        cluster.loop.run_for(SESSION_MS)
+    said = [record.getMessage() for record in caplog.records]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR", "WARNING", "WARNING"]
+    assert said[0].startswith("the metadata store cannot be written: /data/metadata.db: attempt to write")
+    assert said[1].startswith("the metadata store cannot be read")
+    again = {line.split(";")[0] for line in said[2:]}
+    assert again == {"the metadata store can be read again", "the metadata store can be written again"}

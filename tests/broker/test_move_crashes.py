@@ -20,7 +20,8 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.sim.disk import PowerCut, SimDisk
 from ottla.storage import moving
-from ottla.storage.directory import FUTURE_SUFFIX, LogDirectory
+from ottla.storage.directory import LogDirectory
+from ottla.storage.found import FUTURE_SUFFIX
 from ottla.storage.log import Log
 from ottla.storage.values import Appended
 
@@ -35,7 +36,8 @@ def directories_on(disk: SimDisk) -> LogDirectories:
     topic = SimpleNamespace(topic_id=TOPIC_ID, name="t", partitions=[state])
     node: Any = SimpleNamespace(
         broker=1,
-        metadata=SimpleNamespace(topics={TOPIC_ID: topic}, brokers={}),
+        metadata=SimpleNamespace(topics={TOPIC_ID: topic}, brokers={}, version=1),
+        follow=SimpleNamespace(incarnation=bytes(16), entry_crc=lambda: None),
         clock=SimpleNamespace(wall_ms=lambda: T0),
         config=SimpleNamespace(producer_id_expiration_ms=DAY_MS),
         topic_config=lambda topic: config(**OPTIONS),

@@ -25,8 +25,8 @@ from ottla.messages.incremental_alter_configs import (
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
-from ottla.storage.checkpoint import SYNC_FAILED
-from ottla.storage.directory import DirectoryRefused
+from ottla.storage.checkpoint import SYNC_FAILED, write_partition_metadata
+from ottla.storage.ownership import DirectoryRefused
 
 
 def create(broker: SimBroker, name: str = "t", partitions: int = 2, **configs: str) -> bytes:
@@ -145,11 +145,13 @@ def test_what_no_topic_of_the_cluster_knows_is_set_aside():
     broker.machine.vanish()
     disk = broker.machine.disk
     disk.rename("/data/t-1", "/data/stranger-0")
-    disk.open("/data/stranger-0/partition.metadata").write_at(0, [b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"])
+    write_partition_metadata(disk, "/data/stranger-0", bytes(16))
     broker.start()
     broker.loop.run_for(2000)
     assert not disk.exists("/data/stranger-0")
     assert ("stranger", 0) not in broker.here.node.replicas.by_name
+    (folder,) = [name for name in disk.list("/data") if name.startswith("stranger-0.")]
+    assert folder.endswith("-stray") and disk.exists(f"/data/{folder}/00000000000000000000.log")
 
 
 def test_an_edited_option_reaches_the_log():

@@ -309,8 +309,8 @@ def test_a_follower_that_finds_its_end_damaged_when_it_starts_is_built_anew_from
     cluster.produce(BATCHES + 2)
 
 
-def test_a_replica_that_recovery_cut_below_what_was_committed_does_not_count_until_it_has_caught_up():
-    """A bit rots in what is above the recovery point, the broker is killed: the cut looks like that of a torn end."""
+def test_a_replica_whose_end_was_found_damaged_does_not_count_until_it_has_caught_up():
+    """A bit rots in what is above the recovery point, the broker is killed: only the high watermark proves the end."""
     cluster = Cluster()
     damaged, healthy = cluster.followers()
     leader = cluster.leader
@@ -322,12 +322,13 @@ def test_a_replica_that_recovery_cut_below_what_was_committed_does_not_count_unt
     for other in (leader, healthy):
         cluster.cluster.network.block(f"broker-{damaged}", f"broker-{other}")
     cluster.cluster.start(damaged)
-    assert cluster.log(damaged).end_offset == active.base_offset < BATCHES
+    assert cluster.log(damaged).end_offset == BATCHES and cluster.log(damaged).damage.covers(active.base_offset)
     cluster.cluster.until(
         lambda: damaged not in cluster.cluster.node(healthy).metadata.topic("t").partitions[0].in_sync
     )
     cluster.cluster.network.unblock_all()
     cluster.cluster.until(lambda: len(cluster.state().in_sync) == 3, 60_000)
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1, 60_000)
     assert cluster.values(damaged) == everything()
 
 

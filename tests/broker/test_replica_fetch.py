@@ -231,9 +231,9 @@ def test_a_full_follower_that_must_start_over_does_once_there_is_room():
 
 
 def test_a_full_follower_that_must_start_over_makes_room_itself():
-    """The next check of retention takes out what the leader has deleted."""
+    """The next check of retention takes out what the leader has deleted; its files go with the one behind that."""
     place = full_and_left_behind()
-    place.cluster.loop.run_for(6 * 60_000)
+    place.cluster.loop.run_for(11 * 60_000)
     starts_over(place)
 
 

@@ -303,6 +303,34 @@ def test_a_full_destination_waits_for_room(broker: SimBroker):
     assert values(broker) == 50
 
 
+@pytest.mark.parametrize(("operation", "end"), [("create", 0), ("truncate", 3)])
+def test_a_future_log_that_a_full_disk_stopped_half_way_begins_anew_once_there_is_room(
+    broker: SimBroker, operation: str, end: int
+):
+    """What is served is cut: all of it, so that the copy begins anew, or the end, so that the copy is cut too."""
+    slow_down(broker, 100)
+    assert alter(broker, "/c", 1) == [0]
+    served = broker.here.node.replicas.by_name["t", 1].log
+    (move,) = broker.here.node.replicas.moves
+    before = move.future
+    assert broker.loop.run_until(lambda: before.end_offset > 5, within_ms=60_000)
+    disk = broker.machine.disk
+    for skip in range(3):
+        disk.fail(operation, errno.ENOSPC, where="-future/", skip=skip)
+    if end:
+        served.truncate_to(end)
+    else:
+        served.truncate_fully_to(50, wall_ms=broker.here.node.clock.wall_ms())
+    assert broker.loop.run_until(lambda: move.dropped, within_ms=10_000)
+    broker.loop.run_for(10_000)
+    assert broker.here.fatal is None
+    slow_down(broker, 1_000_000)
+    until_moved(broker, "/c")
+    assert not broker.here.node.replicas.by_name["t", 1].log.refusing
+    assert produce(broker, 1) == 0
+    assert [name for names in folders(broker).values() for name in names] == ["t-1"]
+
+
 def rounds(broker: SimBroker, count: int) -> int:
     """Writes as far as they are taken; how many were."""
     taken = 0

@@ -34,7 +34,8 @@ class Desk:
             clock=self.loop,
             deadlines=Deadlines(self.loop),
             config=SimpleNamespace(producer_id_expiration_ms=1000),
-            metadata=SimpleNamespace(topics=self.topics, brokers={}),
+            metadata=SimpleNamespace(topics=self.topics, brokers={}, version=1),
+            follow=SimpleNamespace(incarnation=bytes(16), entry_crc=lambda: None),
             traffic={},
             topic_config=lambda topic: TopicConfig(),
             registered_epochs=lambda: {1: 1},
@@ -152,10 +153,13 @@ def test_of_many_that_find_no_room_a_few_are_tried_again_until_there_is_some(des
 
 def test_the_last_file_descriptors_are_kept_for_the_logs_that_are_here(desk: Desk, monkeypatch: Any) -> None:
     """A broker whose next segment finds no descriptor takes its directory offline: new replicas wait instead."""
-    monkeypatch.setattr(desk.disk, "free_files", lambda: 260)
+    monkeypatch.setattr(desk.disk, "free_files", lambda: 258)
     desk.add(TOPIC, 2)
     desk.loop.run_for(5000)
     assert len(desk.replicas) == 0
+    monkeypatch.setattr(desk.disk, "free_files", lambda: 259 - 3 * len(desk.replicas))
+    desk.loop.run_for(1000)
+    assert len(desk.replicas) == 1, "one log has room"
     monkeypatch.setattr(desk.disk, "free_files", lambda: 262)
     desk.loop.run_for(1000)
     assert len(desk.replicas) == 2

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from sim_cluster import SimCluster
 
+from ottla.broker import longest_logs
+from ottla.broker.longest_logs import LogEnd, in_order
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from ottla.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.metadata.entries import BrokerRegistered, decode_entry
+from ottla.metadata.entries import BrokerRegistered
+from ottla.metadata.seal import read_entry
 from ottla.records.builder import BatchBuilder
 
 ANY_REPLICA = 11
+ANY_ONE = longest_logs.ANY_REPLICA
 UNCLEAN = 1
 
 
@@ -24,12 +36,16 @@ class Place:
     all the time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, allowed: bool = False) -> None:
+        """`allowed`: the topic would elect uncleanly by itself, and broker 3 is back, cut off too, when 1 dies."""
         self.cluster = cluster = SimCluster(
             replica_lag_time_max_ms="2000", replica_high_watermark_checkpoint_interval_ms="600000"
         )
+        configs = [CreatableTopicConfig(name="unclean.leader.election.enable", value="true")] if allowed else []
         replicas = [CreatableReplicaAssignment(partition_index=0, broker_ids=[3, 1, 2])]
-        topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=replicas)
+        topic = CreatableTopic(
+            name="t", num_partitions=-1, replication_factor=-1, assignments=replicas, configs=configs
+        )
         cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
         cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
         cluster.until(lambda: self.replica(3).leader is not None)
@@ -42,10 +58,15 @@ class Place:
         self.between(1, 2, cluster.network.block)
         self.produce(1, 1)
         assert self.state(1).in_sync == (1,)
+        if allowed:
+            self.between(1, 3, cluster.network.block)
+            cluster.start(3)
         cluster.kill(1)
         self.between(1, 2, cluster.network.unblock)
-        cluster.until(lambda: not self.state(2).has_leader)
-        cluster.start(3)
+        self.between(1, 3, cluster.network.unblock)
+        if not allowed:
+            cluster.until(lambda: not self.state(2).has_leader)
+            cluster.start(3)
 
     def between(self, one, other, act):
         for sender, receiver in ((one, other), (other, one)):
@@ -69,11 +90,16 @@ class Place:
             answer = self.cluster.ask(number, ProduceRequest(acks=-1, timeout_ms=9000, topic_data=topics), most=9)
             assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
-    def elect_uncleanly(self):
+    def elect_uncleanly(self, *, cut_off_during=True, cut_off_after=False):
+        """Broker 2 cannot be heard while it is asked how long its log is, so the shorter one leads."""
+        if cut_off_during:
+            self.between(2, 3, self.cluster.network.block)
         topics = [TopicPartitions(topic="t", partitions=[0])]
         request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=topics, timeout_ms=5000)
         answer = self.cluster.ask(3, request)
         assert answer.replica_election_results[0].partition_result[0].error_code == ErrorCode.NONE
+        if not cut_off_after:
+            self.between(2, 3, self.cluster.network.unblock)
 
     def fetch(self, number, offset):
         asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
@@ -102,6 +128,38 @@ def test_a_running_follower_cuts_back_to_an_uncleanly_elected_leader_and_joins_i
     assert place.replica(1).log.end_offset == 3
 
 
+def test_of_the_replicas_that_live_the_one_with_the_longest_log_is_elected(place):
+    """Broker 3 is the preferred one, and holds two records; of the eight of broker 2 the last is not committed."""
+    assert [place.replica(number).log.end_offset for number in (2, 3)] == [8, 2]
+    place.elect_uncleanly(cut_off_during=False)
+    assert place.state(3).leader == 2
+    place.cluster.until(lambda: set(place.state(2).in_sync) == {2, 3})
+    assert place.replica(3).log.end_offset == 8
+
+
+def test_a_topic_that_allows_it_is_led_by_the_longest_log_without_anybody_asking(caplog):
+    with caplog.at_level(logging.WARNING, "ottla.replicas"):
+        place = Place(allowed=True)
+        place.cluster.until(lambda: place.state(2).has_leader and place.state(2).leader != 1)
+    assert place.state(2).leader == 2
+    assert place.state(2).in_sync[0] == 2
+    place.cluster.until(lambda: set(place.state(2).in_sync) == {2, 3})
+    assert [place.replica(number).log.end_offset for number in (2, 3)] == [7, 7]
+    (said,) = [record.getMessage() for record in caplog.records if "may lack committed records" in record.getMessage()]
+    assert said.startswith("t-0 is led by broker 2")
+
+
+def test_of_equally_long_logs_the_later_epoch_is_the_longer_and_then_the_preferred_replica():
+    ends = {1: LogEnd(3, 10), 2: LogEnd(4, 5), 3: LogEnd(4, 7), 4: LogEnd(4, 7)}
+    assert in_order([1, 5, 4, 2, 3], ends) == (4, 3, 2, 1, 5)
+
+
+def test_a_client_is_not_told_where_a_replica_ends_that_does_not_lead(place):
+    asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+    answer = place.cluster.ask(2, ListOffsetsRequest(replica_id=ANY_ONE, topics=[asked]))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 def test_what_was_cut_off_is_not_missed_after_a_crash(place):
     """Were the higher watermark the one on disk, the replica would be taken for one that has lost its tail."""
     place.cluster.node(2).replicas.checkpoint_high_watermarks()
@@ -110,15 +168,14 @@ def test_what_was_cut_off_is_not_missed_after_a_crash(place):
     place.cluster.kill(2)
     place.cluster.until(lambda: place.state(3).in_sync == (3,))
     place.cluster.start(2)
-    entries = [decode_entry(entry.body).body for entry in place.cluster.store.read(0, 1000)]
+    entries = [read_entry(entry).body for entry in place.cluster.store.read(0, 1000)]
     registered = [entry for entry in entries if isinstance(entry, BrokerRegistered) and entry.broker_id == 2]
     assert len(registered) == 2
     assert registered[-1].short == []
 
 
 def test_before_it_has_agreed_with_its_leader_a_follower_shows_consumers_nothing_of_what_may_be_gone(place):
-    place.between(2, 3, place.cluster.network.block)
-    place.elect_uncleanly()
+    place.elect_uncleanly(cut_off_after=True)
     place.cluster.until(lambda: place.replica(2).follower is not None)
     assert place.fetch(2, 0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 

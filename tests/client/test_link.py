@@ -49,6 +49,53 @@ def test_a_frame_larger_than_its_first_buffer_comes_out_whole() -> None:
     assert feed(Inbox(), framed(body)) == [body]
 
 
+def frame_of(inbox: Inbox, body: bytes) -> memoryview:
+    """The view that the caller of an inbox gets."""
+    content = framed(body)
+    while True:
+        target = inbox.target()
+        count = min(len(target), len(content))
+        target[:count], content = content[:count], content[count:]
+        frame = inbox.received(count)
+        if frame is not None:
+            assert not content
+            return frame
+
+
+def test_memory_of_a_large_frame_is_used_again_for_a_smaller_one() -> None:
+    inbox = Inbox()
+    first = frame_of(inbox, b"a" * (3 << 20))
+    memory = first.obj
+    first.release()
+    second = frame_of(inbox, b"b" * (2 << 20))
+    assert second.obj is memory
+    assert second == b"b" * (2 << 20)
+
+
+def test_a_frame_that_somebody_views_is_never_written_over() -> None:
+    inbox, bodies = Inbox(), [bytes([at]) * ((2 << 20) + at) for at in range(6)]
+    frames, slices = [], []
+    for body in bodies:
+        frame = frame_of(inbox, body)
+        slices.append(frame[len(frame) // 2 :])
+        frames.append(frame)
+        if len(frames) > 2:
+            frames[-2].release()  # its slice is still in use
+    assert all(held == body[len(body) // 2 :] for held, body in zip(slices, bodies, strict=True))
+
+
+def test_memory_of_few_frames_and_none_of_huge_ones_is_kept() -> None:
+    inbox = Inbox()
+    tracemalloc.start()
+    try:
+        views = [frame_of(inbox, b"a" * (2 << 20)) for _ in range(4)]
+        huge = frame_of(inbox, b"a" * (17 << 20))
+        del views, huge
+        assert tracemalloc.get_traced_memory()[0] < 5 << 20
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_claimed_size_allocates_nothing_before_the_bytes_are_there() -> None:
     inbox = Inbox()
     tracemalloc.start()

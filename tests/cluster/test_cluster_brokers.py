@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from clusters import Decisions, a_cluster, create, register, topic_id
 
+from ottla.cluster import brokers
 from ottla.cluster.caretaker import EARLY_PATIENCE_MS, PATIENCE_MS, Caretaker, Incarnation
 from ottla.cluster.commands import (
     AllocateProducerIds,
@@ -23,6 +24,7 @@ from ottla.cluster.commands import (
     may_share_append,
 )
 from ottla.cluster.decide import decide
+from ottla.cluster.partitions import LONGEST_LEADS, waits_for_longest
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER
@@ -378,6 +380,65 @@ def test_an_unclean_election_is_for_partitions_without_a_leader():
     decisions.do(register(1))
     decisions.do(wanted, by=3)
     assert (decisions.partition("orders").leader, decisions.partition("orders").in_sync) == (1, (1,))
+
+
+def two_incomplete(**configs: str) -> Decisions:
+    """Brokers 1 and 2 have come back, and 3 dies, which alone was in sync."""
+    decisions = replicated(3, **configs)
+    for number in (1, 2):
+        decisions.do(FenceBroker(number, decisions.epoch(number)), by=3)
+    for number in (1, 2):
+        decisions.do(register(number))
+    decisions.do(FenceBroker(3, decisions.epoch(3)), by=1)
+    return decisions
+
+
+def test_where_several_incomplete_replicas_live_they_are_asked_before_one_leads():
+    decisions = two_incomplete(unclean_leader_election_enable="true")
+    state, topic = decisions.state, decisions.state.topic("orders")
+    assert decisions.partition("orders").leader == NO_LEADER
+    assert waits_for_longest(decisions.partition("orders"), state, topic)
+    decisions.do(ElectLeader("orders", 0, unclean=True, if_allowed=True, longest=(2, 1)), by=1)
+    assert (decisions.partition("orders").leader, decisions.partition("orders").in_sync) == (2, (2,))
+    assert not waits_for_longest(decisions.partition("orders"), state, topic)
+
+
+def test_where_it_is_not_allowed_nobody_is_asked_and_none_leads():
+    decisions = two_incomplete()
+    assert not waits_for_longest(decisions.partition("orders"), decisions.state, decisions.state.topic("orders"))
+    wanted = ElectLeader("orders", 0, unclean=True, if_allowed=True, longest=(2, 1))
+    assert decisions.refused(wanted, by=1).code == ErrorCode.ELECTION_NOT_NEEDED
+
+
+def test_the_last_incomplete_replica_that_lives_leads_at_once():
+    decisions = two_incomplete(unclean_leader_election_enable="true")
+    decisions.do(FenceBroker(2, decisions.epoch(2)), by=1)
+    assert decisions.partition("orders").leader == 1
+
+
+def test_a_replica_that_has_died_since_it_was_asked_is_passed_over():
+    decisions = two_incomplete()
+    decisions.do(ElectLeader("orders", 0, unclean=True, longest=(3, 2, 1)), by=1)
+    assert decisions.partition("orders").leader == 2
+
+
+def test_an_order_of_logs_is_not_used_once_the_partition_has_changed():
+    """Somebody has led it meanwhile, and may have written more into another log."""
+    decisions = two_incomplete()
+    asked_at = decisions.partition("orders").partition_epoch
+    wanted = ElectLeader("orders", 0, unclean=True, longest=(2, 1), asked_at=asked_at)
+    decisions.do(register(3))
+    decisions.do(FenceBroker(3, decisions.epoch(3)), by=1)
+    assert decisions.partition("orders").leader == NO_LEADER
+    assert decisions.refused(wanted, by=1).code == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    decisions.do(wanted._replace(asked_at=decisions.partition("orders").partition_epoch), by=1)
+    assert decisions.partition("orders").leader == 2
+
+
+def test_while_an_older_broker_is_left_the_first_incomplete_replica_leads_at_once(monkeypatch):
+    """A caretaker of an older release would ask nobody."""
+    monkeypatch.setattr(brokers, "LATEST_METADATA_VERSION", LONGEST_LEADS - 1)
+    assert two_incomplete(unclean_leader_election_enable="true").partition("orders").leader == 1
 
 
 def test_an_unclean_election_is_remembered_by_its_leader_epoch_and_a_clean_one_forgets_nothing():

@@ -21,6 +21,7 @@ OURS = {
     "ottla.scrub.interval.hours",
     "ottla.scrub.max.bytes.per.second",
     "write.caching",
+    "log.stray.retention.ms",
     "zookeeper.digest",
 }
 """Options that Apache Kafka does not have."""

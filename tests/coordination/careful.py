@@ -19,6 +19,7 @@ class Careful:
 
     def __init__(self, way: Coordination, number: int) -> None:
         self.way = way
+        self.name = way.name
         self._number = number
         self._sequence = 0
 

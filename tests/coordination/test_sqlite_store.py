@@ -20,7 +20,7 @@ from ottla.coordination.database import Database, DatabaseFailure
 from ottla.coordination.presence import AlreadyRunning, Doorbell, Presence
 from ottla.coordination.sqlite import SqliteCoordination
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import Conflict, StoredSnapshot, Written
+from ottla.kernel.seams import Conflict, StoredSnapshot, Unknown, Written
 
 
 @pytest.fixture
@@ -304,3 +304,42 @@ def test_who_suspects_a_death_finds_it_at_once_and_tells_the_others(tmp_path, mo
         callbacks.get(timeout=5)()
     first.close()
     second.close()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_store_that_is_removed_or_replaced_takes_and_tells_nothing_more(tmp_path, replaced):
+    """Those who have it open would go on among themselves, and a broker that starts would begin another."""
+    path = tmp_path / "metadata.db"
+    database = Database(str(path))
+    assert database.append([b"one"], 0) == Written(1)
+    copy = path.read_bytes()
+    path.unlink()
+    if replaced:
+        path.write_bytes(copy)
+    what = "replaced by another file" if replaced else f"removed .*/proc/{os.getpid()}/fd/"
+    for use in (lambda: database.append([b"two"], 1), database.head, lambda: database.read(0, 1)):
+        with pytest.raises(DatabaseFailure, match=f"{path} was {what}"):
+            use()
+    assert path.exists() == replaced
+    database.close()
+
+
+def test_a_store_that_is_removed_while_an_append_is_on_its_way_acknowledges_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "metadata.db"
+    database = Database(str(path))
+    assert database.append([b"one"], 0) == Written(1)
+    append = Database._append
+
+    def then_removed(*arguments):
+        outcome = append(*arguments)
+        path.unlink()
+        return outcome
+
+    monkeypatch.setattr(Database, "_append", then_removed)
+    assert isinstance(database.append([b"two"], 1), Unknown)
+    with pytest.raises(DatabaseFailure, match="was removed"):
+        database.head()
+    database.close()
+    with pytest.raises(DatabaseFailure, match="was removed"):
+        database.head()
+    assert not path.exists()

@@ -75,7 +75,7 @@ def test_a_newer_writer_leaves_out_what_the_target_lacks_and_says_what_would_hol
     target = pa.schema([("id", pa.int64()), ("name", pa.string())])
     decoded = Decoder("avro", find, target).decode(column(new(1), old(2)))
     assert decoded.table.to_pylist() == [{"id": 1, "name": "l"}, {"id": 2, "name": "n"}]
-    assert decoded.wanted.names == ["id", "name", "tags", "price", "seen"]
+    assert decoded.wanted.names == ["id", "label", "tags", "price", "seen"]
     again = Decoder("avro", find, decoded.wanted).decode(column(new(1), old(2)))
     assert again.wanted.equals(decoded.wanted)
     assert again.table.column("tags").to_pylist() == [[], ["none"]]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.lake.json_columns import MOST_BYTES, column_names, decode, depth, pack_schema, unpack_schema
+from ottla.lake.json_columns import MOST_BYTES, ColumnRules, column_names, decode, depth, pack_schema, unpack_schema
 from ottla.lake.types import EMPTY, MOST_FIELDS, MOST_LEVELS, Rule
 
 
@@ -14,7 +14,7 @@ def values(*texts):
 
 
 def read(schema, *texts, **rule):
-    return decode(values(*texts), schema, Rule(**rule))
+    return decode(values(*texts), schema, ColumnRules(Rule(**rule)))
 
 
 def settled(schema, *texts, **rule):
@@ -140,7 +140,7 @@ def test_tombstones_are_rows_of_nulls():
 
 def test_reserved_names_get_a_prefix_whatever_their_case():
     names = ["key", "value_key", "hour", "fine", "Month"]
-    assert column_names(pa.schema([(name, pa.int64()) for name in names])) == [
+    assert column_names(names) == [
         "value_value_key",
         "value_key",
         "value_hour",

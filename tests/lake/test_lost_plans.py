@@ -34,6 +34,19 @@ def deleted(topics, topic, eventually):
     eventually(lambda: topic not in topics.cluster.topics())
 
 
+def test_a_plan_that_is_done_over_says_how_much_is_left_after_it(load, begin, topics):
+    topic = topics.new()
+    topics.count(topic, 0, 10)
+    begin(topic, max_offsets=4)
+    load(topic, max_offsets=4)
+    told = [line for line in load.told if line.startswith("round ")]
+    assert [line.rpartition("; ")[2] for line in told if "begun" not in line] == [
+        "6 offsets behind",
+        "2 offsets behind",
+        "nothing is left",
+    ]
+
+
 def test_a_plan_is_done_over_without_a_topic_that_was_deleted(load, begin, topics, eventually):
     stays, goes = topics.new(), topics.new()
     topics.count(stays, 0, 3)

@@ -119,7 +119,7 @@ def test_the_picture_of_a_lake_that_was_loaded(load, topics, bootstrap, tmp_path
     load(topic)
     out = tmp_path / "lake.html"
     assert command(["picture", "--to", str(tmp_path / "lake"), "--out", str(out)]) == 0
-    assert "1 topics" in capsys.readouterr().out
+    assert ": 1 topic\n" in capsys.readouterr().out
     alone = Cells(out.read_text("utf-8")).cells
     assert alone == {"1970-01-02: 2 rows, complete": {"s5"}, "1970-01-03: 1 rows, not complete": {"s4", "open"}}
     assert command(["picture", "--to", str(tmp_path / "lake"), "--out", str(out), "-b", bootstrap, "--by", "hour"]) == 0

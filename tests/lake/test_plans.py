@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -169,3 +170,21 @@ def test_files_of_the_longest_topic_have_names_that_a_disk_takes():
     (file,) = named_files(7, [a_file("t" * 249, ("1970-01-01",), Held(0, 1, 0, 0))], Layout())
     assert max(len(part) for part in file.final.split("/")) == 255
     assert file.final.endswith(f"/{'t' * 180}-00000007-00000.parquet")
+
+
+def test_filtered_records_are_part_of_the_sum_and_are_read_again_as_they_were_written():
+    span = OffsetRange("a", 0, 0, 10, ID, 2)
+    count = RangeCount(span, 9, 4, 1, 1, 1, 3)
+    assert count.adds_up and not RangeCount(span, 9, 4, 1, 1, 1, 2).adds_up
+    publication = Publication(LoadPlan(7, (span,)), (), (), (count,))
+    assert Publication.from_json(json.loads(json.dumps(publication.to_json()))) == publication
+    assert (
+        audit_lines([count], Commit())[-1]
+        == "audit: 9 records = 4 in files + 3 filtered + 1 dead letters + 1 aborted: adds up"
+    )
+    pieces = [RangeCount(replace(span, end=6), 5, filtered=2), RangeCount(replace(span, start=6), 4, filtered=1)]
+    assert counted(LoadPlan(7, (span,)), pieces, []) == (RangeCount(span, 9, filtered=3),)
+
+
+def test_a_round_without_a_filter_is_written_down_as_before_there_was_one():
+    assert a_publication().to_json()["counts"] == [[9, 7, 1, 1, 1], [5, 5, 0, 0, 0]]

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -71,6 +72,21 @@ def test_an_empty_lake_stands_at_nothing_and_has_nothing_to_finish(tmp_path):
     with a_state(tmp_path) as state:
         assert state.committed() == Commit()
         assert state.unfinished(Commit()) is None
+
+
+def test_a_lake_keeps_its_filter_and_one_from_before_there_were_filters_has_none(tmp_path):
+    place = tmp_path / "_ottla" / "lake.json"
+    with a_state(tmp_path) as state:
+        name = state.settle(SHAPE)
+        stored = json.loads(place.read_text())
+        for later in ("flatten", "where"):
+            assert stored.pop(later) == ""
+        place.write_text(json.dumps(stored))
+        assert state.settle(SHAPE) == name and state.shape() == SHAPE
+        with pytest.raises(LakeRefused, match="the lake has where nothing, not n > 1: "):
+            state.settle(replace(SHAPE, where="n > 1"))
+        with pytest.raises(LakeRefused, match="the lake has flatten nothing, not _: "):
+            state.settle(replace(SHAPE, flatten="_"))
 
 
 def test_a_lake_keeps_its_layout_and_its_loaders_name(tmp_path):

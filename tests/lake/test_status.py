@@ -106,6 +106,7 @@ def test_the_status_of_a_lake_follows_its_loads(load, topics, bootstrap, tmp_pat
         "late": 0,
         "dead": 1,
         "complete_through": "2001-09-09T01:56:40Z",
+        "filtered": 0,
     }
     (asked,), _ = said(capsys, "--to", lake, "-b", bootstrap)
     assert asked["behind"] == 0 and asked["complete_through"] > "2026"

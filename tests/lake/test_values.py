@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import polars as pl
 import pyarrow as pa
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -75,6 +75,24 @@ def test_avro_values_become_columns_that_follow_the_schema(load, topics, registr
     assert found == [(0, 1, when, None), (3, None, None, None), (4, 2**40, when, "x")]
     reasons = [dict(letter.headers)["ottla.reason"].decode() for letter in topics.read(dead)]
     assert "is not known" in reasons[0] and reasons[1]
+
+
+def test_values_whose_header_names_their_schema_are_read_by_it(load, topics, registry, tmp_path):
+    topic, dead = topics.new(), topics.new()
+    client = SchemaRegistryClient({"url": registry.url})
+    by_header = AvroSerializer(client, json.dumps(order()), conf={"schema.id.serializer": header_schema_id_serializer})
+    when, headers = datetime(2020, 2, 1, 12, tzinfo=UTC), []
+    value = by_header({"id": 7, "at": when}, SerializationContext(topic, MessageField.VALUE, headers))
+    ((name, schema),) = headers
+    assert (name, schema[0], len(schema)) == ("__value_schema_id", 1, 17)
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, b"k", value, ((name, schema),))])
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, b"k", value, ((name, b"\x01" + b"?" * 16),))])
+    fill(topics, topic, *avro(registry, topic, order(), {"id": 8, "at": when}))
+    assert load(topic, values="avro", registry=registry.url, dead_letter=dead).rows == 2
+    found = pl.DataFrame(lake.rows(tmp_path / "lake", topic)).sort("offset")
+    assert found["id"].to_list() == [7, 8] and found["at"].to_list() == [when, when]
+    (letter,) = topics.read(dead)
+    assert b"schema 3f3f3f3f-3f3f-3f3f-3f3f-3f3f3f3f3f3f is not known" in dict(letter.headers)["ottla.reason"]
 
 
 def test_json_with_a_schema_has_the_declared_types(load, topics, registry, tmp_path):

@@ -18,6 +18,7 @@ from ottla.lake.windows import (
     MOST_WINDOWS,
     OLDER,
     WINDOW_US,
+    LeftOut,
     Tally,
     WindowCounter,
     added,
@@ -130,3 +131,26 @@ def test_damaged_counts_are_refused():
         tallies_from_json({"t": [[1], [2]]})
     with pytest.raises(LakeRefused, match="no counts by window"):
         tallies_from_json([])
+
+
+def test_filtered_records_are_no_dead_letters_and_stay_counted_when_added_up_and_written_down():
+    counter = WindowCounter(BY_TIME)
+    batch = a_batch([0, WINDOW_US, WINDOW_US + 1, WINDOW_US + 2])
+    counter.add(batch, rows_of(batch, [0]), LeftOut(np.array([1, 3]), np.array([0, 0])))
+    tally = counter.tally()
+    assert (tally.windows, tally.rows, tally.dead, tally.filtered) == ((0, 1), (1, 0), (0, 1), (0, 2))
+    assert tally.records == (1, 3) and tally.latest == {0: WINDOW_US + 2}
+    both = added([tally, Tally((1, 2), (5, 1), (0, 0), (9, 9))])
+    assert (both.rows, both.filtered, both.records) == ((1, 5, 1), (0, 2, 0), (1, 8, 1))
+    assert Tally.from_json(json.loads(json.dumps(both.to_json()))) == both
+    assert both.since(1).filtered == (2, 0) and Tally((0,), (1,), (0,), (9,)).records == (1,)
+
+
+def test_a_filtered_record_counts_in_the_window_of_its_event_time():
+    counter = WindowCounter(Layout(("day",), "UTC", "at"))
+    batch = a_batch([5, 6])
+    rows = rows_of(batch, [0]).append_column(EVENT_TIME, pa.array([3 * WINDOW_US], pa.int64()))
+    counter.add(batch, rows, LeftOut(np.array([1]), np.array([7 * WINDOW_US])))
+    tally = counter.tally()
+    assert (tally.windows, tally.rows, tally.filtered) == ((3, 7), (1, 0), (0, 1))
+    assert tally.latest == {0: 7 * WINDOW_US}

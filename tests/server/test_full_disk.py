@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,12 @@ def fill(producer: Producer, acknowledged: dict[int, int]) -> KafkaError:
     return refused[0]
 
 
+def doctor(broker: OttlaProcess) -> tuple[bool, str]:
+    asked = [sys.executable, "-m", "ottla", "doctor", "-b", broker.address]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode == 0, done.stdout
+
+
 def test_a_full_disk_refuses_writes_serves_reads_and_recovers(small_disk: Path):
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(8 << 20))
@@ -58,6 +65,11 @@ def test_a_full_disk_refuses_writes_serves_reads_and_recovers(small_disk: Path):
         assert error.code() in (KafkaError.KAFKA_STORAGE_ERROR, KafkaError._MSG_TIMED_OUT)
         assert broker.process is not None and broker.process.poll() is None
         assert len(acknowledged) > 20
+        full = f"WARNING ottla.replicas the log directory {small_disk / 'data'} is full"
+        assert [line for line in broker.log().splitlines() if full in line], broker.log()
+        healthy, told = doctor(broker)
+        assert not healthy
+        assert f"WRONG broker 1: log directory {small_disk / 'data'} is full or nearly so" in told
 
         consumer = Consumer({**settings, "group.id": "g", "enable.auto.commit": False})
         consumer.assign([TopicPartition("t", 0, 0)])
@@ -81,6 +93,11 @@ def test_a_full_disk_refuses_writes_serves_reads_and_recovers(small_disk: Path):
                 break
             assert time.monotonic() < deadline, f"writes do not resume: {outcome}"
         consumer.close()
+        deadline = time.monotonic() + 60
+        while "has room again" not in broker.log():
+            assert time.monotonic() < deadline, broker.log()
+            time.sleep(0.1)
+        assert doctor(broker)[0]
 
         broker.kill()
         broker.start()

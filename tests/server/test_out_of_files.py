@@ -5,12 +5,61 @@ from __future__ import annotations
 import contextlib
 import resource
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 from confluent_kafka import Producer
 from tests.server.processes import OttlaProcess
 
+from ottla.client.blocking import Cluster
+from ottla.client.blocking_admin import Admin
+from ottla.kernel.errors import ApiError
+
 FILES = 200
+
+
+def start(data: Path, files: int) -> tuple[subprocess.Popen[str], str]:
+    """A broker that may have so many files open, as its hard limit says; and its first line."""
+    limited = ["prlimit", f"--nofile={files}:{files}", sys.executable, "-m", "ottla", "start"]
+    options = ["--data", str(data), "--port", "0", "--http-port", "0"]
+    process = subprocess.Popen([*limited, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
+
+
+def served(cluster: Cluster, topic: str) -> int:
+    """How many partitions have a broker that answers for them."""
+    count = 0
+    for partition in cluster.partitions(topic):
+        with contextlib.suppress(ApiError):
+            count += not cluster.fetch(*partition, 0, max_wait_ms=0, timeout_ms=500).error
+    return count
+
+
+def test_under_a_low_limit_a_broker_serves_what_it_can_and_says_so(tmp_path: Path) -> None:
+    process, line = start(tmp_path / "data", 256)
+    try:
+        address = line.split(" ready: ")[1]
+        with Admin(address) as admin, Cluster(address) as cluster:
+            admin.create_topic("few", 20)
+            assert served(cluster, "few") == 20
+    finally:
+        process.terminate()
+        _, said = process.communicate(timeout=30)
+    assert "this process may have 256 files open" in said
+
+
+def test_a_broker_whose_logs_need_more_files_than_it_may_open_refuses_to_start(tmp_path: Path) -> None:
+    with OttlaProcess(tmp_path / "data") as broker, Admin(broker.address) as admin:
+        admin.create_topic("t", 100)
+        assert broker.stop() == 0
+    process, line = start(tmp_path / "data", 256)
+    _, said = process.communicate(timeout=30)
+    assert (line, process.returncode) == ("", 1)
+    assert "cannot start: 100 replicas need 316 open files, and this process may have 256" in said
+    with OttlaProcess(tmp_path / "data") as broker, Cluster(broker.address) as cluster:
+        assert len(cluster.partitions("t")) == 100
 
 
 def test_connections_leave_the_broker_files_to_write_its_logs_with(tmp_path: Path) -> None:

@@ -190,6 +190,24 @@ def test_a_kept_port_that_is_taken_is_said_and_not_changed(tmp_path: Path):
     assert again == out
 
 
+@pytest.mark.parametrize("kept", [b"", b"PLAINTEXT", b"PLAINTEXT x\n", b"PLAINTEXT 70000\n", b"\xff\xfe 1\n", None])
+def test_a_damaged_file_of_kept_ports_is_a_warning_and_mended(tmp_path: Path, kept: bytes | None):
+    """None: a directory stands in its place, which is left alone."""
+    run("--port", "0", "--http-port", "0", cwd=tmp_path)
+    file = tmp_path / "ottla-data" / "port"
+    file.unlink()
+    if kept is None:
+        file.mkdir()
+    else:
+        file.write_bytes(kept)
+    out, err = run("--port", "0", "--http-port", "0", cwd=tmp_path)
+    assert f"warning: {file}, which keeps the ports" in err
+    if kept is None:
+        assert "is not kept for the next start" in err
+    else:
+        assert file.read_text() == f"PLAINTEXT {out.split(':')[2].strip()}\n"
+
+
 def test_a_taken_http_port_is_a_warning(tmp_path: Path):
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))

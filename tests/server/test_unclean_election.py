@@ -17,6 +17,11 @@ def described(cluster, by):
     return partition.leader, sorted(partition.isrs)
 
 
+def living(cluster, by):
+    admin = AdminClient({"bootstrap.servers": cluster.brokers[by].address})
+    return set(admin.list_topics("t", timeout=10).brokers)
+
+
 def produce(cluster, *texts):
     """One by one: who is in sync has heard that all but the last are committed."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
@@ -54,7 +59,10 @@ def test_running_followers_cut_back_to_an_uncleanly_elected_leader_without_a_res
         until(lambda: described(cluster, 3)[0] == -1)
 
         arguments = ["--bootstrap-server", three.address, "--election-type", "unclean", "--topic", "t"]
+        two.process.send_signal(signal.SIGSTOP)  # else it would be asked, and lead, as its log is longer
+        until(lambda: living(cluster, 3) == {3})
         assert leader_election.command([*arguments, "--partition", "0"]) == 0, capsys.readouterr()
+        two.process.send_signal(signal.SIGCONT)
         until(lambda: described(cluster, 3) == (3, [2, 3]))
         produce(cluster, "new 1")
         one.start()

@@ -76,6 +76,12 @@ def _several_directories(plan: Plan) -> Plan:
     return plan._replace(sync_us=(500, 8000))
 
 
+def _rolled_back(plan: Plan) -> Plan:
+    """One partition, and copies that are put back again and again for a longer while."""
+    kept = plan.topics[0]._replace(partitions=1)
+    return plan._replace(rolls_back=True, busy_ms=12_000, groups=0, topics=(kept,), session_us=0, sync_us=(500, 8000))
+
+
 CIRCUMSTANCES = {
     "few writes": _few_writes,
     "one log": _one_log,
@@ -86,6 +92,7 @@ CIRCUMSTANCES = {
     "decay": _decay,
     "edits required": _edits_required,
     "several directories": _several_directories,
+    "rolled back": _rolled_back,
 }
 
 
@@ -99,6 +106,7 @@ def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
             client_timeout_ms=3000,
             moves_leaders=False,
             decays=False,
+            rolls_back=False,
             edits_required=False,
             more_directories=(),
             watches=False,

@@ -83,9 +83,13 @@ class Standalone:
 
     folder: Path
     eventually: Callable[[Callable[[], bool]], None]
+    environment: dict[str, str] = field(default_factory=dict)
+    """Beside the usual one: where executors find stores."""
     wheel: Path = Path()
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    """The master, then workers, the oldest first."""
     port: int = 0
+    _launched: int = 0
 
     @property
     def master(self) -> str:
@@ -103,13 +107,13 @@ class Standalone:
         self._registered()
 
     def add_worker(self) -> None:
-        """One more, with one core, in an environment of its own."""
-        self._launch_worker(environment(self.folder / f"worker-{len(self.processes)}", self.wheel))
+        """One more, in an environment of its own."""
+        self._launch_worker(environment(self.folder / f"worker-{self._launched}", self.wheel))
         self._registered()
 
     def kill_worker(self) -> None:
         """The oldest worker and all processes below it, at once and for ever."""
-        worker = self.processes[1]
+        worker = self.processes.pop(1)
         for process in [worker.pid, *descendants(worker.pid)]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
@@ -122,28 +126,29 @@ class Standalone:
             process.wait(30)
 
     def _launch_worker(self, programs: Path) -> None:
-        options = ["--cores", "1", "--memory", "1g", "--webui-port", str(free_port())]
-        options += ["--work-dir", str(self.folder / f"work-{len(self.processes)}"), self.master]
+        options = ["--cores", "2", "--memory", "2g", "--webui-port", str(free_port())]
+        options += ["--work-dir", str(self.folder / f"work-{self._launched}"), self.master]
         self._launch("worker.Worker", *options, path=[programs])
 
     def _registered(self) -> None:
-        wanted = len(self.processes) - 1
+        wanted = self._launched - 1
         self.eventually(lambda: self._log(0).read_text().count("Registering worker") == wanted)
 
     def _log(self, number: int) -> Path:
         return self.folder / f"process-{number}.log"
 
     def _launch(self, role: str, *arguments: str, path: list[Path]) -> None:
-        with self._log(len(self.processes)).open("wb") as log:
+        with self._log(self._launched).open("wb") as log:
             self.processes.append(
                 subprocess.Popen(
                     [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}", "--host", "127.0.0.1",
                      *arguments],
-                    env=bare_environment(path),
+                    env={**bare_environment(path), **self.environment},
                     stdout=log,
                     stderr=subprocess.STDOUT,
                 )
             )  # fmt: skip
+        self._launched += 1
 
 
 def bare_environment(path: list[Path]) -> dict[str, str]:

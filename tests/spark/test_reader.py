@@ -153,6 +153,28 @@ def test_records_that_retention_took_fail_the_read_or_are_left_out_on_demand(boo
     assert [row["offset"] for row in found] == list(range(20, 30))
 
 
+def test_deleted_records_of_a_batch_that_is_still_there_are_not_given(bootstrap, topics):
+    topic = topics.new()
+    topics.count(topic, 0, 100)
+    topics.count(topic, 0, 100, start=100)
+    starting = f'{{"{topic}":{{"0":100}}}}'
+    ranges = planned(options(bootstrap, topic, startingOffsets=starting))
+    topics.admin.delete_records({ranges[0].topic_partition: 150})
+    tolerant = options(bootstrap, topic, startingOffsets=starting, failOnDataLoss="false")
+    assert [row["offset"] for row in rows(tolerant, ranges)] == list(range(150, 200))
+
+
+def test_records_are_counted_from_where_the_log_starts_now(bootstrap, topics):
+    topic = topics.new()
+    topics.count(topic, 0, 100)
+    topics.count(topic, 0, 100, start=100)
+    chosen = options(bootstrap, topic)
+    (span,) = planned(chosen)
+    topics.admin.delete_records({span.topic_partition: 150})
+    pieces = list(read_decoded(span, chosen.kafka, fail_on_data_loss=False))
+    assert sum(piece.records for piece in pieces) == sum(piece.batch.num_rows for piece in pieces) == 50
+
+
 def test_an_ending_beyond_the_end_fails_or_is_cut_on_demand(bootstrap, topics):
     topic = topics.new()
     topics.count(topic, 0, 10)

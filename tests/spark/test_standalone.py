@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
+import contextlib
+import random
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from standalone import (
-    OTHER_MINOR,
-    PYTHON,
-    QUICK_START,
-    WITHOUT_OTTLA,
-    Standalone,
-    bare_environment,
-    environment,
-)
+from standalone import OTHER_MINOR, WITHOUT_OTTLA, Standalone, environment
+from standalone_drivers import Driver, Loader
+from tests.conftest import NO_HDFS
+from tests.lake.campaign.places import DeltaS3, ParquetHdfs, Place, PlainFiles
+from tests.lake.campaign.processes import until
+from tests.lake.campaign.watcher import Watcher
+from tests.lake.store_rigs import hdfs_jars
+from tests.pipeline import Topics
 from tests.ports import free_port
 
 import ottla
@@ -27,62 +25,32 @@ from ottla.testing import TestBroker
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 
-JOBS = Path(__file__).with_name("standalone_jobs.py")
 ROWS = 4000
-SETTINGS = {
-    "spark.pyspark.python": PYTHON,
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.executor.memory": "1g",
-    "spark.driver.extraJavaOptions": QUICK_START,
-    "spark.executor.extraJavaOptions": QUICK_START,
-    "spark.sql.shuffle.partitions": "2",
-    "spark.ui.enabled": "false",
-}
 
 
-class Driver:
-    """A process with a session on the cluster, in an environment of its own too."""
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeltaS3]:
+    one = DeltaS3(tmp_path_factory.mktemp("s3"))
+    yield one
+    one.close()
 
-    def __init__(self, master: str, programs: Path, log: Path) -> None:
-        settings = [argument for pair in SETTINGS.items() for argument in ("--conf", "=".join(pair))]
-        self._log = log
-        with log.open("wb") as errors:
-            self._process = subprocess.Popen(
-                [str(programs / PYTHON), str(JOBS), "--master", master, *settings],
-                env=bare_environment([programs]),
-                cwd=log.parent,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
-        assert self.answer() == "ready"
 
-    def run(self, job: str, **arguments: object) -> Any:
-        self.say({"job": job, **arguments})
-        return self.answer()
-
-    def say(self, what: object) -> None:
-        assert self._process.stdin is not None
-        print(json.dumps(what), file=self._process.stdin, flush=True)
-
-    def answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, self._log.read_text()[-3000:]
-        return json.loads(line)
-
-    def stop(self) -> None:
-        self._process.communicate(timeout=60)
+@pytest.fixture
+def hdfs(tmp_path: Path) -> Iterator[ParquetHdfs]:
+    if hdfs_jars() is None:
+        pytest.skip(NO_HDFS)
+    one = ParquetHdfs(tmp_path)
+    yield one
+    one.close()
 
 
 @pytest.fixture(scope="module")
 def cluster(
-    tmp_path_factory: pytest.TempPathFactory, eventually: Callable[[Callable[[], bool]], None]
+    tmp_path_factory: pytest.TempPathFactory, eventually: Callable[[Callable[[], bool]], None], s3: DeltaS3
 ) -> Iterator[Standalone]:
+    """Its workers find S3 by the environment of their machine."""
     folder = tmp_path_factory.mktemp("standalone")
-    one = Standalone(folder, eventually)
+    one = Standalone(folder, eventually, s3.environment())
     try:
         one.start()
         yield one
@@ -91,8 +59,13 @@ def cluster(
 
 
 @pytest.fixture(scope="module")
-def driver(cluster: Standalone) -> Iterator[Driver]:
-    programs = environment(cluster.folder / "driver", cluster.wheel)
+def programs(cluster: Standalone) -> Path:
+    """The programs in the environment of the drivers."""
+    return environment(cluster.folder / "driver", cluster.wheel)
+
+
+@pytest.fixture(scope="module")
+def driver(cluster: Standalone, programs: Path) -> Iterator[Driver]:
     one = Driver(cluster.master, programs, cluster.folder / "driver.log")
     yield one
     one.stop()
@@ -181,3 +154,53 @@ def test_another_worker_takes_up_where_one_was_killed(
     cluster.add_worker()
     eventually(lambda: driver.run("probe", bootstrap=bootstrap) == 2)
     assert driver.run("read", bootstrap=bootstrap, topic=filled) == [ROWS, ROWS]
+
+
+@pytest.mark.parametrize("where", ["s3", "hdfs"])
+def test_a_lake_is_whole_when_its_driver_and_then_a_worker_are_killed(
+    request: pytest.FixtureRequest, cluster: Standalone, programs: Path, topics: Topics, tmp_path: Path, where: str
+) -> None:
+    place: Place = request.getfixturevalue(where)
+    topic = topics.new(2)
+    for partition in (0, 1):
+        topics.count(topic, partition, ROWS // 2)
+    everything = [(partition, at, b"%d" % at) for partition in (0, 1) for at in range(ROWS // 2)]
+    arguments = [topic, "--to", place.url("bytes"), "-b", topics.bootstrap, *place.options("bytes")]
+
+    def start(name: str) -> Loader:
+        made = Loader([*arguments, "--max-offsets", "400"], cluster.master, programs, place, tmp_path / name)
+        until(lambda: made.rounds > 0 or made.status is not None, "a round")
+        assert made.status is None, made.log.read_text()
+        return made
+
+    with watched(place) as faults:
+        start("first.log").kill(everything=True)
+        seen = rows_in(place, topic)
+        assert 400 <= len(seen) < len(everything)
+        assert sorted(set(seen)) == seen
+        assert set(seen) < set(everything)
+        second = start("second.log")
+        cluster.kill_worker()
+        assert second.wait() == 0, second.log.read_text()
+    assert faults == []
+    assert rows_in(place, topic) == everything
+    assert "adds up" in second.said()
+    cluster.add_worker()
+
+
+@contextlib.contextmanager
+def watched(place: Place) -> Iterator[list[str]]:
+    """Meanwhile files of plain Parquet are looked at: what was seen. A reader of Delta sees whole commits."""
+    if not isinstance(place, PlainFiles):
+        yield []
+        return
+    with Watcher(place, "bytes", random.Random(11)) as watcher:
+        yield watcher.faults
+    assert watcher.looks > 1
+
+
+def rows_in(place: Place, topic: str) -> list[tuple[int, int, bytes]]:
+    """Partition, offset and value of every visible row, sorted."""
+    columns = ("partition", "offset", "value")
+    batches = [batch.select(columns).to_pydict() for batch in place.batches("bytes", topic)]
+    return sorted(row for batch in batches for row in zip(*batch.values(), strict=True))

@@ -153,6 +153,17 @@ def test_a_topic_created_again_is_noticed_after_a_restart_too(bootstrap, topics,
     assert read(tolerant, start, end) == [(0, offset) for offset in range(5)]
 
 
+def test_a_stream_that_may_lose_data_goes_on_where_the_log_starts_now(bootstrap, topics):
+    topic = topics.new()
+    topics.count(topic, 0, 100)
+    topics.count(topic, 0, 100, start=100)
+    reader = stream(bootstrap, topic, failOnDataLoss="false")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    topics.admin.delete_records({TopicPartition(topic, 0): 150})
+    assert read(reader, start, end) == [(0, offset) for offset in range(150, 200)]
+
+
 def test_what_was_processed_shows_as_a_consumer_groups_offsets(bootstrap, topics, eventually):
     topic = topics.new()
     topics.count(topic, 0, 5)

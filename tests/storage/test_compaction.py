@@ -39,10 +39,10 @@ from ottla.storage.compaction import (
     install,
     plan_compaction,
 )
-from ottla.storage.damage import Extent
 from ottla.storage.disk import LocalDisk
 from ottla.storage.log import Log
 from ottla.storage.values import Appended, LogRead, Origin
+from ottla.storage.walk import Extent
 
 COMPACT = {"cleanup_policy": ("compact",), "internal_segment_bytes": 400, "min_cleanable_dirty_ratio": 0.01}
 
@@ -388,7 +388,7 @@ def test_the_child_process_does_the_same_and_is_throttled(tmp_path: os.PathLike[
     assert compact_child.time.monotonic() - began >= 0.25
 
 
-@pytest.mark.parametrize(("position", "sentence"), [(64, b"CRC"), (70, b"offsets fall")])
+@pytest.mark.parametrize(("position", "sentence"), [(64, b"CRC"), (70, b"do not follow on")])
 def test_the_child_refuses_a_damaged_log(tmp_path: os.PathLike[str], position: int, sentence: bytes) -> None:
     log = a_log(LocalDisk(), directory=f"{tmp_path}/t-0", **COMPACT)
     for at in range(40):

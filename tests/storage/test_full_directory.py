@@ -142,6 +142,24 @@ def test_a_log_that_starts_inside_a_batch_takes_it_once_there_is_room_to_lower_t
     assert (log.log_start_offset, log.end_offset) == (5, 8)
 
 
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_cut_for_whose_leader_epochs_a_full_disk_has_no_room_changes_nothing_and_may_come_again(cut):
+    """They were the last to be cut: by then the segments were gone, and the directory failed."""
+    disk = SimDisk()
+    log = a_log(disk)
+    for at in range(3):
+        put(log, a_batch(b"%d" % at), leader_epoch=at)
+    sync(log)
+    disk.fail("write", errno.ENOSPC, where="leader-epoch-checkpoint")
+    with pytest.raises(OSError, match="write"):
+        CUTS[cut](log)
+    assert not log.refusing
+    assert values_of(log) == [b"0", b"1", b"2"] and [epoch for epoch, _ in log.epochs.entries] == [0, 1, 2]
+    CUTS[cut](log)
+    assert values_of(log) == ([b"0"] if cut == "back" else [])
+    assert log.epochs.entries == ([(0, 0)] if cut == "back" else [])
+
+
 def test_a_disk_that_is_full_once_such_a_log_has_lost_its_files_is_told():
     """It takes nothing any more: whoever appends must hear of more than a refused batch."""
     disk = SimDisk()

@@ -10,12 +10,13 @@ import pytest
 from log_desk import T0, a_batch, a_log, put
 from test_compaction import roll_and_commit
 
+from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import Batch
 from ottla.records.builder import build_batch
 from ottla.records.compression import Codec
 from ottla.records.control import Marker, build_marker
 from ottla.records.reader import Record
-from ottla.storage import cleaning
+from ottla.storage import checkpoint, cleaning
 from ottla.storage.compaction import install, plan_compaction
 from ottla.storage.disk import LocalDisk
 from ottla.storage.dump import Complaint, DumpOptions, dump_file
@@ -174,3 +175,43 @@ def test_kafka_reads_a_recovered_log_without_complaint(tmp_path: Path) -> None:
     assert [line for line in complaints if "is followed by" in line and not line.startswith("  -1 ")] == []
     assert offsets_in(lines) == list(range(end - 1))
     assert lines == our_dump(directory, names, DumpOptions(print_data=True))[0]
+
+
+READ = """
+import java.io.File;
+import java.util.TreeMap;
+import org.apache.kafka.storage.internals.checkpoint.*;
+import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+
+public class Read {
+  public static void main(String[] a) throws Exception {
+    var channel = new LogDirFailureChannel(1);
+    var offsets = new TreeMap<String, Long>();
+    var read = new OffsetCheckpointFile(new File(a[0]), channel).read();
+    read.forEach((place, offset) -> offsets.put(place.toString(), offset));
+    System.out.println(offsets);
+    System.out.println(new LeaderEpochCheckpointFile(new File(a[1], "leader-epoch-checkpoint"), channel).read());
+    System.out.println(new PartitionMetadataFile(new File(a[1], "partition.metadata"), channel).read().topicId());
+  }
+}
+"""
+
+
+def test_kafkas_own_readers_do_not_see_the_checksums_of_checkpoints(tmp_path: Path) -> None:
+    disk = LocalDisk()
+    checkpoint.write_offsets(
+        disk, f"{tmp_path}/offsets", {TopicPartition("t", 0): 5, TopicPartition("a-b", 3): 77}, copied=True
+    )
+    checkpoint.write_epochs(disk, f"{tmp_path}/leader-epoch-checkpoint", [(1, 2), (4, 10)])
+    checkpoint.write_partition_metadata(disk, str(tmp_path), bytes(range(16)))
+    for name in ("offsets", "leader-epoch-checkpoint"):
+        assert (tmp_path / name).read_bytes().rstrip(b"\n").endswith((b" ", b"\t"))
+    source = tmp_path / "Read.java"
+    source.write_text(READ)
+    command = ["java", "-cp", f"{os.path.abspath(JARS)}/*", str(source), f"{tmp_path}/offsets", str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    offsets, epochs, topic_id = ran.stdout.splitlines()
+    assert offsets == "{a-b-3=77, t-0=5}"
+    assert epochs == "[EpochEntry[epoch=1, startOffset=2], EpochEntry[epoch=4, startOffset=10]]"
+    assert topic_id == "AAECAwQFBgcICQoLDA0ODw"

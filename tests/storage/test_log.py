@@ -204,7 +204,7 @@ def test_a_full_index_rolls() -> None:
 
 
 def test_an_offset_too_far_from_the_base_rolls() -> None:
-    log = a_log()
+    log = a_log(cleanup_policy=("compact",))
     put(log, a_batch())
     far = build_batch([Record(0, T0, None, b"far")], base_offset=2**31 + 5, leader_epoch=0)
     assert isinstance(log.append_run(far, wall_ms=T0), Appended)
@@ -425,6 +425,33 @@ def test_a_follower_refuses_a_run_that_does_not_fit_and_writes_nothing_of_it() -
     assert follower.end_offset == 0 and follower.size_bytes == 0
     assert isinstance(follower.append_run(whole, wall_ms=T0), Appended)
     assert follower.append_run(whole, wall_ms=T0) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def _placed(offset: int, epoch: int = 0) -> bytes:
+    body = bytearray(a_batch(b"x").view)
+    body[:8], body[12:16] = offset.to_bytes(8), epoch.to_bytes(4)
+    return bytes(body)
+
+
+def test_a_follower_believes_a_hole_only_where_the_batch_behind_goes_on_from_there() -> None:
+    """One bit in the base offset of the leader's last batch makes a hole that nothing proves."""
+    log = a_log()
+    put(log, a_batch(b"0"))
+    assert log.append_run(_placed(65), wall_ms=T0) is ErrorCode.CORRUPT_MESSAGE
+    assert log.append_run(_placed(65) + _placed(2), wall_ms=T0) is ErrorCode.CORRUPT_MESSAGE
+    taken = log.append_run(_placed(1) + _placed(66), wall_ms=T0)
+    assert isinstance(taken, Appended) and taken.next_offset == 2, "what cannot be believed yet comes again"
+    assert isinstance(log.append_run(_placed(66) + _placed(67), wall_ms=T0), Appended)
+    assert log.end_offset == 68 and log.sparse
+    compacted = a_log(cleanup_policy=("compact",))
+    assert isinstance(compacted.append_run(_placed(65), wall_ms=T0), Appended)
+
+
+def test_a_follower_takes_no_epoch_above_that_of_its_leader() -> None:
+    log = a_log()
+    refused = log.append_run(_placed(0, epoch=3 | 1 << 20), wall_ms=T0, newest_epoch=3)
+    assert refused is ErrorCode.CORRUPT_MESSAGE and log.epochs.latest == -1
+    assert isinstance(log.append_run(_placed(0, epoch=3), wall_ms=T0, newest_epoch=3), Appended)
 
 
 def test_a_log_of_which_all_is_deleted_takes_a_batch_that_its_end_lies_in() -> None:

@@ -9,11 +9,11 @@ from log_desk import a_batch, a_log, put, records_of, reopened, sync, values_of
 
 from ottla.kernel.seams import OpenFile
 from ottla.sim.disk import PowerCut, SimDisk
-from ottla.storage.damage import Extent
 from ottla.storage.log import Log
 from ottla.storage.refetch import Contradiction, Refetched
 from ottla.storage.scrub import ClosedSegment, check
 from ottla.storage.segment import FETCHED, LOG
+from ottla.storage.walk import Extent
 
 BATCHES = 6
 

@@ -9,7 +9,6 @@ from log_desk import a_batch, a_log, put, records_of, reopened, sync, values_of
 
 from ottla.kernel.errors import ErrorCode
 from ottla.sim.disk import SimDisk
-from ottla.storage.damage import Extent
 from ottla.storage.log import Log
 from ottla.storage.scan import HEADER_BYTES
 from ottla.storage.scrub import (
@@ -24,6 +23,7 @@ from ottla.storage.scrub import (
 )
 from ottla.storage.segment import INDEX, LOG
 from ottla.storage.values import Appended, LogRead
+from ottla.storage.walk import Extent
 
 BATCHES = 8
 PER_BATCH = 3
@@ -40,13 +40,14 @@ def a_closed_segment(**options: object) -> Log:
     return log
 
 
-def told(log: Log, at: int = 0) -> ClosedSegment:
+def told(log: Log, at: int = 0, *, epochs: bool = True) -> ClosedSegment:
     segment = log.segments[at]
-    return ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size)
+    known = tuple(log.epochs.entries) if epochs else ()
+    return ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size, known)
 
 
-def found(log: Log) -> list[Extent]:
-    return [step for step in check(log.disk, told(log)) if isinstance(step, Extent)]
+def found(log: Log, *, epochs: bool = True) -> list[Extent]:
+    return [step for step in check(log.disk, told(log, epochs=epochs)) if isinstance(step, Extent)]
 
 
 def note(log: Log) -> list[Extent]:
@@ -66,15 +67,27 @@ def test_a_sound_segment_has_no_damage() -> None:
 
 
 @pytest.mark.parametrize("number", range(BATCHES))
+def test_every_flipped_bit_of_a_header_costs_its_batch_alone_where_the_epochs_are_known(number: int) -> None:
+    log = a_closed_segment(index_interval_bytes=1)
+    start = number * (log.segments[0].size // BATCHES)
+    for place in range(HEADER_BYTES):
+        for bit in range(8):
+            flip(log, start + place, bit)
+            (extent,) = found(log)
+            flip(log, start + place, bit)
+            assert (extent.first_offset, extent.next_offset) == (number * PER_BATCH, (number + 1) * PER_BATCH)
+
+
+@pytest.mark.parametrize("number", range(BATCHES))
 def test_every_flipped_bit_of_a_header_is_found_in_its_batch_or_beside_it(number: int) -> None:
-    """Base offset, length and epoch are in no CRC. Too low an epoch in the first batch, or too high a one in the last,
-    contradicts nothing."""
+    """Base offset, length and epoch are in no CRC. Where the epochs are not known, too low an epoch in the first batch,
+    or too high a one in the last, contradicts nothing."""
     log = a_closed_segment()
     start = number * (log.segments[0].size // BATCHES)
     for place in range(HEADER_BYTES):
         for bit in range(8):
             flip(log, start + place, bit)
-            extents = found(log)
+            extents = found(log, epochs=False)
             flip(log, start + place, bit)
             if not extents:
                 assert 12 <= place < 16 and number in (0, BATCHES - 1), (place, bit)
@@ -108,7 +121,7 @@ def test_a_length_that_lies_is_left_behind_by_the_index() -> None:
     flip(log, 3 * size + 8, 5)
     assert found(log) == [Extent(9, 12, 3 * size, 4 * size)]
     log.disk.remove(log.segments[0].path(INDEX))
-    assert found(log) == [Extent(9, 24, 3 * size, 8 * size)], "without one, nothing behind it is trusted"
+    assert found(log) == [Extent(9, 12, 3 * size, 4 * size)], "without one, the next header is searched for"
 
 
 def test_two_damaged_places_are_two_extents_and_a_cut_end_is_one() -> None:
@@ -137,14 +150,28 @@ def test_a_sector_that_cannot_be_read_is_damage_and_another_error_is_the_disks()
         found(log)
 
 
-def test_a_segment_that_is_gone_is_passed_over_and_the_others_are_checked() -> None:
+def test_a_segment_that_is_gone_is_damage_and_the_others_are_checked() -> None:
     log = a_closed_segment()
     flip(log, 70, 0)
     gone = told(log)._replace(path="/data/t-0/00000000000000000999.log")
     steps = [step for step in check_all(log.disk, [gone, told(log)]) if isinstance(step, Finding)]
-    assert [step.number for step in steps] == [1]
+    assert [step.number for step in steps] == [0, 1]
+    assert steps[0].extents == (Extent(0, 24, 0, log.segments[0].size),)
     assert decode_findings(encode_findings(steps)) == steps
     assert decode_segments(encode_segments([gone])) == [gone]
+
+
+@pytest.mark.parametrize("kept", [0, 3])
+def test_a_segment_that_was_emptied_or_cut_between_two_batches_is_damage(kept: int) -> None:
+    log = a_closed_segment()
+    size = log.segments[0].size // BATCHES
+    file = log.disk.open(log.segments[0].path(LOG))
+    file.truncate(kept * size)
+    file.release()
+    lost = Extent(kept * PER_BATCH, BATCHES * PER_BATCH, kept * size, BATCHES * size)
+    assert found(log) == [lost]
+    shorter = told(log)._replace(size=kept * size)  # as a start finds it
+    assert [step for step in check(log.disk, shorter) if isinstance(step, Extent)] == [lost._replace(end=kept * size)]
 
 
 # what is known is not served
@@ -239,13 +266,40 @@ def test_a_read_passes_over_no_batch_whose_header_is_not_as_it_was(number: int) 
             flip(log, batch.position + at, bit)
 
 
+@pytest.mark.parametrize("number", range(BATCHES))
+@pytest.mark.parametrize("interval", [1, 4096])
+def test_a_read_takes_no_batch_whose_offset_or_epoch_is_not_as_it_was(number: int, interval: int) -> None:
+    """Both lie outside the CRC: consumers would take the records under other offsets."""
+    log = a_closed_segment(index_interval_bytes=interval)
+    asked = number * PER_BATCH
+    batch = log.segments[0].find(asked)
+    assert batch is not None
+    for at in (*range(8), *range(12, 16)):
+        for bit in range(8):
+            flip(log, batch.position + at, bit)
+            log.segments[0].forget_recent()
+            for offset in range(asked, asked + PER_BATCH):
+                got = log.read(offset, 1, limit_offset=log.end_offset)
+                assert got == ErrorCode.KAFKA_STORAGE_ERROR, (at, bit)
+            flip(log, batch.position + at, bit)
+
+
+def test_a_read_of_a_segment_whose_file_is_gone_is_refused_and_fails_no_directory() -> None:
+    log = a_closed_segment()
+    log.segments[0].forget_recent()
+    log.segments[0].close()
+    log.disk.remove(log.segments[0].path(LOG))
+    assert log.read(3, 1 << 20, limit_offset=log.end_offset) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert records_of(log, 24)[0].offset == 24
+
+
 def with_gaps() -> Log:
     """Four batches of one record, at offsets 0, 7, 20 and 33, two in a segment."""
     batches = [bytearray(a_batch(b"value").view) for _ in range(4)]
     kept = (0, 7, 20, 33)
     for batch, offset in zip(batches, kept, strict=True):
         batch[:8] = offset.to_bytes(8)
-    log = a_log(internal_segment_bytes=2 * len(batches[0]))
+    log = a_log(internal_segment_bytes=2 * len(batches[0]), cleanup_policy=("compact",))
     for batch in batches:
         assert isinstance(log.append_run(batch, wall_ms=0), Appended)
     sync(log)

@@ -11,17 +11,21 @@ import errno
 import logging
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ottla.cluster.commands import ReplicasByTopic
+from ottla.broker.incarnations import Incarnations
+from ottla.broker.twins import half_made_twins
+from ottla.broker.unreadable import UnreadableReplicas
+from ottla.cluster.commands import ReplicasByTopic, RolledBack
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
-from ottla.storage import moving, recovery
-from ottla.storage.checkpoint import META_PROPERTIES
-from ottla.storage.directory import DirectoryRefused, FoundPartition, HeldLock, LogDirectory, refuse_foreign
+from ottla.storage import moving
+from ottla.storage.checkpoint import CLEAN_SHUTDOWN, META_PROPERTIES
+from ottla.storage.directory import HeldLock, LogDirectory
+from ottla.storage.found import FoundPartition
 from ottla.storage.log import FULL_DISK
+from ottla.storage.ownership import DirectoryRefused, refuse_foreign
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -33,7 +37,6 @@ METADATA_DIRECTORY = "metadata"
 OURS_TOO = (METADATA_DIRECTORY, "port")
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
 Key = tuple[bytes, int]
-Place = tuple[FoundPartition, LogDirectory]
 
 
 class LogDirectories:
@@ -42,7 +45,7 @@ class LogDirectories:
     def __init__(self, node: Node, disk: Disk, paths: Sequence[str], *, needed: str | None) -> None:
         """`needed`: the directory without which the broker cannot go on, as it holds the metadata store."""
         self._node = node
-        self._disk = disk
+        self.disk = disk
         self.paths = tuple(paths)
         self.needed = needed
         self.online: list[LogDirectory] = []
@@ -52,7 +55,9 @@ class LogDirectories:
         """Where a replica shall be that is not here yet."""
         self.failed: dict[str, str] = {}
         self.offline: dict[Key, None] = {}
-        """Replicas that are placed here and lie, as far as is known, in a directory that has failed."""
+        """Replicas that are placed here and lie, as far as is known, in a directory that has failed, or cannot be
+        opened and are the last of their partition."""
+        self.unreadable = UnreadableReplicas(node)
         self.recovered: dict[Key, Log] = {}
         """Opened, and not yet taken over by a partition."""
         self.outlived: dict[Key, Log] = {}
@@ -63,13 +68,16 @@ class LogDirectories:
         """The ids of the directories as this broker last registered."""
         self.volume_bytes: Callable[[str], int] = _unknown
         """How much a directory's volume holds in all, where the disk can say so."""
+        self.incarnations = Incarnations(node)
+        self.closed: tuple[str, ...] = ()
+        """The ids of those that were closed cleanly."""
         self._by_path: dict[str, LogDirectory] = {}
         self._new_ids: dict[str, str] = {}
 
     # --- opening (recover first, register second: rule A7) ---
 
     def open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
-        """Open the directories and recover every log that the metadata knows; what it does not know is stray."""
+        """Open the directories and recover every log that the metadata knows; what it does not know is set aside."""
         try:
             self._open(cluster_id, new_id, lock)
         except BaseException:
@@ -84,11 +92,12 @@ class LogDirectories:
         for path in self.paths:
             try:
                 directory = LogDirectory.open(
-                    self._disk,
+                    self.disk,
                     path,
                     cluster_id=cluster_id,
                     node_id=self._node.broker,
                     new_directory_id=self._new_ids.get(path) or new_id(),
+                    registering=self.incarnations.own,
                     also_ours=OURS_TOO,
                     lock=lock,
                 )
@@ -97,16 +106,19 @@ class LogDirectories:
             else:
                 self.online.append(directory)
                 self._by_path[path] = directory
-        half_made = self._half_made()
+                self.incarnations.look_at(directory)
+        half_made = half_made_twins(self.disk, self.online, self._topic_of, self._known, self.incarnations.is_older)
         for directory in list(self.online):
             try:
-                self._recover_all(directory, half_made)
+                self.unreadable.recover_all(directory, half_made, topic_of=self._topic_of, recover=self._recover)
             except OSError as error:
                 directory.fail(error)  # the mark: what one failed sync drops, another does not put on disk
                 self._go_without(directory.path, error)
                 self._let_go(directory)
+        self.unreadable.drop_found_elsewhere(self.recovered)
         self._end_moves()
         self._see_what_is_missing()
+        self.offline.update(dict.fromkeys(self.unreadable.are_the_last()))
 
     def _go_without(self, path: str, error: OSError) -> None:
         """Start with the other directories, if there are others and this one can be missed; else raises."""
@@ -127,64 +139,6 @@ class LogDirectories:
                 self.recovered.update((key, one) for one in beside if one.topic_id == opened.topic_id)
         directory.abandon()
 
-    def _half_made(self) -> set[str]:
-        """Paths of replicas that were begun, and then made in another directory, as a disk failed or was full.
-
-        Else a replica that lies in two directories and was not being moved is refused: nobody can say which is right.
-        """
-        half_made: set[str] = set()
-        places: dict[tuple[bytes | None, TopicPartition], Place] = {}
-        for directory in self.online:
-            for found in directory.found:
-                if self._topic_of(found) is None:
-                    continue
-                name = TopicPartition(found.topic, found.partition)
-                first, beside = places.setdefault((found.topic_id, name), (found, directory))
-                moved = found.beside == beside.directory_id or first.beside == directory.directory_id
-                if first is found or moved:
-                    continue
-                left = self._never_held((found, directory), (first, beside))
-                if left is None:
-                    raise DirectoryRefused(
-                        f"{name} lies in two log directories, {first.path} and {found.path}, and only one of them can "
-                        "be the replica. Move the older one out of its directory (compare the newest files in both; if "
-                        "other brokers hold the partition, either will do), and start again."
-                    )
-                half_made.add(left.path)
-                if left is first:
-                    places[found.topic_id, name] = found, directory
-        return half_made
-
-    def _never_held(self, *twins: Place) -> FoundPartition | None:
-        """The one of two that never held a record; of two such, rather the one in a directory that was not here when
-        this broker last registered: what lies there does not count. None where both held some, or cannot be read."""
-        empty: list[Place] = []
-        for found, directory in twins:
-            name = TopicPartition(found.topic, found.partition)
-            if any(offsets.get(name) for _, offsets in directory.checkpoints()):
-                continue
-            with suppress(OSError):  # what cannot be read may hold some
-                if recovery.never_held(self._disk, found.path):
-                    empty.append((found, directory))
-        empty.sort(key=lambda place: place[1].directory_id in self._known)
-        return empty[0][0] if empty else None
-
-    def _recover_all(self, directory: LogDirectory, half_made: set[str]) -> None:
-        strays = []
-        with self._disk.gathered(directory.path):
-            for found in directory.found:
-                topic = self._topic_of(found)
-                if topic is None or found.path in half_made:
-                    strays.append(found)
-                else:
-                    self._recover(directory, topic, found)
-        for found in strays:
-            half = found.path in half_made
-            why = "is half made, and in another directory too" if half else "belongs to no topic of this cluster"
-            log.warning("%s %s: set aside for deletion", found.path, why)
-        if strays:
-            directory.discard(strays)
-
     def _topic_of(self, found: FoundPartition) -> Topic | None:
         """None for a stray."""
         topics = self._node.metadata.topics
@@ -201,11 +155,10 @@ class LogDirectories:
             on_synced=nobody,
         )
         cost = opened.recovered
-        if cost.scanned_bytes or cost.truncated_bytes:
-            log.info(
-                "recovered %s-%d: %d bytes checked, %d bytes of a torn tail cut off",
-                topic.name, found.partition, cost.scanned_bytes, cost.truncated_bytes,
-            )  # fmt: skip
+        log.debug("recovered %s-%d: %d bytes checked", topic.name, found.partition, cost.scanned_bytes)
+        for remark in cost.remarks:
+            log.warning("%s-%d, offsets %d to %d, %d bytes: %s", topic.name, found.partition, remark.first_offset,
+                        max(remark.first_offset, remark.next_offset - 1), remark.bytes, remark.what)  # fmt: skip
 
     def _end_moves(self) -> None:
         """What a crash has left of moves between directories is settled (storage/moving.py)."""
@@ -272,14 +225,19 @@ class LogDirectories:
         A data directory whose metadata store is gone is refused: to begin anew would make every record in it a stray.
         """
         for path in self.paths:
-            refuse_foreign(self._disk, path, OURS_TOO)
-            if self._disk.exists(posixpath.join(path, META_PROPERTIES)):
+            refuse_foreign(self.disk, path, OURS_TOO)
+            if self.disk.exists(posixpath.join(path, META_PROPERTIES)):
                 raise DirectoryRefused(
                     f"{path} holds data, but the metadata that says what it is is missing. Restore "
                     f"{posixpath.join(self.paths[0], METADATA_DIRECTORY)} from a backup, say with --join which store "
                     "this broker shares with others, or give it another directory."
                 )
         self._new_ids = {path: new_id() for path in self.paths}
+
+    @property
+    def new_ids(self) -> tuple[str, ...]:
+        """Of directories that are made only once the broker has registered."""
+        return () if self.online else tuple(self._new_ids.values())
 
     def placed_here(self, topic: Topic, index: int) -> bool:
         return index < len(topic.partitions) and self._node.broker in topic.partitions[index].replicas
@@ -302,12 +260,13 @@ class LogDirectories:
         """
         found = {key for key, opened in self.recovered.items() if opened.damaged_at is not None}
         found.update(key for key, lost in self._missing() if lost)
+        found.update(self.unreadable.are_not_the_last())
         return by_topic(sorted(found))
 
     def short(self) -> ReplicasByTopic:
         """Replicas that may lack the end of what was acknowledged: written without syncs, and then no clean stop.
 
-        Or cut by recovery below what was committed: no torn end reaches there, so a batch has rotted.
+        Or found with another end than they had: no torn end reaches there, so something has rotted or is missing.
         And those that are not here at all, though they count as complete: a crash has kept them from being made, or the
         disk is another one, the only one of a broker that alone is to have them; or what is here is from another time.
         """
@@ -315,10 +274,27 @@ class LogDirectories:
         for key, opened in sorted(self.recovered.items()):
             directory = self.of(opened)
             committed = directory.high_watermarks.get(TopicPartition(opened.topic, opened.partition), 0)
-            if (opened.write_caching and not directory.clean) or opened.end_offset < committed:
+            doubtful = not directory.clean or self.incarnations.is_older(directory)
+            lacks_end = opened.recovered.lacks_end or opened.end_offset < committed
+            if (opened.write_caching and doubtful) or lacks_end:
                 found.append(key)
         found += (key for key, lost in self._missing() if not lost)
         return by_topic(sorted(set(found)))
+
+    def rolled_back(self) -> tuple[RolledBack, ...]:
+        """Replicas in directories that are older than they were, and with them those that are nowhere: such a directory
+        may be from before they were made. With `write.caching` they are short, and wait for nobody."""
+        missing = [key for key, _ in self._missing()]
+        found: list[RolledBack] = []
+        for directory in self.online:
+            if (older := self.incarnations.older.get(directory.path)) is not None:
+                keys = {*missing, *(key for key, opened in self.recovered.items() if self.of(opened) is directory)}
+                last = [key for key in sorted(keys) if not self._is_cached(key)]
+                found.append(older._replace(replicas=by_topic(last)))
+        return tuple(found)
+
+    def _is_cached(self, key: Key) -> bool:
+        return self._node.topic_config(self._node.metadata.topics[TopicId(key[0])]).write_caching
 
     def _missing(self) -> Iterator[tuple[Key, bool]]:
         """Each with whether somebody, or another disk of ours, may hold what it lacks.
@@ -387,6 +363,8 @@ class LogDirectories:
 
     def _create_in(self, directory: LogDirectory, topic: Topic, index: int) -> Log:
         node = self._node
+        self.unreadable.make_way(directory, topic, index)
+        self.incarnations.note_metadata(directory)
         return directory.create_log(
             topic.name,
             index,
@@ -400,7 +378,7 @@ class LogDirectories:
     def room(self, path: str) -> tuple[int, int]:
         """(total, usable) bytes of the volume; -1 where that cannot be known."""
         try:
-            return self.volume_bytes(path), self._disk.free_bytes(path)
+            return self.volume_bytes(path), self.disk.free_bytes(path)
         except OSError:
             return -1, -1
 
@@ -475,7 +453,10 @@ class LogDirectories:
         online, self.online = self.online, []
         for directory in self._by_path.values():
             try:
+                self.incarnations.note_metadata(directory, online=clean and directory in online)
                 directory.close(clean=clean and directory in online, broker_epoch=broker_epoch)
+                if self.disk.exists(posixpath.join(directory.path, CLEAN_SHUTDOWN)):
+                    self.closed += (directory.directory_id,)
             except OSError as error:
                 directory.fail(error)
                 if len(self.paths) == 1:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ottla import __version__
+from ottla.broker.troubles import replicas_in_trouble
 from ottla.metrics.metric import Metric, Sample, Traffic
+from ottla.storage.strays import stray_folders
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -58,7 +60,15 @@ DIRECTORY_OFFLINE = Metric(
     "kafka_log_logmanager_logdirectoryoffline", "gauge", "1 where the log directory has failed.", ("logdirectory",)
 )
 OFFLINE_REPLICAS = Metric(
-    "kafka_server_replicamanager_offlinereplicacount", "gauge", "Replicas of this broker in failed log directories."
+    "kafka_server_replicamanager_offlinereplicacount",
+    "gauge",
+    "Replicas of this broker in failed log directories, or that cannot be opened and are the last of their partition.",
+)
+TROUBLED = Metric(
+    "ottla_replica_trouble", "gauge", "1 for each replica that is not served whole, with why.", (*_PARTITION, "reason")
+)
+STRAYS = Metric(
+    "ottla_stray_folders", "gauge", "Folders that a start has set aside (`ottla log strays`).", ("logdirectory",)
 )
 CONNECTIONS = Metric("kafka_server_socket_server_metrics_connection_count", "gauge", "Connections open.")
 ACCEPTED = Metric("ottla_connections_accepted_total", "counter", "Connections accepted.")
@@ -126,6 +136,10 @@ def _broker(node: Node) -> Iterator[Sample]:
     for path in directories.paths:
         yield Sample(DIRECTORY_OFFLINE, (path,), path in directories.failed)
     yield Sample(OFFLINE_REPLICAS, (), len(directories.offline))
+    for trouble in replicas_in_trouble(node):
+        yield Sample(TROUBLED, (trouble.topic, str(trouble.partition), trouble.reason), 1)
+    for directory in directories.online:
+        yield Sample(STRAYS, (directory.path,), len(stray_folders(directory.disk, directory.path)))
     yield Sample(SYNCS, (), node.syncs())
     yield Sample(CONNECTIONS, (), node.connections())
     yield Sample(ACCEPTED, (), node.accepted())

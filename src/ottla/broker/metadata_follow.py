@@ -12,19 +12,22 @@ from itertools import islice
 from typing import Any
 
 from ottla.broker.command_queue import Applied, CommandQueue, Outcome, Pending
+from ottla.broker.store_trouble import StoreTrouble
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import Caretaker, Incarnation
-from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, ReplicasByTopic, Writer, sharing
+from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, Writer, sharing
 from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, new_id, topic_id_text
-from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry, Unknown, Written
+from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry, StoreDamaged, Unknown, Written
 from ottla.kernel.story import Slot, run_story
-from ottla.metadata.entries import UNREGISTERED, Body, UnknownEntry, decode_entry, encode_entry
-from ottla.metadata.snapshot import load_snapshot, take_snapshot
+from ottla.metadata.entries import UNREGISTERED, Body, UnknownEntry, encode_entry
+from ottla.metadata.reading import take_entry, take_snapshot_of
+from ottla.metadata.seal import read_entry, sealed_append
+from ottla.metadata.snapshot import take_snapshot
 from ottla.metadata.state import Changes, Listener, Metadata
-from ottla.schema.codec import MalformedMessage
+from ottla.records.checksum import crc32c
 
 COMMAND_TIMEOUT_MS = 30_000
 SNAPSHOT_EVERY = 1000
@@ -70,7 +73,10 @@ class MetadataFollow:
         self._clock = clock
         self._deadlines = deadlines
         self._entropy = entropy
-        self._incarnation = entropy.bytes(16)
+        self.incarnation = entropy.bytes(16)
+        """By which the registration of this run is told from those of others."""
+        self._last_entry: bytes | None = None
+        """Of the applied version, unless that came by a snapshot."""
         self._sequence = int.from_bytes(entropy.bytes(7), "big")
         self.lease_ms = session_timeout_ms * 2 // 3
         self._lease_end_ms = -1
@@ -86,6 +92,8 @@ class MetadataFollow:
         self._found_version = 0
         self._caretaker = Caretaker(broker)
         self._handled: set[Command] = set()
+        self._write_trouble = StoreTrouble("written")
+        self._read_trouble = StoreTrouble("read")
         self._snapshot_version = 0
         self._snapshot_after = SNAPSHOT_EVERY
         self._closed = False
@@ -98,24 +106,19 @@ class MetadataFollow:
         await self._read_to_end()
         self._coordination.on_change(self._changed)
 
-    async def register(
-        self,
-        *,
-        host: str,
-        rack: str | None,
-        listeners: tuple[Listener, ...],
-        damaged: ReplicasByTopic = (),
-        short: ReplicasByTopic = (),
-        options: tuple[tuple[str, str], ...] = (),
-        offline: ReplicasByTopic = (),
-        directories: tuple[str, ...] = (),
-    ) -> BrokerEpoch:
-        """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7). ApiError if refused."""
+    def registration(self, *, host: str, rack: str | None, listeners: tuple[Listener, ...]) -> RegisterBroker:
+        """What this run says of itself; the caller adds what it knows of its replicas."""
         new_cluster = NewCluster(topic_id_text(new_id(self._entropy)), self._entropy.bytes(32))
-        said = (listeners, new_cluster, damaged, short, options, offline, directories)
-        outcome = await self.submit(RegisterBroker(self.broker, self._incarnation, host, rack, *said))
+        return RegisterBroker(self.broker, self.incarnation, host, rack, listeners, new_cluster)
+
+    async def register(self, command: RegisterBroker) -> BrokerEpoch:
+        """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7).
+
+        ApiError if refused, OSError where the store could not be written all the time.
+        """
+        outcome = await self.submit(command)
         if isinstance(outcome, ApiError):
-            raise outcome
+            raise self._write_trouble.error or outcome
         self._tick()
         return self.broker_epoch
 
@@ -139,6 +142,18 @@ class MetadataFollow:
     def is_stale(self) -> bool:
         """Whether other brokers may have changed the cluster for a while, unheard of here."""
         return len(self.metadata.brokers) > 1 and self._clock.mono_ms() >= self._lease_end_ms
+
+    def entry_crc(self) -> int | None:
+        """The checksum of the entry that was applied last; None where a snapshot stands for it."""
+        return None if self._last_entry is None else crc32c(self._last_entry)
+
+    async def entry_crc_at(self, version: int) -> int | None:
+        """The checksum of the entry at a version that the log has reached; None where it was cut off there."""
+        try:
+            entries = await self._coordination.read(version - 1, 1)
+        except LookupError:
+            return None
+        return crc32c(entries[0].body) if entries else None
 
     def writer(self) -> Writer:
         return Writer(self.broker, self.broker_epoch)
@@ -191,12 +206,13 @@ class MetadataFollow:
         if not batch:
             await self._end_without_entries(version)
             return False
-        data = [entry for pending in batch for entry in pending.data]
+        bodies = [body for pending in batch for body in pending.bodies]
+        data = sealed_append([entry for pending in batch for entry in pending.data], bodies, self.metadata)
         sent_ms = self._clock.mono_ms()
         first_version = await self._append(data, version)
         if not first_version:
             return True
-        self._apply_own(first_version, [body for pending in batch for body in pending.bodies])
+        self._apply_own(first_version, bodies, data)
         self._renew(sent_ms)
         for pending in batch:
             self._done(pending)
@@ -257,13 +273,15 @@ class MetadataFollow:
 
     async def _append(self, data: list[bytes], expected: int) -> int:
         """The version of the first entry; 0 where another append was first. Repeats while the outcome is unknown."""
-        mark = decode_entry(data[0])
+        mark = read_entry(LogEntry(expected + 1, data[0]))
         self._sought, self._found_version = (mark.broker_epoch, mark.sequence), 0
         outcome: Written | Conflict | Unknown | None = None
         while True:
             try:
                 outcome = await self._coordination.append(data, expected)
-            except OSError:
+                self._write_trouble.worked()
+            except OSError as error:
+                self._write_trouble.failed(error)
                 if outcome is None:
                     raise  # nothing of it has left
             if isinstance(outcome, Written):
@@ -280,11 +298,12 @@ class MetadataFollow:
                 return 0
             await self._sleep(_RETRY_MS)
 
-    def _apply_own(self, first_version: int, bodies: list[Body]) -> None:
+    def _apply_own(self, first_version: int, bodies: list[Body], data: list[bytes]) -> None:
         """Our entries, as far as reading has not brought them already."""
-        for version, body in enumerate(bodies, first_version):
+        for version, (body, entry) in enumerate(zip(bodies, data, strict=True), first_version):
             if version == self.metadata.version + 1:
-                self._apply(version, body)
+                self.metadata.apply(version, body)
+                self._applied(entry)
         self._reconcile()
 
     # Reading
@@ -322,10 +341,11 @@ class MetadataFollow:
             except LookupError:
                 await self._load_snapshot()
                 if self.metadata.version <= after:
-                    raise OSError("the metadata log was cut, and there is no snapshot of what is gone") from None
+                    why = "it is missing, and no snapshot holds it"
+                    raise StoreDamaged(self._coordination.name, f"entry {after + 1}", why) from None
                 continue
             for entry in entries:
-                if entry.version == self.metadata.version + 1:
+                if entry.version > self.metadata.version:
                     self._take(entry)
             if not entries:
                 self._renew(sent_ms)
@@ -336,25 +356,26 @@ class MetadataFollow:
         snapshot = await self._coordination.load_snapshot()
         if snapshot is None or snapshot.version <= self.metadata.version:
             return
-        self.metadata = load_snapshot(snapshot)
+        self.metadata = take_snapshot_of(self._coordination.name, snapshot)
+        self._last_entry = None
         self._snapshot_version = snapshot.version
         self._note_own_state()
         self.on_reconcile(self.metadata.take_changes()._replace(everything=True))
 
     def _take(self, entry: LogEntry) -> None:
-        decoded = decode_entry(entry.body)
+        decoded = take_entry(self.metadata, entry, self._coordination.name)
         if self._sought == (decoded.broker_epoch, decoded.sequence):
             self._found_version = entry.version
-        self._apply(entry.version, decoded.body)
+        self._applied(entry.body)
 
-    def _apply(self, version: int, body: Body) -> None:
-        self.metadata.apply(version, body)
+    def _applied(self, entry: bytes) -> None:
+        self._last_entry = entry
         self._note_own_state()
 
     def _note_own_state(self) -> None:
         """Which incarnation we are, and whether it may act."""
         me = self.metadata.brokers.get(self.broker)
-        if me is None or me.incarnation != self._incarnation:
+        if me is None or me.incarnation != self.incarnation:
             if self.broker_epoch != UNREGISTERED:
                 self._acting = False
                 self._stop(f"Another process has registered as broker {self.broker}: this one stops.")
@@ -391,8 +412,10 @@ class MetadataFollow:
         sent_ms, applied = self._clock.mono_ms(), self.metadata.version
         try:
             head = await self._coordination.head()
-        except OSError:
+        except OSError as error:
+            self._read_trouble.failed(error)
             return
+        self._read_trouble.worked()
         if head < applied:
             self._stop(f"The metadata log ends at {head}, and {applied} of its entries were applied here: it is lost.")
         elif head <= self._reconciled:
@@ -442,7 +465,7 @@ class MetadataFollow:
             try:
                 story.result()
                 why = ""
-            except (UnknownEntry, MalformedMessage) as fault:
+            except (UnknownEntry, StoreDamaged) as fault:
                 why = str(fault)
             finally:
                 if why:

@@ -16,8 +16,10 @@ from ottla.broker.dispatch import Dispatch
 from ottla.broker.doubts import Doubts
 from ottla.broker.early_fence import EarlyFence
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.full_disks import FullDisks
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.handlers.metadata import Fragments
+from ottla.broker.incarnations import refuse_older_store
 from ottla.broker.internal_topics import creation_of
 from ottla.broker.log_directories import by_topic
 from ottla.broker.membership import PeerProof
@@ -92,7 +94,6 @@ class Node:
         slots = self.config.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(clock, entropy, slots=slots, eviction_ms=_SESSION_EVICTION_MS)
         self.dispatch = Dispatch(self)
-        self.replicas = Replicas(self, disk, data_directories, needed=needed_directory)
         self.follow = MetadataFollow(
             coordination,
             clock,
@@ -101,12 +102,13 @@ class Node:
             self.broker,
             session_timeout_ms=self.config.broker_session_timeout_ms,
         )
+        self.replicas = Replicas(self, disk, data_directories, needed=needed_directory)
         self.follow.on_fatal = self._stop_for
         self.follow.on_lapse = self._lapsed
         self.follow.upkeep = _upkeep(self.config)
         self.leader_throttle, self.follower_throttle = throttles(self.deadlines, self.config)
-        self.doubts = Doubts(self)
-        self.peers = Peers(self, network)
+        self.full_disks = FullDisks(self.deadlines, lambda log: self.replicas.directories.of(log).path)
+        self.doubts, self.peers = Doubts(self), Peers(self, network)
         self.producer_ids = ProducerIds(self.follow)
         self.groups, self.transactions = self._new_coordinators()
         self.verification = Verification(self)
@@ -137,12 +139,14 @@ class Node:
     async def _start(self, host: str, listeners: tuple[Listener, ...], lock: Lock | None) -> None:
         await self.follow.start()
         if self.metadata.cluster_id:
+            await refuse_older_store(self)
             self.replicas.open(self.metadata.cluster_id, self._new_id, lock)
             await self._register(host, listeners)
         else:  # the first broker of a new cluster: there is nothing to recover
             self.replicas.directories.begin_anew(self._new_id)
             await self._register(host, listeners)
             self.replicas.open(self.metadata.cluster_id, self._new_id, lock)
+        self.replicas.directories.incarnations.registered()  # before anything is led, or vouched for to a leader
         self._reconcile(EVERYTHING)
         self.replicas.moves.go_on()
         self.follow.on_reconcile = self._reconcile
@@ -152,15 +156,18 @@ class Node:
 
     async def _register(self, host: str, listeners: tuple[Listener, ...]) -> None:
         directories = self.replicas.directories
+        said = self.follow.registration(host=host, rack=self.config.broker_rack, listeners=listeners)
         await self.follow.register(
-            host=host,
-            rack=self.config.broker_rack,
-            listeners=listeners,
-            damaged=directories.damaged(),
-            short=directories.short(),
-            offline=by_topic(sorted(directories.offline)),
-            directories=directories.ids(),
-            options=tuple((name, self.layers.static[name]) for name in DECIDING if name in self.layers.static),
+            said._replace(
+                damaged=directories.damaged(),
+                short=directories.short(),
+                offline=by_topic(sorted(directories.offline)),
+                directories=directories.ids(),
+                held=directories.incarnations.held(),
+                rolled_back=directories.rolled_back(),
+                accepted_store=directories.incarnations.accepted_store(),
+                options=tuple((name, self.layers.static[name]) for name in DECIDING if name in self.layers.static),
+            )
         )
 
     def _new_id(self) -> str:

@@ -362,6 +362,17 @@ class Partition:
             return self._verdict(leader)
         return self.waits.add(EndOffset(through), self._around.clock.mono_ms() + timeout_ms)
 
+    def settled(self, through: int, timeout_ms: int) -> Slot[ErrorCode] | None:
+        """The wait for the commit of what the log holds below `through`; None where there is nothing to wait for.
+
+        While too few replicas are in sync nothing is committed, so a wait would only use up its time.
+        """
+        leader = self.leader
+        through = min(through, self.log.end_offset)
+        if leader is None or leader.high_watermark >= through or not leader.enough_in_sync:
+            return None
+        return self.waits.add(EndOffset(through), self._around.clock.mono_ms() + timeout_ms)
+
     def when_committed(self, listener: Callable[[int], None]) -> None:
         """`listener(high watermark)` is called whenever it moves; for the coordinators' shards."""
         self._commit_listeners.append(listener)

@@ -406,6 +406,7 @@ class LeaderFetch:
                     self._node.clock.call_soon(lambda: self._node.replicas.stopped(partition))
             else:
                 held.truncate_fully_to(todo.offset, wall_ms=self._node.clock.wall_ms())
+                self._started.append(key)
                 follower.on_started_over(todo.offset)
                 held.set_high_watermark(follower.high_watermark)
         except OSError as error:
@@ -421,9 +422,9 @@ class LeaderFetch:
     def _append(self, key: Key, partition: Partition, part: PartitionData) -> None:
         """One check and one write for the whole run (rule E10)."""
         held = partition.log
-        begins_inside = False
+        begins_inside, wall_ms = False, self._node.clock.wall_ms()
         if part.records:
-            appended = held.append_run(part.records, wall_ms=self._node.clock.wall_ms())
+            appended = held.append_run(part.records, wall_ms=wall_ms, newest_epoch=partition.leader_epoch)
             if not isinstance(appended, Appended):
                 if appended == ErrorCode.OFFSET_OUT_OF_RANGE and self._starts_over(key, partition, part):
                     return

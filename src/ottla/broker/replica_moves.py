@@ -41,12 +41,24 @@ _LATER_MS = 1000
 class Move:
     """One replica on its way."""
 
-    __slots__ = ("future", "partition", "said", "syncing", "target", "unsynced_bytes", "warm_from", "warming")
+    __slots__ = (
+        "dropped",
+        "future",
+        "partition",
+        "said",
+        "syncing",
+        "target",
+        "unsynced_bytes",
+        "warm_from",
+        "warming",
+    )
 
     def __init__(self, partition: Partition, target: LogDirectory, future: Log) -> None:
         self.partition = partition
         self.target = target
         self.future = future
+        self.dropped = False
+        """The future log was thrown away, and another one is to be begun."""
         self.unsynced_bytes = 0
         self.syncing = False
         self.warm_from = -1
@@ -110,14 +122,17 @@ class ReplicaMoves:
 
     def _begin(self, key: Key, partition: Partition, target: LogDirectory) -> None:
         moving.unmark(partition.log)
-        unique, wall_ms = new_id(self._node.entropy).hex(), self._node.clock.wall_ms()
-        future = moving.begin(partition.log, target, unique, wall_ms=wall_ms)
-        future.on_failed = self._node.disk_failed
-        self._moves[key] = Move(partition, target, future)
+        self._moves[key] = Move(partition, target, self._new_future(partition, target))
         log.info("%s-%d begins to move to %s", partition.topic, partition.index, target.path)
         if not self._running:
             self._running = True
             self._node.clock.call_soon(self._start)
+
+    def _new_future(self, partition: Partition, target: LogDirectory) -> Log:
+        unique, wall_ms = new_id(self._node.entropy).hex(), self._node.clock.wall_ms()
+        future = moving.begin(partition.log, target, unique, wall_ms=wall_ms)
+        future.on_failed = self._node.disk_failed
+        return future
 
     def _discard(self, key: Key, target: LogDirectory) -> None:
         """What could not be begun."""
@@ -130,13 +145,17 @@ class ReplicaMoves:
         story.when_full(lambda: self._ended(story))
 
     def begin_anew(self, partition: Partition) -> None:
-        """What was copied is not what the log holds now."""
-        key = (partition.topic_id, partition.index)
-        move = self._moves.get(key)
-        if move is not None:
-            self.cancel(key)
-            if self.alter(move.target.path, partition) != ErrorCode.NONE:
-                log.error("%s-%d does not move to %s", partition.topic, partition.index, move.target.path)
+        """What was copied is not what the log holds now: another copy is begun, once there is room."""
+        move = self._moves.get((partition.topic_id, partition.index))
+        if move is None or move.dropped:
+            return
+        move.dropped = True
+        try:
+            moving.abandon(move.future, move.target)
+            self._node.replicas.remove_later()
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                self._node.disk_failed(error)
 
     def go_on(self) -> None:
         """After a start: moves that were broken off begin anew, and the cluster knows which replicas may be old."""
@@ -161,7 +180,8 @@ class ReplicaMoves:
         if move is None or move.target not in self._directories.online:
             return
         try:
-            moving.abandon(move.future, move.target)
+            if not move.dropped:
+                moving.abandon(move.future, move.target)
             self._node.replicas.remove_later()
             if not move.partition.log.refusing:
                 moving.unmark(move.partition.log)
@@ -202,7 +222,7 @@ class ReplicaMoves:
             return self._copy(move)
         except moving.Apart:
             self.begin_anew(move.partition)
-            return None
+            return _LOOK_MS
         except OSError as error:
             if error.errno in FULL_DISK:
                 self._unmark(move.partition.log)
@@ -214,6 +234,10 @@ class ReplicaMoves:
         node, current, future = self._node, move.partition.log, move.future
         if move.target.failed is not None:
             return _LATER_MS  # it is being taken offline
+        if future.refusing:
+            self.begin_anew(move.partition)  # it was stopped in the middle of a change
+        if move.dropped:
+            return self._begin_again(move)
         if current.refusing or current.damage or node.compactor.works_on(move.partition):
             return self._later(move, "its log is being repaired or compacted")
         if move.syncing and future.syncing.held_to < future.end_offset and not future.refusing:
@@ -236,6 +260,13 @@ class ReplicaMoves:
             move.unsynced_bytes, move.syncing = 0, True
             node.syncer.submit(future)
         return max(1, 1000 * copied // rate)
+
+    def _begin_again(self, move: Move) -> int:
+        """With a new future log; a disk that is full is asked again later."""
+        self._node.replicas.remove_later()
+        move.future = self._new_future(move.partition, move.target)
+        move.dropped, move.syncing, move.unsynced_bytes, move.warm_from = False, False, 0, -1
+        return _LOOK_MS
 
     def _is_cold(self, move: Move, most: int) -> bool:
         """Whether what comes next is being read into memory: the loop does not wait for the disk (rule E6)."""

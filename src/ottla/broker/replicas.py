@@ -26,6 +26,7 @@ from ottla.metadata.state import PartitionState, Topic
 from ottla.metrics.metric import Traffic
 from ottla.storage.directory import HeldLock, LogDirectory
 from ottla.storage.log import FULL_DISK
+from ottla.storage.shrink import RetentionPause
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -39,7 +40,10 @@ _WORK_AGAIN_MS = 1000
 _FEW = 2
 _FILES_OF_A_LOG = 3
 _FILES_KEPT_FREE = 256
-"""For connections, and for the next segments of the logs that are here: without one, the directory is offline."""
+"""For connections, and for the next segments of the logs that are here: without one, the directory is offline.
+
+Where the limit is low, a quarter of what is free before the first log is opened.
+"""
 _NO_ROOM = (*FULL_DISK, errno.EMFILE, errno.ENFILE)
 _IN_A_TURN = 32
 """Directories made or put away before others get their turn of the loop."""
@@ -55,6 +59,7 @@ class Replicas:
         self.directories = LogDirectories(node, disk, paths, needed=needed)
         self.offline = OfflineReplicas(node, self.directories)
         self.moves = ReplicaMoves(node, self.directories)
+        self._files_kept = min(_FILES_KEPT_FREE, disk.free_files() // 4)
         self._open = False
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[bytes, int], Partition] = {}
@@ -64,6 +69,9 @@ class Replicas:
         """For which there was no room: unsettled again in a while."""
         self._trying_again = False
         self._lacks_room = False
+        self._stray_pause = RetentionPause()
+        self._said = ""
+        """The trouble that the log was last told of."""
         self._working = False
         self._removing = False
         self.fetches = ReplicaFetches(node)
@@ -134,7 +142,7 @@ class Replicas:
         elif partition is not None:
             self.configure(partition, state, self._node.topic_config(topic))
             self._take_part(partition, state)
-        elif key in self.directories.offline:
+        elif key in self.directories.offline or self.directories.unreadable.holds_back(key, state):
             pass  # what it was is not known here: it is not made anew, empty
         elif key in self.directories.recovered:
             self._take_part(self._add(topic, state.partition, self.directories.recovered.pop(key)), state)
@@ -273,13 +281,17 @@ class Replicas:
             if self._to_put_away or self._unsettled:
                 self._working = True
                 self._node.clock.call_soon(self._work)
+            else:
+                self._said = ""
 
     def _trouble(self, error: OSError) -> None:
         """A full disk has no room for what is new: what is here goes on, and it is tried again; the rest is fatal."""
         if error.errno not in _NO_ROOM:
             self._node.disk_failed(error)
             return
-        log.warning("no room for a new partition, trying again: %s", error)
+        if str(error) != self._said:  # it is tried every second
+            self._said = str(error)
+            log.warning("no room for a new partition, trying again: %s", error)
         if not self._working:
             self._working = True
             self._node.deadlines.after(_WORK_AGAIN_MS, self._work)
@@ -291,9 +303,12 @@ class Replicas:
         del self._to_put_away[: len(some)]
 
     def _settle_some(self) -> None:
-        some = list(islice(self._unsettled, _IN_A_TURN))
-        if some and self._disk.free_files() < _FILES_OF_A_LOG * len(some) + _FILES_KEPT_FREE:
-            raise OSError(errno.EMFILE, "too few file descriptors are left: raise the limit (ulimit -n, LimitNOFILE=)")
+        free = self._disk.free_files()
+        room = (free - self._files_kept) // _FILES_OF_A_LOG
+        if room <= 0 and self._unsettled:
+            lack = len(self._unsettled)
+            raise OSError(errno.EMFILE, f"too few files may be open for {lack} more (ulimit -n, LimitNOFILE=)")
+        some = list(islice(self._unsettled, min(max(0, room), _IN_A_TURN)))
         with self.together(len(some)):
             for key in some:
                 self._settle_or_put_off(key)
@@ -384,12 +399,29 @@ class Replicas:
             if partition.log.log_start_offset != before[key]:
                 partition.mark()
             partition.log.expire_producers(wall_ms)
+        self._remove_strays(wall_ms, mono_ms)
+
+    def _remove_strays(self, wall_ms: int, mono_ms: int) -> None:
+        """A jump of the wall clock is no reason to delete them, as with retention (rule B9)."""
+        retention_ms = self._node.config.log_stray_retention_ms
+        if retention_ms < 0 or not self._stray_pause.allows(wall_ms, mono_ms, retention_ms):
+            return
+        for directory in list(self.directories.online):
+            for one in directory.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms):
+                log.warning("the stray %s is deleted after %d ms: %d bytes, offsets %d to %d", one.path, retention_ms,
+                            one.size_bytes, one.start_offset, one.end_offset)  # fmt: skip
+                self.remove_later()
 
     def checkpoint_high_watermarks(self) -> None:
         self.directories.each(LogDirectory.checkpoint_high_watermarks)
 
     def checkpoint_recovery_points(self) -> None:
+        """What has been synced since, indexes included; a sync sees to it that the next round finds more."""
         self.directories.each(LogDirectory.checkpoint_recovery_points)
+        for partition in self.by_id.values():
+            if partition.log.move_recovery_point():
+                self._node.syncer.submit(partition.log)
+        self.directories.each(self.directories.incarnations.note_metadata)
 
     def checkpoint_log_starts(self) -> None:
         self.directories.each(LogDirectory.checkpoint_log_starts)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.broker.unclean_elections import EVERY_MS, UncleanElections
 from ottla.broker.waiting import Deadline
 
 if TYPE_CHECKING:
@@ -16,10 +17,11 @@ _FLUSH_EVERY_MS = 1000
 
 
 class Rounds:
-    """Checkpoints, retention, flushes of cached topics, compaction, scrub."""
+    """Checkpoints, retention, flushes of cached topics, compaction, scrub, elections that nothing else brings about."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._unclean_elections = UncleanElections(node)
         self._next: dict[str, Deadline] = {}
         self._stopped = False
 
@@ -34,6 +36,7 @@ class Rounds:
         self._every("compaction", lambda: self._node.config.log_cleaner_backoff_ms, self._node.compactor.round)
         self._every("in-sync sets", lambda: self._node.config.replica_lag_time_max_ms // 2, replicas.in_sync.round)
         self._every("scrub", self._node.scrubber.every_ms, self._node.scrubber.round)
+        self._every("unclean elections", lambda: EVERY_MS, self._unclean_elections.look)
         self._every("flush", lambda: _FLUSH_EVERY_MS, replicas.flush_due)
 
     def stop(self) -> None:

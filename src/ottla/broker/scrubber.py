@@ -93,7 +93,8 @@ class _Chosen(NamedTuple):
 
     def as_told(self) -> ClosedSegment:
         segment = self.segment
-        return ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, self.size)
+        epochs = self.partition.log.epochs.between(segment.base_offset, segment.next_offset)
+        return ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, self.size, epochs)
 
 
 class Scrubber:

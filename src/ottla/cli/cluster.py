@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.cluster_moves import BROKER, DRY_RUN, LEADERS_ONLY, TIMEOUT, drain, rebalance
 from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, bad, connected, noun, print_json, print_table, wants_json
+from ottla.cli.waiting import waiting_partitions
 
 if TYPE_CHECKING:
     from ottla.client.sight import Sight
+    from ottla.client.troubles import ReplicaTrouble
     from ottla.kernel.errors import ApiError
     from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
 
 _UP = "ottla.server.cluster_up"
 """Runs brokers, so it lives with them: commands here are clients."""
-_PLACES = ["partition", "leader", "leader_epoch", "replicas", "in_sync", "eligible"]
+_PLACES = ["partition", "leader", "leader_epoch", "replicas", "in_sync", "eligible", "offline"]
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -81,18 +83,32 @@ def _describe(given: Given) -> int:
     with connected(given) as admin:
         names = given.words or sorted(admin.list_topics())
         found = admin.describe_topics(names)
-    described = [_described(name, found[name]) for name in names]
+        troubles = [one for one in admin.replica_troubles() if one.partition.topic in found and not one.set_aside]
+    waiting = {(one.topic, one.partition): one for one in waiting_partitions(found)}
+    described = [_described(name, found[name], waiting) for name in names]
     if "troubled" in given:
         described = [
             _Described(each.topic, [part for part in each.partitions if _out_of_sync(part)]) for each in described
         ]
         described = [each for each in described if each.partitions]
     if wants_json(given):
-        print_json([each._asdict() for each in described])
+        print_json([each._asdict() | {"troubles": _told(troubles, each.topic)} for each in described])
         return 0
     rows = [[each.topic, *(_shown(part[key]) for key in _PLACES)] for each in described for part in each.partitions]
-    print_table(["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "ELIGIBLE"], rows)
+    print_table(["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "ELIGIBLE", "OFFLINE"], rows)
+    for one in troubles:
+        sys.stdout.write(bad(f"{one.partition} on broker {one.broker} ({one.path}): {one.reason}") + "\n")
+    for each_waiting in waiting.values():
+        sys.stdout.write(f"{bad(each_waiting.why)}\n  {each_waiting.advice(given.need('bootstrap-server'))}\n")
     return 0
+
+
+def _told(troubles: Sequence[ReplicaTrouble], topic: str) -> list[dict[str, object]]:
+    return [
+        {"partition": one.partition.partition, "broker": one.broker, "path": one.path, "reason": one.reason}
+        for one in troubles
+        if one.partition.topic == topic
+    ]
 
 
 def _shown(value: int | list[int]) -> int | str | None:
@@ -106,7 +122,9 @@ class _Described(NamedTuple):
     partitions: list[dict[str, int | list[int]]]
 
 
-def _described(name: str, topic: DescribeTopicPartitionsResponseTopic | ApiError) -> _Described:
+def _described(
+    name: str, topic: DescribeTopicPartitionsResponseTopic | ApiError, waiting: Collection[tuple[str, int]]
+) -> _Described:
     if isinstance(topic, Exception):
         raise topic
     return _Described(
@@ -119,6 +137,8 @@ def _described(name: str, topic: DescribeTopicPartitionsResponseTopic | ApiError
                 "replicas": list(part.replica_nodes),
                 "in_sync": list(part.isr_nodes),
                 "eligible": list(part.eligible_leader_replicas or []),
+                "offline": list(part.offline_replicas),
+                "waits_for_administrator": (name, part.partition_index) in waiting,
             }
             for part in topic.partitions
             if part.replica_nodes

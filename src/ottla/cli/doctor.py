@@ -6,23 +6,29 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla import __version__
 from ottla.cli.connect import client_settings, read_properties
+from ottla.cli.doctor_disks import troubles
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given
 from ottla.cli.own import Command, bad, dim, good, print_json, wants_json
+from ottla.cli.waiting import Waiting, waiting_partitions
 from ottla.client.blocking import Cluster, Connection
+from ottla.client.blocking_admin import Admin
 from ottla.client.errors import ClientError
 from ottla.client.link import KEYS as API_KEYS
 from ottla.client.plan import parse_bootstrap
+from ottla.client.troubles import replica_troubles
 from ottla.kernel.errors import ApiError
+from ottla.kernel.ids import TopicPartition
 from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
-    from ottla.client.model import Broker, ClientSettings, Destination
+    from ottla.client.model import Broker, ClientSettings, Destination, TopicView
+    from ottla.client.troubles import ReplicaTrouble
 
 
 class Report:
@@ -128,14 +134,11 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
         report.fine(f"cluster {metadata.cluster_id}: {count} broker{'s' if count != 1 else ''}, {len(topics)} topics")
         for broker in metadata.brokers.values():
             _look_at_broker(broker, settings, reached, report)
-        leaderless = [
-            f"{topic.name}-{index}"
-            for topic in topics.values()
-            for index, partition in topic.partitions.items()
-            if partition.leader < 0
-        ]
-        if leaderless:
-            report.wrong(f"without a leader: {', '.join(leaderless[:10])}", "their brokers are down: start them")
+        for what, advice in troubles(cluster):
+            report.wrong(what, advice)
+        told = cluster.run(replica_troubles(cluster.plan, list(metadata.brokers)))
+        _say_troubles(told, report)
+        _look_at_leaderless(cluster, topics.values(), told, bootstrap, report)
         behind = sum(
             len(partition.isr) < len(partition.replicas)
             for topic in topics.values()
@@ -145,6 +148,57 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
             report.wrong(
                 f"{behind} partitions have replicas that are not in sync", "look at the brokers that are missing"
             )
+
+
+def _say_troubles(told: Sequence[ReplicaTrouble], report: Report) -> None:
+    """What brokers say of their own replicas, and what they have set aside."""
+    for one in told:
+        if one.set_aside:
+            report.note(f"broker {one.broker} has set {one.path} aside: {one.reason} (see `ottla log strays`)")
+        else:
+            report.wrong(
+                f"{one.partition} on broker {one.broker} ({one.path}): {one.reason}",
+                "docs/guide/operations.md, under 'Damage and remedies', says what to do: no remedy deletes the folder",
+            )
+
+
+def _look_at_leaderless(
+    cluster: Cluster, topics: Iterable[TopicView], told: Sequence[ReplicaTrouble], bootstrap: str, report: Report
+) -> None:
+    """Why partitions have no leader: they wait for an administrator, their brokers are down, or these are up and cannot
+    serve what they hold."""
+    leaderless = {
+        TopicPartition(topic.name, index): partition
+        for topic in topics
+        for index, partition in topic.partitions.items()
+        if partition.leader < 0
+    }
+    for one in _waiting(cluster, {place.topic for place in leaderless}):
+        report.wrong(one.why, one.advice(bootstrap))
+        leaderless.pop(TopicPartition(one.topic, one.partition), None)
+    alive, troubled = cluster.plan.metadata.brokers, {one.partition for one in told if not one.set_aside}
+    down = [
+        str(place)
+        for place, partition in leaderless.items()
+        if place not in troubled and any(broker not in alive for broker in partition.replicas)
+    ]
+    unserved = [str(place) for place in leaderless if str(place) not in down]
+    if down:
+        report.wrong(f"without a leader: {', '.join(down[:10])}", "their brokers are down: start them")
+    if unserved:
+        report.wrong(
+            f"without a leader: {', '.join(unserved[:10])}",
+            "brokers of theirs are up, and cannot serve what they hold: their WARNINGs say why, and lines above as far "
+            "as they are known here",
+        )
+
+
+def _waiting(cluster: Cluster, topics: set[str]) -> list[Waiting]:
+    """Of these topics, partitions that no start of a broker helps; none on brokers that cannot say so."""
+    try:
+        return waiting_partitions(Admin(cluster=cluster).describe_topics(topics)) if topics else []
+    except (ClientError, ApiError):
+        return []
 
 
 def _look_at_broker(broker: Broker, settings: ClientSettings, reached: Sequence[Destination], report: Report) -> None:

@@ -1,4 +1,4 @@
-"""`ottla log`: the files of a log directory in words, and whether they are what was written."""
+"""`ottla log`: the files of a log directory in words, whether they are as written, and an older store accepted."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
-from ottla.cli.own import Command, noun
+from ottla.cli.own import Command, noun, print_json, print_table, wants_json
 
 if TYPE_CHECKING:
     from ottla.storage.scrub import ClosedSegment
+    from ottla.storage.strays import Stray
 
 _SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _NAMES = ("leader-epoch-checkpoint", "partition.metadata", "meta.properties")
@@ -48,9 +49,9 @@ def _files(path: str) -> list[str]:
 
 def _check(given: Given) -> int:
     """Every segment below the paths given, by its CRCs; 1 where one is damaged."""
-    from ottla.storage.damage import Extent
     from ottla.storage.disk import LocalDisk
     from ottla.storage.scrub import check, check_index
+    from ottla.storage.walk import Extent
 
     disk = LocalDisk()
     damaged = count = size = 0
@@ -72,6 +73,28 @@ def _check(given: Given) -> int:
     return 1 if damaged else 0
 
 
+def _accept_store(given: Given) -> int:
+    """Have stopped brokers' log directories take the metadata store as it is; 1 where one is in use."""
+    from ottla.storage.disk import LocalDisk
+    from ottla.storage.incarnation import read_incarnation, write_incarnation
+    from ottla.storage.ownership import LOCK
+
+    disk, refused = LocalDisk(), 0
+    for path in given.words:
+        found = read_incarnation(disk, path).incarnation
+        if found is None:
+            raise Misuse(f"{path} is no log directory with an incarnation: there is nothing to accept")
+        held = disk.lock(os.path.join(path, LOCK))
+        if held is None:
+            refused = 1
+            print(f"{path} is in use: stop its broker first")
+            continue
+        write_incarnation(disk, path, found._replace(accepts_store=True))
+        held.release()
+        print(f"{path} takes the metadata store as it is at its next start")
+    return refused
+
+
 def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
     """With where each ends, and whether it is the last of its log, which may be being written."""
     from ottla.storage.scrub import ClosedSegment
@@ -87,11 +110,58 @@ def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
         yield ClosedSegment(path, base, end, os.path.getsize(path)), not later
 
 
+def _strays(given: Given) -> int:
+    """What starts have set aside: all of it in log directories, or what is named itself."""
+    from ottla.storage.disk import LocalDisk
+    from ottla.storage.strays import described, remove, strays
+
+    disk, found = LocalDisk(), []
+    for word in given.words:
+        path = os.path.abspath(word)
+        if not os.path.exists(path):
+            raise Misuse(f"there is no {word}")
+        is_one = path.endswith(("-stray", ".aside"))
+        found += [described(disk, path)] if is_one else list(strays(disk, path))
+    if "remove" in given:
+        for one in found:
+            remove(disk, one)
+            print(f"removed {one.path}: {one.size_bytes} bytes")
+        return 0
+    if wants_json(given):
+        print_json([one._asdict() for one in found])
+        return 0
+    titles = ["PATH", "TOPIC", "PARTITION", "TOPIC ID", "BYTES", "OFFSETS", "SINCE", "REASON"]
+    print_table(titles, [_stray_row(one) for one in found])
+    return 0
+
+
+def _stray_row(one: Stray) -> list[object]:
+    from datetime import UTC, datetime
+
+    since = None if one.since_ms is None else datetime.fromtimestamp(one.since_ms // 1000, UTC).isoformat()
+    offsets = None if one.start_offset < 0 else f"{one.start_offset}..{one.end_offset}"
+    partition = None if one.partition < 0 else one.partition
+    return [one.path, one.topic or None, partition, one.topic_id or None, one.size_bytes, offsets, since, one.reason]
+
+
 VERBS = {
+    "accept-store": Command(
+        "ottla log accept-store DIRECTORY...",
+        "Have log directories take a metadata store that is older than they are; see docs/guide/operations.md first.",
+        _accept_store,
+        words=(1, 1000),
+    ),
     "check": Command(
         "ottla log check FILE|DIRECTORY...",
         "Check every batch of segments by its CRC; exit code 1 where one is damaged.",
         _check,
+        words=(1, 1000),
+    ),
+    "strays": Command(
+        "ottla log strays LOG-DIRECTORY|STRAY... [--remove]",
+        "List what starts have set aside, or remove it for good.",
+        _strays,
+        [Option("remove", "Delete all that is named: log directories stand for all strays in them.")],
         words=(1, 1000),
     ),
     "dump": Command(

@@ -49,6 +49,7 @@ KAFKA_TOOLS: dict[str, tuple[str, str]] = {
 }
 
 _INTERRUPTED = 130
+_MISUSED = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(command: Command, arguments: Sequence[str]) -> int:
-    """Run a command: what users can mend is said in one line on stderr, with exit code 1."""
+    """Run a command: what users can mend is said in one line on stderr, with exit code 1; 2 for a wrong argument."""
     from ottla.cli.faults import explain
 
     try:
@@ -92,7 +93,7 @@ def run(command: Command, arguments: Sequence[str]) -> int:
             raise
         sys.stdout.flush()
         sys.stderr.write(text + "\n")
-        return 1
+        return _MISUSED if isinstance(fault, ValueError) else 1
 
 
 def overview() -> str:

@@ -340,7 +340,10 @@ class Cluster:
     async def fetch_range(
         self, topic: str, partition: int, start: int, end: int, *, max_bytes: int = 4 * transfer.PARTITION_MAX_BYTES
     ) -> AsyncIterator[Fetched]:
-        """The whole batches that hold offsets `start` to below `end`, piece by piece."""
+        """The whole batches that hold offsets `start` to below `end`, piece by piece: filter by offset.
+
+        The first batch may begin below `start`, with records that were deleted; the last may end above `end`.
+        """
         position = start
         attempts = self.plan.attempts()
         while position < end:

@@ -12,6 +12,7 @@ from ottla.client.errors import ClientError
 from ottla.client.model import Broker, ClientSettings, CommittedOffset, IsolationLevel, OffsetAtTime, TopicView
 from ottla.client.replica_admin import Election, Reassignment
 from ottla.client.transport import PLAINTEXT, Security
+from ottla.client.troubles import ReplicaTrouble, replica_troubles
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.create_topics import CreatableTopicResult
@@ -143,6 +144,10 @@ class Admin:
         validate_only: bool = False,
     ) -> dict[Resource, ApiError | None]:
         return self.cluster.run(admin.alter_configs(self.cluster.plan, changes, validate_only=validate_only))
+
+    def replica_troubles(self) -> list[ReplicaTrouble]:
+        """What the living brokers say is wrong with their replicas."""
+        return self.cluster.run(replica_troubles(self.cluster.plan, list(self.cluster.brokers())))
 
     def describe_log_dirs(
         self, brokers: Collection[Broker] | None = None, partitions: Collection[TopicPartition] | None = None

@@ -52,7 +52,7 @@ def parse_bootstrap(text: str | Sequence[str]) -> list[Destination]:
             continue
         address = part.rsplit("://", 1)[-1]
         host, colon, port = address.rpartition(":")
-        if not colon or not port.isdigit() or not 0 < int(port) < 65536:
+        if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
             raise ValueError(f"invalid bootstrap address {part!r}: write HOST:PORT, for example localhost:9092")
         addresses.append(Destination(host.strip("[]") or "localhost", int(port)))
     if not addresses:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ottla.cluster.commands import (
     MIN_IN_SYNC,
+    AcceptedStore,
     AllocateProducerIds,
     DrainBroker,
     FenceBroker,
@@ -31,10 +32,11 @@ from ottla.cluster.partitions import (
     with_offline,
     without_broker,
     without_damaged,
+    without_rolled_back,
     without_short,
 )
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId
+from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch, TopicId
 from ottla.metadata import entries as log
 from ottla.metadata.state import METADATA_VERSION, Metadata, PartitionState, Topic
 
@@ -43,11 +45,15 @@ EARLY_FENCES = 2
 """From this level on a fence may be marked as early: every broker knows what that asks of coordinators."""
 LEADERS_COMPLETE = 2
 """A broker that knows this level completes the reassignments of what it leads."""
-TRANSACTIONS = 3
+TRANSACTIONS = 4
 """From this level on every broker coordinates transactions and takes their markers."""
-LATEST_METADATA_VERSION = 3
+LATEST_METADATA_VERSION = TRANSACTIONS
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
+_PRODUCER_IDS_LOST = 1 << 40
+_EPOCHS_LOST = 1 << 16
+"""So far beyond what is known numbers go on where the store is older than the logs: what was given out since the store
+was saved is not given out again."""
 _TOPIC_BYTES = 32
 """What a topic takes in an entry beside its partitions, at most."""
 
@@ -80,8 +86,16 @@ def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiEr
             metadata_version=LATEST_METADATA_VERSION,
             options=[log.ConfigChange(name=name, value=value) for name, value in command.options],
             directories=list(command.directories),
+            held=[
+                log.HeldDirectory(directory_id=one.directory_id, incarnation=one.incarnation, closed=one.closed)
+                for one in command.held
+            ],
+            rolled_back=_named(tuple(topic for some in command.rolled_back for topic in some.replicas)),
         )
     )
+    if command.accepted_store is not None:
+        beyond = state.next_producer_id + _PRODUCER_IDS_LOST
+        entries.append(log.ProducerIdsAllocated(broker_id=command.broker_id, first=beyond, count=0))
     return entries + changed_entries(_partitions_at_registration(command, state))
 
 
@@ -99,6 +113,8 @@ def _named(replicas: ReplicasByTopic) -> list[log.DamagedTopic]:
 
 def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Iterator[PartitionState]:
     damaged, short, offline = _keys(command.damaged), _keys(command.short), _keys(command.offline)
+    accepted = None if command.accepted_store is None else _newest_epochs(command.accepted_store)
+    rolled_back = {key: some for some in command.rolled_back for key in _keys(some.replicas)}
     is_active = _with(state, command.broker_id, active=True)
     least = least_started_with(state, command.broker_id, dict(command.options).get(MIN_IN_SYNC))
     fewer = least < least_started_with(state)
@@ -110,6 +126,8 @@ def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Ite
         after = with_offline(before, command.broker_id, offline=key in offline)
         if key in offline:
             after = without_broker(after, state, topic, command.broker_id, is_active)
+        elif key in rolled_back:
+            after = without_rolled_back(after, command.broker_id, rolled_back[key])
         elif key in damaged:
             after = without_damaged(after, command.broker_id)
         elif key in short:
@@ -118,8 +136,16 @@ def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Ite
             after = with_leader_elected(after._replace(leader=NO_LEADER), state, topic, is_active=is_active)
         if fewer:
             after = settled(after, min_in_sync(state, topic, least))
-        if after != before or led:
+        if accepted is not None:
+            newest = max(before.leader_epoch, accepted.get(key, before.leader_epoch))
+            after = later(before, after, ends_leadership=True)
+            yield after._replace(leader_epoch=LeaderEpoch(newest + _EPOCHS_LOST))
+        elif after != before or led:
             yield later(before, after, ends_leadership=led)
+
+
+def _newest_epochs(accepted: AcceptedStore) -> dict[tuple[TopicId, int], LeaderEpoch]:
+    return {(topic_id, index): epoch for topic_id, index, epoch in accepted.newest_epochs}
 
 
 def _settled_elsewhere(state: Metadata, broker_id: BrokerId, least: int) -> Iterator[PartitionState]:
@@ -162,7 +188,11 @@ def fence(command: FenceBroker, state: Metadata) -> list[log.Body] | ApiError:
     if command.early and state.metadata_version() < EARLY_FENCES:
         return ApiError(ErrorCode.UNSUPPORTED_VERSION, "Not every broker knows of early fences.")
     entry = log.BrokerFenced(
-        broker_id=command.broker_id, epoch=command.epoch, stopped=command.stopped, early=command.early
+        broker_id=command.broker_id,
+        epoch=command.epoch,
+        stopped=command.stopped,
+        early=command.early,
+        closed=list(command.closed),
     )
     return [entry, *changed_entries(_partitions_without(state, command.broker_id))]
 

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
-from ottla.metadata.state import Listener
+from ottla.metadata.state import HeldDirectory, Listener
 
 MIN_IN_SYNC = "min.insync.replicas"
 
@@ -98,6 +98,12 @@ class ElectLeader(NamedTuple):
     topic: str
     partition: int
     unclean: bool
+    if_allowed: bool = False
+    """Nobody asked for it: only where the topic's options let it happen."""
+    longest: tuple[BrokerId, ...] = ()
+    """The living replicas by the length of their logs, as they said; the first that still lives leads uncleanly."""
+    asked_at: PartitionEpoch | None = None
+    """The partition as it was when they were asked: once it has changed, they may be longer or shorter."""
 
     @property
     def footprint(self) -> Footprint:
@@ -187,6 +193,24 @@ class RaiseMetadataVersion(NamedTuple):
         return EVERYTHING
 
 
+class RolledBack(NamedTuple):
+    """Replicas in a log directory that is older than what was last known of it (rule H2)."""
+
+    replicas: ReplicasByTopic
+    """Those that lie in it, and those that are in none of the broker's directories and should be."""
+    found: tuple[str, ...]
+    """The incarnations that it may be of."""
+    expected: str
+    """The one that was last known to stand in it."""
+
+
+class AcceptedStore(NamedTuple):
+    """An administrator has a broker take an older metadata store as it is: what others made of it is not to be met."""
+
+    newest_epochs: tuple[tuple[TopicId, int, LeaderEpoch], ...]
+    """Of the broker's replicas, the last leader epoch in each log."""
+
+
 class RegisterBroker(NamedTuple):
     """A broker has recovered its logs and wants to act; ends whatever its last incarnation led (rule A8)."""
 
@@ -206,6 +230,11 @@ class RegisterBroker(NamedTuple):
     """Replicas in log directories that could not be opened: they neither lead nor join, and may come back whole."""
     directories: tuple[str, ...] = ()
     """The ids of its log directories (KIP-858): by them it knows at its next start whether one is another."""
+    held: tuple[HeldDirectory, ...] = ()
+    """The incarnations that stand in them from now on."""
+    rolled_back: tuple[RolledBack, ...] = ()
+    """Replicas that neither lead nor count until they have what others have."""
+    accepted_store: AcceptedStore | None = None
 
     @property
     def footprint(self) -> Footprint:
@@ -229,6 +258,8 @@ class FenceBroker(NamedTuple):
     epoch: BrokerEpoch
     stopped: bool = False
     early: bool = False
+    closed: tuple[str, ...] = ()
+    """The ids of the log directories that it has closed cleanly."""
 
     @property
     def footprint(self) -> Footprint:

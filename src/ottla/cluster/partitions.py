@@ -14,6 +14,7 @@ from ottla.cluster.commands import (
     ChangeInSync,
     ElectLeader,
     ResignLeadership,
+    RolledBack,
     WithdrawReplica,
     Writer,
 )
@@ -26,6 +27,8 @@ from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, Metadata, Partiti
 UNCLEAN = "unclean.leader.election.enable"
 DECIDING = (MIN_IN_SYNC, UNCLEAN)
 """Options of brokers that decisions depend on: each broker registers with what it was started with."""
+LONGEST_LEADS = 3
+"""From this level of metadata.version on, every caretaker asks replicas how long they are where there is a choice."""
 _DEFAULTS = {MIN_IN_SYNC: "1", UNCLEAN: "false"}
 
 IsActive = Callable[[BrokerId], bool]
@@ -72,7 +75,12 @@ def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
     if command.unclean:
         if before.has_leader:
             return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-        after = with_leader_elected(before, state, topic, unclean=True)
+        if command.if_allowed and not unclean_allowed(state, topic):
+            return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The topic waits for a complete replica.")
+        if command.asked_at not in (None, before.partition_epoch):
+            why = "The partition has changed since its replicas were asked how long their logs are: try again."
+            return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, why)
+        after = with_leader_elected(before, state, topic, unclean=True, longest=command.longest)
         if not after.has_leader:
             return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive.")
         return changed_entries([later(before, after)])
@@ -188,8 +196,13 @@ def with_leader_elected(
     *,
     is_active: IsActive | None = None,
     unclean: bool = False,
+    longest: tuple[BrokerId, ...] = (),
 ) -> PartitionState:
-    """With a leader, if there may be one: in sync first, then eligible, then, if that is allowed, any (rule A6)."""
+    """With a leader, if there may be one: in sync first, then eligible, then, if that is allowed, any (rule A6).
+
+    Where the topic allows any, and there are several, they are asked before one of them leads: `unclean`, with the
+    order by which they come as `longest`.
+    """
     alive = is_active or state.is_active
     in_order = [one for one in partition.replicas if alive(one) and one not in partition.offline]
     for broker_id in in_order:
@@ -199,9 +212,21 @@ def with_leader_elected(
         if broker_id in partition.eligible:
             alone = with_in_sync(partition, (broker_id,), min_in_sync(state, topic))
             return alone._replace(leader=broker_id, last_known=())
-    if in_order and (unclean or unclean_allowed(state, topic)):
-        return partition._replace(leader=in_order[0], in_sync=(in_order[0],), eligible=(), last_known=())
+    choice = len(in_order) > 1 and state.metadata_version() >= LONGEST_LEADS
+    if in_order and (unclean or (unclean_allowed(state, topic) and not choice)):
+        first = next((one for one in (*longest, *partition.last_known) if one in in_order), in_order[0])
+        return partition._replace(leader=first, in_sync=(first,), eligible=(), last_known=())
     return partition._replace(leader=NO_LEADER)
+
+
+def waits_for_longest(partition: PartitionState, state: Metadata, topic: Topic) -> bool:
+    """Nobody leads, no complete replica lives, and the topic lets another lead: the longest one, once it is known."""
+    if partition.has_leader or state.metadata_version() < LONGEST_LEADS:
+        return False
+    living = {one for one in partition.replicas if state.is_active(one) and one not in partition.offline}
+    return (
+        bool(living) and living.isdisjoint({*partition.in_sync, *partition.eligible}) and unclean_allowed(state, topic)
+    )
 
 
 def with_in_sync(partition: PartitionState, in_sync: tuple[BrokerId, ...], required: int) -> PartitionState:
@@ -228,12 +253,31 @@ def settled(partition: PartitionState, required: int) -> PartitionState:
 
 def without_damaged(partition: PartitionState, broker_id: BrokerId) -> PartitionState:
     """The partition when a broker says that its replica is damaged: it counts and leads no more (rule A7)."""
+    if not partition.in_sync and not partition.eligible:
+        return partition  # it waits already
     return partition._replace(
         leader=NO_LEADER if partition.leader == broker_id else partition.leader,
         in_sync=_less(partition.in_sync, broker_id),
         eligible=_less(partition.eligible, broker_id),
         last_known=(broker_id,) if partition.in_sync == (broker_id,) and not partition.eligible else (),
     )
+
+
+def without_rolled_back(partition: PartitionState, broker_id: BrokerId, rolled_back: RolledBack) -> PartitionState:
+    """The partition when a replica is older than it was: it counts and leads no more (rule H2).
+
+    Where it was the last one the partition waits for the directory as it was, which brings it back as it left, or for
+    an administrator who accepts the older one by an unclean election.
+    """
+    if partition.awaited:
+        awaited = partition.awaited in rolled_back.found and partition.last_known == (broker_id,)
+        return partition._replace(in_sync=(broker_id,), last_known=()) if awaited else partition
+    if broker_id not in (*partition.in_sync, *partition.eligible):
+        return partition
+    after = without_damaged(partition, broker_id)
+    if after.in_sync or after.eligible:
+        return after
+    return after._replace(last_known=(broker_id,), awaited=rolled_back.expected)
 
 
 def without_short(partition: PartitionState, broker_id: BrokerId, required: int) -> PartitionState:
@@ -255,6 +299,7 @@ def later(before: PartitionState, after: PartitionState, *, ends_leadership: boo
     """
     another = ends_leadership or before.leader != after.leader or not set(before.replicas) <= set(after.replicas)
     return after._replace(
+        awaited="" if after.has_leader else after.awaited,
         partition_epoch=PartitionEpoch(before.partition_epoch + 1),
         leader_epoch=LeaderEpoch(before.leader_epoch + 1) if another else before.leader_epoch,
     )

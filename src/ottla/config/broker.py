@@ -127,6 +127,10 @@ class BrokerConfig(OptionSet):
         "log.retention.check.interval.ms", 300_000, Kind.LONG, check=at_least(1),
         doc="How often segments are looked at for retention.",
     )
+    log_stray_retention_ms: int = option(
+        "log.stray.retention.ms", 7 * DAY_MS, Kind.LONG, check=at_least(-1),
+        doc="ottla's own: how long what a start has set aside (`ottla log strays`) is kept; -1: for ever.",
+    )
     log_flush_offset_checkpoint_interval_ms: int = option(
         "log.flush.offset.checkpoint.interval.ms", 60_000, Kind.INT, check=at_least(0),
         doc="How often recovery points are written down.",

@@ -17,6 +17,10 @@ _SAME_TIME = {
 """Broker options in the finest unit, with those that say the same in coarser ones."""
 
 
+REPLICA_TROUBLES = "ottla.replica.troubles"
+"""No option: what is wrong with a broker's replicas, as JSON, for those who ask that broker for it by this name."""
+
+
 class DescribedSynonym(NamedTuple):
     name: str
     value: str | None
@@ -34,6 +38,11 @@ class Described(NamedTuple):
     kind: Kind
     synonyms: tuple[DescribedSynonym, ...]
     doc: str
+
+
+def a_state(name: str, value: str, doc: str) -> Described:
+    """Something that a broker says of itself beside its options."""
+    return Described(name, value, Source.DEFAULT_CONFIG, False, True, Kind.STRING, (), doc)
 
 
 def describe_topic(overrides: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None) -> list[Described]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.kernel.seams import Conflict, LogEntry, StoredSnapshot, Unknown, Written
+from ottla.kernel.seams import Conflict, LogEntry, StoreDamaged, StoredSnapshot, Unknown, Written
 
 if TYPE_CHECKING:
     import sqlite3
@@ -49,6 +49,9 @@ class Database:
         self._seen_version = 0
         self._reserved = False
         self._opened_ms = 0
+        self._checked = False
+        self._identity: tuple[int, int] | None = None
+        """The file's device and inode as it was opened."""
 
     def head(self) -> int:
         return self._guarded(self._head)
@@ -58,10 +61,11 @@ class Database:
         return self._writing(lambda connection: self._append(connection, bodies, expected_version))
 
     def read(self, after_version: int, limit: int) -> list[LogEntry]:
-        return self._guarded(lambda connection: self._read(connection, after_version, limit))
+        """StoreDamaged where the file's pages are not what SQLite wrote."""
+        return self._reading(lambda connection: self._read(connection, after_version, limit))
 
     def load_snapshot(self) -> StoredSnapshot | None:
-        return self._guarded(self._load_snapshot)
+        return self._reading(self._load_snapshot)
 
     def save_snapshot(self, snapshot: StoredSnapshot) -> None:
         """Keeps this snapshot and the one before; cuts the log below that one."""
@@ -137,7 +141,7 @@ class Database:
         found: list[LogEntry] = []
         size = 0
         for version, body in cursor:
-            found.append(LogEntry(version, body))
+            found.append(LogEntry(version, self._bytes(f"entry {version}", body)))
             size += len(body)
             if size >= READ_BYTES:
                 break
@@ -151,7 +155,12 @@ class Database:
         if not self._look_for_tables(connection):
             return None
         row = connection.execute("SELECT version, body FROM snapshot ORDER BY version DESC LIMIT 1").fetchone()
-        return None if row is None else StoredSnapshot(*row)
+        return None if row is None else StoredSnapshot(row[0], self._bytes(f"the snapshot of version {row[0]}", row[1]))
+
+    def _bytes(self, what: str, body: object) -> bytes:
+        if isinstance(body, bytes):
+            return body
+        raise StoreDamaged(self._path, what, f"its row holds {type(body).__name__}, not bytes")
 
     def _save(self, connection: sqlite3.Connection, snapshot: StoredSnapshot) -> Written | Conflict:
         previous = self._load_snapshot(connection)
@@ -168,18 +177,44 @@ class Database:
             found: int = connection.execute("PRAGMA user_version").fetchone()[0]
             if found > _SCHEMA_VERSION:
                 raise DatabaseFailure(f"{self._path} was written by a newer release (layout {found})")
+            tables = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master").fetchall()}
+            if tables != (set(_TABLES[:-1]) if found else set()):
+                raise StoreDamaged(self._path, "the list of tables", f"layout {found} has others than {tables}")
             self._has_tables = found == _SCHEMA_VERSION
         return self._has_tables
 
     # Guards
 
+    def _reading(self, run: Callable[[sqlite3.Connection], T]) -> T:
+        """What cannot be read for damage cannot be followed; other failures may pass."""
+        try:
+            return self._guarded(run)
+        except DatabaseFailure as failure:
+            if not _is_damage(failure):
+                raise
+            raise StoreDamaged(self._path, "its file", str(failure.__cause__)) from failure
+
     def _guarded(self, run: Callable[[sqlite3.Connection], T]) -> T:
         import sqlite3
 
         try:
+            self._still_there()
             return run(self._open())
         except sqlite3.Error as error:
             raise DatabaseFailure(f"{self._path}: {error}") from error
+
+    def _still_there(self) -> None:
+        """DatabaseFailure where the name leads to another file by now, or to none: nobody else would see an append.
+
+        SQLite holds on to the file that it opened. Its content is there until the last broker that has it open ends.
+        """
+        found = _identity(self._path)
+        if self._identity not in (None, found):
+            what = "removed" if found is None else "replaced by another file"
+            raise DatabaseFailure(
+                f"{self._path} was {what} while this broker uses it: nothing is read or written any more. "
+                f"{_way_to_deleted(self._path)}Put the store back with all of its brokers stopped"
+            )
 
     def _writing(self, run: Callable[[sqlite3.Connection], Written | Conflict]) -> Written | Conflict | Unknown:
         """One write transaction; on a full disk once more, with the reserve freed."""
@@ -200,6 +235,9 @@ class Database:
             if isinstance(outcome, Conflict):
                 connection.execute("ROLLBACK")
                 return outcome
+        except StoreDamaged:
+            self._roll_back(connection)
+            raise
         except sqlite3.Error as error:
             self._roll_back(connection)
             raise DatabaseFailure(f"{self._path}: {error}") from error
@@ -218,6 +256,8 @@ class Database:
             self.close()  # what a failed fsync left behind is settled by the journal at the next open
             return Unknown(f"{self._path}: {error}")
         self._has_tables = True
+        if _identity(self._path) != self._identity:  # removed just before: what was written is seen by nobody else
+            return Unknown(f"{self._path} is not the file any more that was written to")
         return outcome
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
@@ -254,21 +294,63 @@ class Database:
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
             )
-            connection.execute(f"PRAGMA journal_mode = {self._journal or ('WAL' if safe_wal else 'PERSIST')}")
-            connection.execute("PRAGMA synchronous = FULL")
+            try:
+                connection.execute(f"PRAGMA journal_mode = {self._journal or ('WAL' if safe_wal else 'PERSIST')}")
+                connection.execute("PRAGMA synchronous = FULL")
+                self._check_pages(connection)
+                self._seen_version = connection.execute("PRAGMA data_version").fetchone()[0]
+            except BaseException:
+                connection.close()
+                raise
             self._connection = connection
+            self._identity = _identity(self._path)
             self._opened_ms = _now_ms()
-            self._seen_version = connection.execute("PRAGMA data_version").fetchone()[0]
             if is_new:  # SQLite syncs its own names; that of the directory is ours to keep
                 sync_directory(os.path.dirname(directory))
         return self._connection
+
+    def _check_pages(self, connection: sqlite3.Connection) -> None:
+        """Once in a broker's life: a page that lost its rows would look like a log that is shorter."""
+        if not self._checked:
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise StoreDamaged(self._path, "its file", found)
+            self._checked = True
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Device and inode of a file; by stat, as an open file that is closed again drops SQLite's locks."""
+    try:
+        stat = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return stat.st_dev, stat.st_ino
+
+
+def _way_to_deleted(path: str) -> str:
+    """A sentence about where a removed file that is still open can be copied from; "" where none is seen."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/self/fd/{name}") == f"{os.path.realpath(path)} (deleted)":
+                    return f"As long as this process runs, /proc/{os.getpid()}/fd/{name} still holds it. "
+    return ""
 
 
 def _is_full(failure: DatabaseFailure) -> bool:
     import sqlite3
 
-    cause = failure.__cause__
-    return isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    return _code(failure) == sqlite3.SQLITE_FULL
+
+
+def _is_damage(failure: DatabaseFailure) -> bool:
+    import sqlite3
+
+    return _code(failure) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _code(failure: DatabaseFailure) -> int:
+    return getattr(failure.__cause__, "sqlite_errorcode", 0) & 0xFF
 
 
 def sync_directory(path: str) -> None:

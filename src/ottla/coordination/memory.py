@@ -56,6 +56,15 @@ class MemoryStore:
             del self._entries[:cut]
             self._first += cut
 
+    def saved(self) -> Callable[[], None]:
+        """A copy of the log, as a function that puts it back."""
+        first, entries, snapshots = self._first, list(self._entries), list(self._snapshots)
+
+        def put_back() -> None:
+            self._first, self._entries, self._snapshots = first, list(entries), list(snapshots)
+
+        return put_back
+
     def join(self, broker_id: BrokerId, session: object) -> None:
         self.live[broker_id] = session
         self.tell_others(broker_id)
@@ -77,6 +86,7 @@ class MemoryCoordination:
     """One broker's way into a `MemoryStore`; every slot comes back full."""
 
     def __init__(self, store: MemoryStore, broker_id: BrokerId) -> None:
+        self.name = "memory"
         self._store = store
         self._broker_id = broker_id
         self._closed = False

@@ -19,7 +19,7 @@ from typing import TypeVar
 from ottla.coordination.database import Database, DatabaseFailure
 from ottla.coordination.presence import Doorbell, Presence, refuse_network_file_system
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import Conflict, LogEntry, StoredSnapshot, Unknown, Written
+from ottla.kernel.seams import Conflict, LogEntry, StoreDamaged, StoredSnapshot, Unknown, Written
 from ottla.kernel.story import Slot
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class SqliteCoordination:
         self._closing = False
         self._suspicious = False
         self._asked_ms = _now_ms()
-        path = os.path.join(directory, FILE_NAME)
+        path = self.name = os.path.join(directory, FILE_NAME)
         self._thread = threading.Thread(target=self._run, args=(path, journal), name="ottla-metadata", daemon=True)
         self._thread.start()
 
@@ -117,7 +117,7 @@ class SqliteCoordination:
         def work(database: Database) -> None:
             try:
                 value = run(database)
-            except (LookupError, OSError) as error:
+            except (LookupError, OSError, StoreDamaged) as error:
                 self._on_loop(partial(slot.fail, error))
             except DatabaseFailure as failure:
                 self._on_loop(partial(slot.fail, OSError(str(failure))))
@@ -187,7 +187,7 @@ class SqliteCoordination:
         self._live = live
         if changed:
             self._doorbell.ring()
-        with contextlib.suppress(DatabaseFailure, OSError):
+        with contextlib.suppress(DatabaseFailure, StoreDamaged, OSError):
             changed = database.changed_by_others() or changed
             database.tend()
         if changed and self._listener is not None:

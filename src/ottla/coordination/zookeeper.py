@@ -31,7 +31,7 @@ from kazoo.security import ACL, make_digest_acl
 
 from ottla.coordination.zookeeper_log import FAILED, ZookeeperLog
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import Conflict, LogEntry, StoredSnapshot, Unknown, Written
+from ottla.kernel.seams import Conflict, LogEntry, StoreDamaged, StoredSnapshot, Unknown, Written
 from ottla.kernel.story import Slot
 
 T = TypeVar("T")
@@ -63,6 +63,7 @@ class ZookeeperCoordination:
         self._hosts = hosts
         self._session_timeout_ms = session_timeout_ms
         self._root = chroot or "/ottla"
+        self.name = f"ZooKeeper at {hosts}{self._root}"
         self._broker_id = broker_id
         self._call_soon = call_soon_threadsafe
         self._listener: Callable[[], None] | None = None
@@ -124,7 +125,7 @@ class ZookeeperCoordination:
                 value = self._do(run, again)
             except FAILED as failure:
                 self._on_loop(partial(slot.fail, OSError(self._why(failure))))
-            except (LookupError, OSError, ValueError) as error:
+            except (LookupError, OSError, ValueError, StoreDamaged) as error:
                 self._on_loop(partial(slot.fail, error))
             else:
                 self._on_loop(lambda: slot.fill(value))

@@ -17,7 +17,8 @@ from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, N
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from ottla.kernel.seams import Conflict, LogEntry, StoredSnapshot, Unknown, Written
+from ottla.kernel.seams import Conflict, LogEntry, StoreDamaged, StoredSnapshot, Unknown, Written
+from ottla.records.checksum import crc32c
 
 LAYOUT = 1
 BUCKET = 1000
@@ -52,13 +53,21 @@ class Head(NamedTuple):
     snapshots: tuple[SnapshotName, ...]
 
     def encoded(self) -> bytes:
-        return json.dumps({"layout": LAYOUT, **self._asdict()}).encode()
+        """With a checksum beside it, which earlier releases pass over."""
+        said = json.dumps({"layout": LAYOUT, **self._asdict()})
+        return f'{said[:-1]}, "crc": {crc32c(said.encode())}}}'.encode()
 
 
 def decode_head(data: bytes) -> Head:
-    """OSError where a newer release has written it, or nobody of ours."""
+    """OSError where a newer release has written it, or nobody of ours; StoreDamaged where its checksum does not hold.
+
+    One that an earlier release wrote has none.
+    """
     try:
         found = json.loads(data)
+        said, _, checksum = data.rpartition(b', "crc": ')
+        if "crc" in found and crc32c(said + b"}") != int(checksum[:-1]):
+            raise StoreDamaged("ZooKeeper", "the node head", f"its checksum does not hold: {data[:80]!r}")
         if found["layout"] > LAYOUT:
             raise OSError(f"the metadata log in ZooKeeper was written by a newer release (layout {found['layout']})")
         snapshots = tuple(SnapshotName(*name) for name in found["snapshots"])

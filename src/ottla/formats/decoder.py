@@ -7,26 +7,29 @@ protobuf.py and json_schema.py, and how one schema's columns become another's of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ottla.formats.arrays import Mask, valid
-from ottla.formats.evolution import check, converted, widened
+from ottla.formats.evolution import Stays, check, converted, widened
 from ottla.formats.faults import SchemaFault, UnknownSchema, Unresolvable
+from ottla.formats.renames import Renames
 from ottla.formats.rows import Block
-from ottla.formats.wire import Cut, Faults, Group, Rows, cut
+from ottla.formats.wire import Cut, Faults, Group, Rows, SchemaName, cut
 from ottla.formats.writer import WriterSchema
 
 KINDS: Final = ("avro", "protobuf", "json", "text", "binary")
 TYPED: Final = ("avro", "protobuf", "json")
+BARE: Final = -1
+"""Stands for the schema of values without a prefix."""
 VALUE = "value"
 """The column of values that have no fields."""
 
-Schemas = Callable[[int], WriterSchema]
-"""Finds the schema of an id; raises `UnknownSchema` where there is none."""
+Schemas = Callable[[SchemaName], WriterSchema]
+"""Finds the schema of an id or GUID; raises `UnknownSchema` where there is none."""
 
 
 class Reader(Protocol):
@@ -63,11 +66,23 @@ class Decoded:
         return pa.Table.from_arrays(self.values.flatten(), schema=pa.schema(fields))
 
 
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """How the columns that a decoder wants grow by the schemas that it meets."""
+
+    renames: Renames = field(default_factory=Renames)
+    stays: Stays = lambda path: False
+    """Fields that keep their name though a schema has another one for them."""
+    allow: Callable[[pa.Schema], None] = lambda wanted: None
+    """Raises `Unresolvable` for columns that there cannot be: a schema that leads to them is not read."""
+
+
 class Decoder:
     """Reads values of one kind into one schema. Keeps what it learnt about each schema id: make one and use it long.
 
     Without a target the rows have what all schemas among them have together. With `bare`, values are payloads of that
     schema without a prefix. `message` names the message to read of Protobuf files with several; else the first is.
+    `evolution` says how `wanted` grows.
     """
 
     def __init__(
@@ -79,6 +94,7 @@ class Decoder:
         bare: WriterSchema | None = None,
         message: str = "",
         validate: bool = False,
+        evolution: Evolution | None = None,
     ) -> None:
         if kind not in KINDS:
             raise ValueError(f"values of the kind '{kind}': there are {', '.join(KINDS)}")
@@ -92,22 +108,28 @@ class Decoder:
         self._bare = bare
         self._message = message
         self._validate = validate
-        self._known: dict[int, _Known] = {}
+        self._evolution = evolution or Evolution()
+        self._known: dict[SchemaName, _Known] = {}
 
-    def decode(self, values: pa.Array) -> Decoded:
-        """Read a binary column; each row is good or has its reason among the faults."""
+    def decode(self, values: pa.Array, headers: pa.Array | None = None) -> Decoded:
+        """Read a binary column; each row is good or has its reason among the faults.
+
+        `headers` are the rows' headers that name a schema, null where the value itself has it before its payload.
+        """
         if self.kind not in TYPED:
             return self._plain(values)
-        parts = self._cut(values)
+        parts = self._cut(values, headers)
         faults = list(parts.faults)
         read: list[tuple[Rows, pa.Schema, pa.Array]] = []
         wanted = self.target
         for group in parts.groups:
-            known = self._of(group.schema_id)
-            if known.schema is not None:
-                wanted = _widened(wanted, known.schema)
-            if known.reader is None:
-                faults += [(row, known.reason) for row in group.rows.tolist()]
+            known = self._of(group.schema)
+            reason = known.reason
+            if known.columns is not None:
+                wanted, why = self._taken_up(wanted, known.columns)
+                reason = reason or (why and f"{known.named} cannot be read: {why}")
+            if known.reader is None or reason:
+                faults += [(row, reason) for row in group.rows.tolist()]
                 continue
             block = known.reader.read(group.payloads)
             rows = group.rows
@@ -120,12 +142,23 @@ class Decoder:
             pieces.append(_fitted(rows, _row(array), pa.struct(list(written)), target, faults))
         return _gathered(len(values), pieces, faults, wanted)
 
-    def _cut(self, values: pa.Array) -> Cut:
+    def _taken_up(self, wanted: pa.Schema | None, found: pa.Schema) -> tuple[pa.Schema | None, str]:
+        """The wanted columns with those of a writer's schema, and why that schema adds none where it may not."""
+        wider = _widened(wanted, found, self._evolution.stays)
+        if wanted is not None and wider.equals(wanted):
+            return wider, ""
+        try:
+            self._evolution.allow(wider)
+        except Unresolvable as fault:
+            return wanted, str(fault)
+        return wider, ""
+
+    def _cut(self, values: pa.Array, headers: pa.Array | None) -> Cut:
         if self._bare is None:
-            return cut(values)
+            return cut(values, headers)
         present = valid(values)
         rows = np.flatnonzero(present)
-        groups = (Group(-1, rows, values.drop_null()),) if len(rows) else ()
+        groups = (Group(BARE, rows, values.drop_null()),) if len(rows) else ()
         return Cut(groups, np.flatnonzero(~present), [])
 
     def _plain(self, values: pa.Array) -> Decoded:
@@ -137,16 +170,16 @@ class Decoder:
         pieces = [_fitted(rows, whole, whole.type, target, faults)]
         return _gathered(len(values), pieces, faults, self.target)
 
-    def _of(self, schema_id: int) -> _Known:
-        """All that is known of a schema id."""
-        found = self._known.get(schema_id)
+    def _of(self, schema: SchemaName) -> _Known:
+        """All that is known of a schema."""
+        found = self._known.get(schema)
         if found is None:
-            named = "the schema" if schema_id < 0 else f"schema {schema_id}"
+            named = "the schema" if schema == BARE else f"schema {schema}"
             try:
-                writer = self._bare if self._bare is not None else self._find(schema_id)
+                writer = self._bare if self._bare is not None else self._find(schema)
             except UnknownSchema as fault:
-                return _Known(None, None, f"{named} is not known: {fault}")  # not kept: it may be registered yet
-            found = self._known[schema_id] = self._judge(named, writer)
+                return _Known(named, None, None, f"{named} is not known: {fault}")  # not kept: it may be registered yet
+            found = self._known[schema] = self._judge(named, writer)
         return found
 
     def _judge(self, named: str, writer: WriterSchema) -> _Known:
@@ -155,27 +188,35 @@ class Decoder:
                 self.kind, writer, message=self._message, framed=self._bare is None, validate=self._validate
             )
         except SchemaFault as fault:
-            return _Known(None, None, f"{named} cannot be read: {fault}")
+            return _Known(named, None, None, f"{named} cannot be read: {fault}")
         schema = row_schema(reader.type)
+        try:
+            columns = self._evolution.renames.columns(schema)
+        except Unresolvable as fault:
+            return _Known(named, None, None, f"{named} cannot be read: {fault}")
         try:
             if self.target is not None:
                 check(pa.struct(list(schema)), pa.struct(list(self.target)))
         except Unresolvable as fault:
-            return _Known(None, schema, f"{named} cannot be read: {fault}; start again to take up newer types")
-        return _Known(reader, schema)
+            why = f"{named} cannot be read: {fault}; start again to take up newer types"
+            return _Known(named, None, schema, why, columns)
+        return _Known(named, reader, schema, "", columns)
 
-    def _find(self, schema_id: int) -> WriterSchema:
+    def _find(self, schema: SchemaName) -> WriterSchema:
         assert self._schemas is not None
-        return self._schemas(schema_id)
+        return self._schemas(schema)
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
     """A schema's reader, or why there is none; its columns where it has some."""
 
+    named: str
     reader: Reader | None
     schema: pa.Schema | None
     reason: str = ""
+    columns: pa.Schema | None = None
+    """Its columns under their new names."""
 
 
 def reader_of(
@@ -217,11 +258,11 @@ def _row(array: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays([array], [VALUE])
 
 
-def _widened(wanted: pa.Schema | None, found: pa.Schema) -> pa.Schema:
+def _widened(wanted: pa.Schema | None, found: pa.Schema, stays: Stays) -> pa.Schema:
     if wanted is None:
         return found
     try:
-        return widened(wanted, found)
+        return widened(wanted, found, stays)
     except Unresolvable:
         return wanted
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,11 @@ from ottla.formats.faults import Unresolvable
 ALIASES, DEFAULT, NUMBER = b"ottla.aliases", b"ottla.default", b"ottla.number"
 NOTES = (ALIASES, DEFAULT, NUMBER)
 UNION_MEMBER = "member_"
+
+Path = tuple[str, ...]
+Stays = Callable[[Path], bool]
+"""Whether the field at a path keeps its name; items of arrays and maps have `[]` after the name."""
+
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _FLOATS = (pa.float32(), pa.float64())
 
@@ -38,6 +44,14 @@ def described(
             stream.write_batch(batch)
         notes[DEFAULT] = base64.b64encode(sink.getvalue())
     return field.with_metadata(notes) if notes else field
+
+
+def described_again(field: pa.Field, names: Iterable[str]) -> pa.Field:
+    """The field with these names as its aliases, in place of those it had; its other notes stay."""
+    notes = {key: note for key, note in (field.metadata or {}).items() if key != ALIASES}
+    if known := list(dict.fromkeys(names)):
+        notes[ALIASES] = json.dumps(known).encode()
+    return field.with_metadata(notes or None)
 
 
 def check(source: pa.DataType, target: pa.DataType, path: str = "value") -> None:
@@ -89,12 +103,13 @@ def converted(array: pa.Array, target: pa.DataType, source: pa.DataType | None =
     return array.cast(target, safe=not pa.types.is_temporal(target))
 
 
-def widened(target: pa.Schema, found: pa.Schema) -> pa.Schema:
+def widened(target: pa.Schema, found: pa.Schema, stays: Stays = lambda path: False) -> pa.Schema:
     """The target with the fields that only `found` has, and with the wider type where both have one.
 
+    A field that `found` has under a new name, with the target's for an alias, gets the new name unless it `stays`.
     Raises `Unresolvable` where no type holds the values of both.
     """
-    merged = _wider_struct(pa.struct(list(target)), pa.struct(list(found)), "value")
+    merged = _wider_struct(pa.struct(list(target)), pa.struct(list(found)), ("value",), stays)
     return pa.schema(list(merged), metadata=target.metadata)
 
 
@@ -217,32 +232,47 @@ def _struct(array: pa.Array, target: pa.DataType, source: pa.DataType) -> pa.Arr
     return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
 
 
-def _wider(one: pa.DataType, other: pa.DataType, path: str) -> pa.DataType:
+def _wider(one: pa.DataType, other: pa.DataType, path: Path, stays: Stays) -> pa.DataType:
     if one == other or pa.types.is_null(other):
         return one
     if pa.types.is_null(one):
         return other
     if pa.types.is_struct(one) and pa.types.is_struct(other) and not _joins_union(other, one):
-        return _wider_struct(one, other, path)
+        return _wider_struct(one, other, path, stays)
     if pa.types.is_map(one) and pa.types.is_map(other):
-        return pa.map_(one.key_type, _wider(one.item_type, other.item_type, f"{path}[]"))
+        return pa.map_(one.key_type, _wider(one.item_type, other.item_type, _items(path), stays))
     if pa.types.is_list(one) and pa.types.is_list(other):
-        return pa.list_(_wider(one.value_type, other.value_type, f"{path}[]"))
+        return pa.list_(_wider(one.value_type, other.value_type, _items(path), stays))
     if _is_union(one) and _union_member(other, one) is not None:
         return one
     if _promotes(other, one):
         return one
     if _promotes(one, other):
         return other
-    raise Unresolvable(f"{path}: no type holds both {one} and {other}")
+    raise Unresolvable(f"{'.'.join(path)}: no type holds both {one} and {other}")
 
 
-def _wider_struct(one: pa.DataType, other: pa.DataType, path: str) -> pa.DataType:
+def _wider_struct(one: pa.DataType, other: pa.DataType, path: Path, stays: Stays) -> pa.DataType:
     fields = list(one)
     taken = set()
     for at, field in enumerate(fields):
         found = _source_of(field, other)
         if found is not None:
             taken.add(found.name)
-            fields[at] = field.with_type(_wider(field.type, found.type, f"{path}.{field.name}"))
+            renamed = field
+            if _renames(field, found, one) and not stays((*path[1:], field.name)):
+                renamed = field.with_name(found.name)
+            wider = renamed.with_type(_wider(field.type, found.type, (*path, field.name), stays))
+            known = [field.name, *aliases(field), *aliases(found)]
+            fields[at] = described_again(wider, [name for name in known if name != wider.name])
     return pa.struct(fields + [field for field in other if field.name not in taken])
+
+
+def _renames(field: pa.Field, found: pa.Field, one: pa.DataType) -> bool:
+    """Whether the writer's field is the target's under a new name, which the target never had."""
+    had = {name.casefold() for each in one if each.name != field.name for name in (each.name, *aliases(each))}
+    return field.name in aliases(found) and found.name not in aliases(field) and found.name.casefold() not in had
+
+
+def _items(path: Path) -> Path:
+    return (*path[:-1], f"{path[-1]}[]")

@@ -16,6 +16,10 @@ from ottla.kernel.story import Slot
 Buffer = bytes | bytearray | memoryview
 
 
+class FailedSync(OSError):
+    """A sync failed: what it was to put on disk may be gone, whatever the next sync says (rule B3)."""
+
+
 class OpenFile(Protocol):
     """One open file. Counted: born with one holder; `hold` adds one, the last `release` closes it.
 
@@ -88,6 +92,9 @@ class Disk(Protocol):
     def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
 
     def free_bytes(self, path: str) -> int: ...
+
+    def cache_id(self, path: str) -> str:
+        """Another text once what was written there and not synced may be gone; empty where that cannot be known."""
 
     def free_files(self) -> int:
         """How many more files may be open at once."""
@@ -219,11 +226,25 @@ class StoredSnapshot(NamedTuple):
     body: bytes
 
 
+class StoreDamaged(Exception):
+    """The store holds something else than was written there. The text names it, and says what to do."""
+
+    def __init__(self, store: str, what: str, why: str) -> None:
+        super().__init__(
+            f"The metadata store is damaged: {what} in {store} is not what was written ({why}). "
+            "Stop the brokers that use this store, keep it aside, and put back a backup of it."
+        )
+
+
 class Coordination(Protocol):
     """The metadata log in a linearizable, durable store; entries are opaque bytes numbered from 1.
 
-    Slots are filled on the broker's loop. A store that cannot be reached fails a slot with OSError.
+    Slots are filled on the broker's loop. A store that cannot be reached fails a slot with OSError, one that is damaged
+    with StoreDamaged.
     """
+
+    name: str
+    """Where the store is, for messages."""
 
     def append(self, entries: Sequence[bytes], expected_version: int) -> Slot[Written | Conflict | Unknown]:
         """Append all entries or none, if the last version is `expected_version` (0: empty)."""

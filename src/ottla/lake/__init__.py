@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.lake.loader import Loaded, Loader
     from ottla.lake.settings import LoadOptions, LoadSettings
 
-__all__ = ["LakeRefused", "load", "schema", "table"]
+__all__ = ["LakeRefused", "load", "rows", "schema", "table"]
 
 
 def load(
@@ -70,6 +70,13 @@ def table(spark: SparkSession, lake: str | Path, topic: str) -> object:
     from ottla.lake.readers import spark_table
 
     return spark_table(spark, lake, topic)
+
+
+def rows(lake: str | Path, topic: str) -> object:
+    """A topic of a lake of plain Parquet as a pyarrow.RecordBatchReader, also where columns were renamed over time."""
+    from ottla.lake.readers import arrow_rows
+
+    return arrow_rows(lake, topic)
 
 
 def _check_topics(settings: LoadSettings, tell: Callable[[str], None]) -> None:

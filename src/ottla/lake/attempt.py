@@ -17,9 +17,10 @@ from ottla.lake.files import Target
 from ottla.lake.merge import merge_tasks
 from ottla.lake.plans import LoadPlan, Publication, WrittenFile, bundles, counted, named_files
 from ottla.lake.settings import LoadSettings
+from ottla.lake.sift import row_filter
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.types import EMPTY, Misfit
-from ottla.lake.values import TEXT_COLUMNS
+from ottla.lake.values import TEXT_COLUMNS, row_columns, same_columns
 from ottla.lake.windows import added_by_topic
 from ottla.lake.write import WriteDone, WriteTask, columns_in_order, write_merged, write_ranges
 from ottla.spark.plan import OffsetRange
@@ -54,6 +55,7 @@ class Attempt:
             whole_rows=settings.shape.whole_rows,
         )
         self._columns: dict[str, str] = {}
+        self._filter = row_filter(settings.shape)
 
     def publication(self) -> Publication:
         """All that the plan's ranges made; LakeRefused where a record has no place and there are no dead letters."""
@@ -62,6 +64,7 @@ class Attempt:
                 topic: self._first_columns(topic) for topic in sorted({s.topic for s in self._plan.ranges})
             }
         done = self._written()
+        self._check_names()
         faults = [each.first_fault for each in done if each.first_fault is not None]
         if faults and self._settings.dead_letter is None:
             raise LakeRefused(f"{faults[0]}. Such records go to a topic of yours with --dead-letter TOPIC")
@@ -79,6 +82,7 @@ class Attempt:
             self._columns,
             self._target.folder,
             added_by_topic(each.windows for each in done),
+            self._settings.values.renames.texts(span.topic for span in self._plan.ranges),
         )
 
     def _written(self) -> list[WriteDone]:
@@ -87,12 +91,37 @@ class Attempt:
         done: dict[int, WriteDone] = {}
         in_order: set[str] = set()
         pending = list(range(len(tasks)))
+        changed = {span.topic for span in self._plan.ranges}
         while pending:
+            self._check_types(changed)
             given = [replace(tasks[index], columns=self._columns) for index in pending]
             done.update(zip(pending, self._run(write_ranges, given, lambda task: _size(task.spans)), strict=True))
             changed = self._widened([done[index] for index in pending], in_order)
             pending = [index for index, task in enumerate(tasks) if changed & {span.topic for span in task.spans}]
         return [done[index] for index in range(len(tasks))]
+
+    def _check_types(self, topics: Iterable[str]) -> None:
+        """LakeRefused where the filter has no answer over the columns of a topic."""
+        for topic in sorted(topics) if self._filter is not None else ():
+            assert self._filter is not None
+            try:
+                self._filter.check(self._row_columns(self._columns.get(topic)))
+            except LakeRefused as fault:
+                raise LakeRefused(f"{fault} (topic {topic}). Nothing of this round was loaded") from None
+
+    def _check_names(self) -> None:
+        """LakeRefused where the filter names a field that no topic of the lake has: it may be misspelt."""
+        if self._filter is None or self._settings.absent_is_null:
+            return
+        held = [self._row_columns(packed) for packed in {**self._known, **self._columns}.values()]
+        if missing := self._filter.absent(held or [self._row_columns(None)]):
+            raise LakeRefused(
+                f"--where names {', '.join(missing)}, which no record has had so far: nothing was loaded. With "
+                f"--where-absent-is-null such a field is null until one comes"
+            )
+
+    def _row_columns(self, packed: str | None) -> pa.Schema:
+        return row_columns(None if packed is None else json_columns.unpack_schema(packed), self._settings.shape)
 
     def _widened(self, done: Iterable[WriteDone], in_order: set[str]) -> set[str]:
         """Widen the columns by what tasks want; returns the topics whose columns changed.
@@ -105,7 +134,9 @@ class Attempt:
         for each in done:
             for topic, wanted in each.wanted.items():
                 try:
-                    schema = self._settings.values.merged(self._schema(topic), json_columns.unpack_schema(wanted))
+                    schema = self._settings.values.merged(
+                        topic, self._schema(topic), json_columns.unpack_schema(wanted)
+                    )
                 except Misfit:
                     unsure.add(topic)
                 else:
@@ -117,11 +148,11 @@ class Attempt:
 
     def _undecided(self, topic: str) -> bool:
         """Whether this round gives the topic columns that the lake does not have yet."""
-        return self._columns[topic] != self._known.get(topic)
+        return self._columns[topic] != self._known_columns(topic)
 
     def _columns_in_order(self, topic: str) -> str:
         spans = [span for span in self._plan.ranges if span.topic == topic]
-        known = self._known.get(topic, json_columns.pack_schema(EMPTY))
+        known = self._known_columns(topic) or json_columns.pack_schema(EMPTY)
         values, kafka = self._settings.values, self._settings.kafka
         (found,) = self._run(lambda given: columns_in_order(given, known, values, kafka), [spans], len)
         return found
@@ -167,18 +198,28 @@ class Attempt:
 
     def _first_columns(self, topic: str) -> str:
         """The columns that the lake has, for a new topic those of a sample."""
-        known = self._known.get(topic)
+        known = self._known_columns(topic)
         return known if known is not None else json_columns.pack_schema(self._sampled(topic))
+
+    def _known_columns(self, topic: str) -> str | None:
+        """The columns that the lake has already, under the names of now."""
+        packed = self._known.get(topic)
+        if packed is None or not self._settings.values.renames.of(topic):
+            return packed
+        schema = json_columns.unpack_schema(packed)
+        renamed = self._settings.values.renamed(topic, schema)
+        return packed if same_columns(schema, renamed) else json_columns.pack_schema(renamed)
 
     def _sampled(self, topic: str) -> pa.Schema:
         """The columns of the first records of some ranges; whatever does not go together is left for the tasks."""
         if self._settings.values.kind == "text":
             return TEXT_COLUMNS
-        schema, reader = EMPTY, self._settings.values.reader()
+        schema, reader = EMPTY, self._settings.values.reader(topic)
         for span in [span for span in self._plan.ranges if span.topic == topic][:4]:
             short = replace(span, end=min(span.end, span.start + SAMPLED_RECORDS))
-            for piece in read_decoded(short, self._settings.kafka, columns=("value",)):
-                schema = reader.read(piece.batch.column("value"), schema).wanted
+            values = self._settings.values
+            for piece in read_decoded(short, self._settings.kafka, columns=values.fetched):
+                schema = values.read(reader, piece.batch, schema).wanted
         return schema
 
 

@@ -6,21 +6,23 @@ from collections.abc import Iterable, Sequence
 
 from ottla.lake.plans import Commit, Publication, RangeCount, totals
 
-_HEAD = ("topic", "partition", "offsets", "records", "in files", "dead", "aborted", "markers", "absent", "in lake")
+_OFFSETS = ("topic", "partition", "offsets")
+_FATES = ("records", "in files", "filtered", "dead", "aborted", "markers", "absent", "in lake")
 
 
 def audit_lines(counts: Iterable[RangeCount], committed: Commit) -> list[str]:
     """A row per partition of this run and a verdict.
 
-    Every offset is a record, a transaction marker, or absent (compacted away); every record is in a file, among the
-    dead letters, or aborted. Records are counted from batch headers, rows from the finished files.
+    Every offset is a record, a transaction marker, or absent (compacted away); every record is in a file, left out by
+    the filter, among the dead letters, or aborted. Records are counted from batch headers, rows from finished files.
     """
     whole = totals(counts)
-    rows: list[Sequence[str]] = [_HEAD]
+    rows: list[Sequence[str]] = [(*_OFFSETS, *_FATES)]
     for partition, count in sorted(whole.items()):
         numbers = (
             count.records,
             count.rows,
+            count.filtered,
             count.dead,
             count.aborted,
             count.markers,
@@ -51,7 +53,9 @@ def verdict(counts: Sequence[RangeCount]) -> str:
     dead = sum(count.dead for count in counts)
     aborted = sum(count.aborted for count in counts)
     wrong = [str(count.span.topic_partition) for count in counts if not count.adds_up]
-    sum_text = f"{records:,} records = {files:,} in files + {dead:,} dead letters + {aborted:,} aborted"
+    filtered = sum(count.filtered for count in counts)
+    left_out = f"{filtered:,} filtered + " if filtered else ""
+    sum_text = f"{records:,} records = {files:,} in files + {left_out}{dead:,} dead letters + {aborted:,} aborted"
     return f"audit: {sum_text}: " + (f"DOES NOT ADD UP in {', '.join(wrong)}" if wrong else "adds up")
 
 
@@ -60,8 +64,9 @@ def progress_line(publication: Publication, seconds: float, behind: int) -> str:
     rows = sum(file.written.rows for file in publication.files)
     size = sum(file.written.bytes for file in publication.files)
     dead = sum(count.dead for count in publication.counts)
-    speed = (rows + dead) / seconds if seconds > 0 else 0.0
-    letters = f", {dead:,} dead letters" if dead else ""
+    filtered = sum(count.filtered for count in publication.counts)
+    speed = (rows + dead + filtered) / seconds if seconds > 0 else 0.0
+    letters = (f", {filtered:,} filtered" if filtered else "") + (f", {dead:,} dead letters" if dead else "")
     return (
         f"round {publication.plan.number}: {rows:,} records into {len(publication.files):,} files "
         f"({size / (1 << 20):,.1f} MiB){letters} in {seconds:.1f} s, {speed:,.0f}/s; "

@@ -25,7 +25,7 @@ def parse_beginning(text: str) -> Limit:
             return SpecificOffsets(flat(json.loads(text)))
         except ValueError as fault:
             raise LakeRefused(f"--from: {fault}") from fault
-    if text.isdigit():
+    if text.isdecimal():
         return Timestamps(int(text), latest_where_none=True)
     try:
         when = datetime.fromisoformat(text)

@@ -11,6 +11,6 @@ def size_bytes(text: str) -> int:
     digits = text.strip().lower().removesuffix("ib").removesuffix("b")
     unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(digits[-1:], 1)
     number = digits if unit == 1 else digits[:-1]
-    if not number.isdigit() or not int(number):
+    if not number.isdecimal() or not int(number):
         raise ValueError(f"not a size: '{text}'; write e.g. 64m, 512MB or 1g")
     return int(number) * unit

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake import LakeRefused, load, load_arguments, report_options, upkeep_command
+from ottla.lake import LakeRefused, load, load_arguments, upkeep_command
 from ottla.lake.stores import lake_url
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.submit import Opened, open_session, spark_settings
@@ -113,37 +113,11 @@ def _load(options: argparse.Namespace) -> Loaded:
         return load(
             options.topics,
             to=options.to,
-            pattern=options.pattern or "",
-            bootstrap=options.bootstrap_server,
             every=options.every,
             continuous=options.continuous,
-            json=options.json,
-            values=options.values or "",
-            registry=options.registry,
-            schema=options.schema or "",
-            message=options.message,
-            format=options.format or "",
-            catalog=options.catalog,
-            namespace=options.namespace,
-            key=options.key,
-            resume_from_table=options.resume_from_table,
-            debezium=options.debezium,
-            partition_by=options.partition_by,
-            event_time=options.event_time,
-            time_zone=options.time_zone,
-            numbers_as_text=options.numbers_as_text,
-            dead_letter=options.dead_letter,
-            target_size=options.target_size,
-            compression=options.compression,
-            beginning=options.beginning,
-            fields=options.fields,
-            exclude_fields=options.exclude_fields,
-            accept_loss=options.accept_loss,
-            max_offsets=options.max_offsets,
-            read_committed=not options.read_uncommitted,
             spark=spark,
             stop=stop,
-            **report_options.chosen(options),
+            **load_arguments.chosen(options),
         )
     finally:
         for each in sessions:

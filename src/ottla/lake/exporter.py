@@ -15,6 +15,9 @@ from ottla.metrics.metric import Metric, Sample
 
 ROWS = Metric("ottla_lake_rows_total", "counter", "Rows that this run loaded.", ("topic",))
 DEAD = Metric("ottla_lake_dead_letters_total", "counter", "Dead letters of this run.", ("topic",))
+FILTERED = Metric(
+    "ottla_lake_filtered_records_total", "counter", "Records that the filter of this run left out.", ("topic",)
+)
 LATE = Metric(
     "ottla_lake_late_records_total", "counter", "Records of this run for windows that were complete.", ("topic",)
 )
@@ -55,8 +58,9 @@ class Counts:
             for count in publication.counts:
                 self._add(ROWS, count.span.topic, count.rows)
                 self._add(DEAD, count.span.topic, count.dead)
+                self._add(FILTERED, count.span.topic, count.filtered)
             for topic, tally in late.items():
-                self._add(LATE, topic, sum(tally.rows) + sum(tally.dead))
+                self._add(LATE, topic, sum(tally.records))
 
     def ends(self, ends: Ends) -> None:
         """Note where the topics begin and end."""

@@ -10,7 +10,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
+from ottla.formats.renames import Renames
+from ottla.lake.json_renames import under_new_names, with_old_names
 from ottla.lake.types import (
     EMPTY,
     MOST_LEVELS,
@@ -72,27 +74,34 @@ def unpack_schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
-def column_names(schema: pa.Schema) -> list[str]:
+def column_names(names: Sequence[str]) -> list[str]:
     """The columns' names in the lake: a reserved name, and what would collide with its substitute, is prefixed."""
     taken: set[str] = set(RESERVED)
     renamed = {}
-    for name in sorted(schema.names, key=lambda name: (name.casefold() in RESERVED, name)):
+    for name in sorted(names, key=lambda name: (name.casefold() in RESERVED, name)):
         own = name
         while own.casefold() in taken:
             own = f"value_{own}"
         taken.add(own.casefold())
         renamed[name] = own
-    return [renamed[name] for name in schema.names]
+    return [renamed[name] for name in names]
 
 
-def decode(
-    values: pa.Array,
-    schema: pa.Schema,
-    rule: Rule | None = None,
-    kept: Callable[[pa.Schema], pa.Schema] = lambda found: found,
-) -> Block:
-    """Read one JSON object per value, in order; null values are rows of nulls. `kept` leaves fields out."""
-    reading = _Reading(schema, rule or Rule(), kept)
+@dataclass(frozen=True, slots=True)
+class ColumnRules:
+    """How the fields of objects become columns."""
+
+    rule: Rule = field(default_factory=Rule)
+    kept: Callable[[pa.Schema], pa.Schema] = lambda found: found
+    """Leaves fields out."""
+    check: Callable[[pa.Schema], None] = check_limits
+    """Raises Misfit for columns that make no table."""
+    renames: Renames = field(default_factory=Renames)
+
+
+def decode(values: pa.Array, schema: pa.Schema, rules: ColumnRules | None = None) -> Block:
+    """Read one JSON object per value, in order; null values are rows of nulls."""
+    reading = _Reading(schema, rules or ColumnRules())
     reading.take(values, 0)
     good = np.ones(len(values), dtype=np.bool_)
     good[[row for row, _ in reading.faults]] = False
@@ -100,7 +109,8 @@ def decode(
     if reading.wanted.equals(schema):
         whole = schema.names and reading.tables
         table = pa.concat_tables(reading.tables) if whole else _nulls(schema, int(good.sum()))
-    return Block(table, good, sorted(reading.faults), reading.wanted, reading.misfits)
+    wanted = schema if table is not None else reading.wanted
+    return Block(table, good, sorted(reading.faults), wanted, reading.misfits)
 
 
 @dataclass(slots=True)
@@ -108,8 +118,7 @@ class _Reading:
     """One block on its way: halves of halves until Arrow takes them, single rows where it never does."""
 
     schema: pa.Schema
-    rule: Rule
-    kept: Callable[[pa.Schema], pa.Schema]
+    rules: ColumnRules
     tables: list[pa.Table] = field(default_factory=list)
     faults: list[tuple[int, str]] = field(default_factory=list)
     misfits: bool = False
@@ -135,13 +144,13 @@ class _Reading:
         """Whether Arrow's parser read all rows and nothing of it is in doubt."""
         if not _one_shallow_object_each(values):
             return False
-        parsed = _parse(values, self.wanted)
+        parsed = parse_renamed(values, self.wanted, self.rules.renames)
         if parsed is None or parsed.num_rows != len(values) or not _numbers_are_exact(parsed):
             return False
         try:
             check_levels(parsed.schema)  # also where what lies deep shows no type, and so makes no column
-            wanted = merge_schemas(self.wanted, self.kept(usable_schema(parsed.schema)), self.rule)
-            check_limits(wanted)
+            wanted = merge_schemas(self.wanted, self.rules.kept(usable_schema(parsed.schema)), self.rules.rule)
+            self.rules.check(wanted)
         except Misfit:
             return False
         if wanted.equals(self.schema):
@@ -153,11 +162,11 @@ class _Reading:
         lines = []
         for row, value in enumerate(values.to_pylist()):
             try:
-                document = {} if value is None else _object(value)
-                found = self.kept(usable_schema(_type_of(document, self.rule)))
-                wanted = merge_schemas(self.wanted, found, self.rule)
+                document = {} if value is None else self.rules.renames.document(_object(value))
+                found = self.rules.kept(usable_schema(_type_of(document, self.rules.rule)))
+                wanted = merge_schemas(self.wanted, found, self.rules.rule)
                 if wanted is not self.wanted and not wanted.equals(self.wanted):
-                    check_limits(wanted)
+                    self.rules.check(wanted)
             except Misfit as fault:
                 self.misfits = True
                 self.faults.append((first + row, str(fault)))
@@ -254,6 +263,17 @@ def _parse(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
         return None
 
 
+def parse_renamed(values: pa.Array, schema: pa.Schema, renames: Renames) -> pa.Table | None:
+    """All values by one call of Arrow's parser, under new names; None where it stumbles, or a name is not clear."""
+    if not renames:
+        return _parse(values, schema)
+    parsed = _parse(values, pa.schema(list(with_old_names(pa.struct(list(schema)), renames))))
+    if parsed is None or not parsed.column_names:
+        return parsed
+    whole = under_new_names(parsed.to_struct_array(), renames)
+    return None if whole is None else pa.Table.from_arrays(whole.flatten(), schema=pa.schema(list(whole.type)))
+
+
 def _parse_lines(texts: list[bytes], schema: pa.Schema) -> pa.Table | None:
     if not texts or not schema.names:
         return _nulls(schema, len(texts))
@@ -312,12 +332,16 @@ def _placed(value: Any, kind: pa.DataType) -> object:
 def _type_of(value: object, rule: Rule) -> pa.DataType:
     """A value's type; Misfit where members of an array, or two spellings of a name, do not go together."""
     if isinstance(value, dict):
-        members = pa.schema([])
+        members: dict[str, pa.DataType] = {}
+        spelled: dict[str, str] = {}
         for name, member in value.items():
             kind = usable(_type_of(member, rule))
-            if kind is not None:  # what shows no type makes no column, and so collides with none
-                members = merge_schemas(members, pa.schema([(name, kind)]), rule)
-        return pa.struct(list(members))
+            if kind is None:  # what shows no type makes no column, and so collides with none
+                continue
+            if (known := spelled.setdefault(name.casefold(), name)) != name:
+                raise Misfit(f"field {name}: its name differs from {known} only in case")
+            members[name] = merge(pa.null(), kind, rule, name)
+        return pa.struct(list(members.items()))
     if isinstance(value, list):
         item = pa.null()
         for element in value:

@@ -46,7 +46,9 @@ class LakeTier:
 
 
 def round_messages(publication: Publication, loader: str, now_ms: int) -> list[AuditMessage]:
-    """A message for each topic and window of a round. Dead letters count: they were taken off the broker, too."""
+    """A message for each topic and window of a round. Dead letters and filtered records count: they were
+    taken off the broker, too.
+    """
     found = []
     for topic, tally in publication.windows.items():
         for place, window in enumerate(tally.windows):
@@ -62,7 +64,7 @@ def _message(number: int, topic: str, tally: Tally, place: int, loader: str, now
         topic=topic,
         window_start=start,
         window_end=start + WINDOW_MS,
-        count=tally.rows[place] + tally.dead[place],
+        count=tally.records[place],
         bytes=tally.bytes[place],
         host=loader,
         service=f"ottla-lake/{topic}",

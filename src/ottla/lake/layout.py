@@ -109,8 +109,8 @@ def _segment(name: str, text: str | None) -> str:
     return f"{_escaped(name)}={NO_VALUE if text is None else _escaped(text)}"
 
 
-def placed(table: pa.Table, layout: Layout, columns: dict[str, str]) -> tuple[pa.Table, np.ndarray]:
-    """The rows whose values a folder's name can hold, and which of the given ones they are."""
+def placed(table: pa.Table, layout: Layout, columns: dict[str, str]) -> np.ndarray:
+    """Which rows have values that a folder's name can hold."""
     kept = np.ones(table.num_rows, dtype=np.bool_)
     for name in layout.fields:
         column = columns.get(name)
@@ -120,7 +120,7 @@ def placed(table: pa.Table, layout: Layout, columns: dict[str, str]) -> tuple[pa
         if 3 * ((pc.max(pc.binary_length(values)).as_py() or 0) + len(name.encode())) < MOST_OF_A_NAME:
             continue
         kept &= [len(_segment(name, text).encode()) <= MOST_OF_A_NAME for text in values.to_pylist()]
-    return (table if kept.all() else table.take(indices(np.flatnonzero(kept)))), kept
+    return kept
 
 
 def _escaped(text: str) -> str:

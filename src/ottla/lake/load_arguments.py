@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.lake import report_options
 from ottla.lake.choices import CODECS, FORMATS, size_bytes
 from ottla.spark.options import duration_ms
 from ottla.spark.submit import add_spark_arguments
+
+if TYPE_CHECKING:
+    from ottla.lake.settings import LoadOptions
 
 
 def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,6 +34,44 @@ def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     _add_layout(verb)
     report_options.add_options(verb)
     add_spark_arguments(verb)
+
+
+def chosen(options: argparse.Namespace) -> LoadOptions:
+    """The options of `ottla.lake.load` that were given."""
+    return {
+        "pattern": options.pattern or "",
+        "bootstrap": options.bootstrap_server,
+        "json": options.json,
+        "values": options.values or "",
+        "registry": options.registry,
+        "schema": options.schema or "",
+        "message": options.message,
+        "format": options.format or "",
+        "catalog": options.catalog,
+        "namespace": options.namespace,
+        "key": options.key,
+        "resume_from_table": options.resume_from_table,
+        "debezium": options.debezium,
+        "partition_by": options.partition_by,
+        "event_time": options.event_time,
+        "time_zone": options.time_zone,
+        "numbers_as_text": options.numbers_as_text,
+        "dead_letter": options.dead_letter,
+        "target_size": options.target_size,
+        "compression": options.compression,
+        "beginning": options.beginning,
+        "fields": options.fields,
+        "exclude_fields": options.exclude_fields,
+        "rename": options.rename,
+        "flatten": options.flatten,
+        "flatten_separator": options.flatten_separator,
+        "where": options.where,
+        "where_absent_is_null": options.where_absent_is_null,
+        "accept_loss": options.accept_loss,
+        "max_offsets": options.max_offsets,
+        "read_committed": not options.read_uncommitted,
+        **report_options.chosen(options),
+    }
 
 
 def _add_rounds(verb: argparse.ArgumentParser) -> None:
@@ -72,6 +114,22 @@ def _add_values(verb: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--fields", default="", metavar="NAMES", help="only these become columns, commas between")
     group.add_argument("--exclude-fields", default="", metavar="NAMES", help="these become none")
+    group.add_argument(
+        "--rename", action="append", default=[], metavar="OLD=NEW",
+        help="a field that was renamed; a.OLD=a.NEW in objects, TOPIC:OLD=NEW in one topic; may be repeated",
+    )  # fmt: skip
+    group.add_argument("--flatten", action="store_true", help="members of objects become columns: address_zip")
+    group.add_argument(
+        "--flatten-separator", default="_", metavar="TEXT", help="between the names that --flatten joins; default _"
+    )
+    group.add_argument(
+        "--where", default="", metavar="EXPRESSION", help='load only rows for which this is true, e.g. "amount > 10"'
+    )
+    group.add_argument(
+        "--where-absent-is-null",
+        action="store_true",
+        help="a field that --where names and no record has had yet is null; else the load is refused",
+    )
     group.add_argument("--dead-letter", metavar="TOPIC", help="where records go that cannot become columns")
 
 
@@ -110,7 +168,7 @@ def _duration(text: str) -> str:
 
 
 def _count(text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"not a positive number: {text}")
     return int(text)
 

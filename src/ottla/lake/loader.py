@@ -22,12 +22,12 @@ from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount
 from ottla.lake.publishing import publisher
 from ottla.lake.reporting import Reporter
 from ottla.lake.resume import resumed
-from ottla.lake.settings import LoadSettings
+from ottla.lake.settings import LoadSettings, with_renames
 from ottla.lake.state import LakeState
 from ottla.lake.stores.base import LakeRefused
 from ottla.spark.connections import cluster
 from ottla.spark.options import Selection
-from ottla.spark.plan import SourceOffset
+from ottla.spark.plan import Offsets, SourceOffset
 from ottla.spark.survey import Retries, Survey
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Loader:
             state.adopt(lost.commit)
         self._publisher = publisher(settings.shape, state.store, self.name)
         self.loaded = Loaded(committed=state.committed())
+        with_renames(settings, self.loaded.committed.renames)
         self._survey = Survey(
             cluster(settings.kafka),
             settings.selection,
@@ -102,8 +103,8 @@ class Loader:
         """Tell nothing any more."""
         self._reporter.close()
 
-    def finish_what_was_begun(self) -> None:
-        """Carry through or do over what the last loader was killed in."""
+    def finish_what_was_begun(self, latest: SourceOffset) -> None:
+        """Carry through or do over what the last loader was killed in. `latest` is where the chosen topics end now."""
         unfinished = self.state.unfinished(self.loaded.committed)
         if isinstance(unfinished, Publication):
             self.tell(f"round {unfinished.plan.number} was written already: revealing it")
@@ -112,13 +113,13 @@ class Loader:
             self.tell(f"round {unfinished.number} was begun: doing it over")
             plan = self._still_there(unfinished)
             self._note_lost(plan)
-            self._carry_out(plan, behind=0)
+            self._carry_out(plan, behind=self._behind(plan, latest, self._survey.earliest(latest.offsets.keys())))
 
     def catch_up(self, stop: threading.Event | None = None) -> None:
         """Load what the topics hold now; what comes meanwhile is for the next time (as Trigger.AvailableNow)."""
         asked_us = time.time_ns() // 1000
         latest = self.latest()
-        self.finish_what_was_begun()
+        self.finish_what_was_begun(latest)
         self._begin(latest)
         earliest = self._survey.earliest(latest.offsets.keys())
         self._reporter.asked(latest.offsets, earliest)
@@ -137,10 +138,13 @@ class Loader:
             for topic in sorted({span.topic for span in plan.ranges} - self.loaded.committed.topic_ids.keys()):
                 self._publisher.begin(topic)
             self.state.write_plan(plan)
-            done = {span.topic_partition: span.end for span in plan.ranges}
-            stands = {**earliest, **self.loaded.committed.offsets, **done}
-            behind = sum(max(0, end - stands[partition]) for partition, end in latest.offsets.items())
-            self._carry_out(plan, behind=behind)
+            self._carry_out(plan, behind=self._behind(plan, latest, earliest))
+
+    def _behind(self, plan: LoadPlan, latest: SourceOffset, earliest: Offsets) -> int:
+        """Offsets of the chosen topics that are left after a plan."""
+        done = {span.topic_partition: span.end for span in plan.ranges}
+        stands = {**earliest, **self.loaded.committed.offsets, **done}
+        return sum(max(0, end - stands[partition]) for partition, end in latest.offsets.items())
 
     def _begin(self, latest: SourceOffset) -> None:
         """Put down where topics begin that the lake does not know yet."""
@@ -175,8 +179,9 @@ class Loader:
         """Write all ranges, then publish."""
         began = time.monotonic()
         known = dict(self.loaded.committed.columns)
+        settings = with_renames(self.settings, self.loaded.committed.renames)
         context = self.spark().sparkContext
-        publication = Attempt(self.settings, plan, known, self.state.attempt(plan), context).publication()
+        publication = Attempt(settings, plan, known, self.state.attempt(plan), context).publication()
         self.state.write_publication(publication)
         self._carry_through(publication)
         self.tell(progress_line(publication, time.monotonic() - began, behind))

@@ -23,10 +23,11 @@ class Count:
 
     rows: int = 0
     dead: int = 0
+    filtered: int = 0
 
     @property
     def records(self) -> int:
-        return self.rows + self.dead
+        return self.rows + self.dead + self.filtered
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +103,13 @@ class Periods:
 def counts_by_period(tally: Tally, periods: Periods) -> dict[Period, Count]:
     """A topic's records by period, without those whose window is not known."""
     counts: dict[Period, Count] = {}
-    for window, rows, dead in zip(tally.windows, tally.rows, tally.dead, strict=True):
+    filtered = tally.filtered or (0,) * len(tally.windows)
+    for window, rows, dead, left_out in zip(tally.windows, tally.rows, tally.dead, filtered, strict=True):
         if window != OLDER:
             count = counts.setdefault(periods.of_window(window), Count())
             count.rows += rows
             count.dead += dead
+            count.filtered += left_out
     return counts
 
 

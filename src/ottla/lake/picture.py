@@ -63,6 +63,8 @@ def _topic(grid: Grid) -> str:
     status = grid.status
     through = f"complete through {status.complete_through}" if status.complete_through else "not known to be complete"
     facts = [f"{status.rows:,} rows", through, f"{status.late:,} late", f"{status.dead:,} dead"]
+    if status.filtered:
+        facts.append(f"{status.filtered:,} filtered")
     if status.behind is not None:
         facts.append(f"{status.behind:,} offsets behind")
     if grid.left_out:

@@ -107,6 +107,8 @@ class RangeCount:
     dead: int = 0
     aborted: int = 0
     markers: int = 0
+    filtered: int = 0
+    """Records that `--where` leaves out."""
 
     @property
     def absent(self) -> int:
@@ -115,7 +117,12 @@ class RangeCount:
 
     @property
     def adds_up(self) -> bool:
-        return self.records == self.rows + self.dead + self.aborted and self.absent >= 0
+        return self.records == self.rows + self.filtered + self.dead + self.aborted and self.absent >= 0
+
+    def to_json(self) -> list[int]:
+        """The numbers; that of filtered records only where there are some, as in rounds from before `--where`."""
+        filtered = [self.filtered] if self.filtered else []
+        return [self.records, self.rows, self.dead, self.aborted, self.markers, *filtered]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +164,19 @@ class Publication:
     """The folder that may go once the round is committed."""
     windows: Tallies = field(default_factory=dict)
     """Topic -> its records by window of event time."""
+    renames: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Topic -> its fields' renames, those of earlier rounds too."""
 
     def to_json(self) -> dict[str, object]:
         return {
             **self.plan.to_json(),
             "files": [file.to_json() for file in self.files],
             "dead": list(self.dead),
-            "counts": [[c.records, c.rows, c.dead, c.aborted, c.markers] for c in self.counts],
+            "counts": [count.to_json() for count in self.counts],
             "columns": dict(self.columns),
             "temporary": self.temporary,
             "windows": {topic: tally.to_json() for topic, tally in self.windows.items()},
+            "renames": {topic: list(texts) for topic, texts in self.renames.items()},
         }
 
     @classmethod
@@ -180,7 +190,8 @@ class Publication:
         dead = tuple(str(name) for name in _list(stored["dead"]))
         columns = {str(topic): str(schema) for topic, schema in _object(stored["columns"]).items()}
         windows = tallies_from_json(stored.get("windows"))
-        return cls(plan, files, dead, counts, columns, str(stored["temporary"]), windows)
+        renames = _renames(stored)
+        return cls(plan, files, dead, counts, columns, str(stored["temporary"]), windows, renames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +205,8 @@ class Commit:
     columns: Mapping[str, str] = field(default_factory=dict)
     latest: Offsets = field(default_factory=dict)
     """The greatest event time that was loaded of each partition, in microseconds."""
+    renames: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Topic -> its fields' renames so far."""
 
     def after(self, publication: Publication) -> Commit:
         offsets, rows, ids, latest = dict(self.offsets), dict(self.rows), dict(self.topic_ids), dict(self.latest)
@@ -206,7 +219,8 @@ class Commit:
             for number, time in tally.latest.items():
                 partition = TopicPartition(topic, number)
                 latest[partition] = max(time, latest.get(partition, time))
-        return Commit(publication.plan.number, offsets, ids, rows, {**self.columns, **publication.columns}, latest)
+        columns, renames = {**self.columns, **publication.columns}, {**self.renames, **publication.renames}
+        return Commit(publication.plan.number, offsets, ids, rows, columns, latest, renames)
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -217,6 +231,7 @@ class Commit:
             "rows": nested(self.rows),
             "columns": dict(self.columns),
             "latest": nested(self.latest),
+            "renames": {topic: list(texts) for topic, texts in self.renames.items()},
         }
 
     @classmethod
@@ -224,8 +239,8 @@ class Commit:
         check_format(stored)
         ids = {str(topic): parse_topic_id(str(text)) for topic, text in _object(stored["topic_ids"]).items()}
         columns = {str(topic): str(schema) for topic, schema in _object(stored["columns"]).items()}
-        latest = flat(stored.get("latest", {}))
-        return cls(_number(stored["plan"]), flat(stored["offsets"]), ids, flat(stored["rows"]), columns, latest)
+        latest, rows = flat(stored.get("latest", {})), flat(stored["rows"])
+        return cls(_number(stored["plan"]), flat(stored["offsets"]), ids, rows, columns, latest, _renames(stored))
 
 
 def next_plan(committed: Commit, latest: SourceOffset, earliest: Offsets, *, most: int, accept_loss: bool) -> LoadPlan:
@@ -340,8 +355,14 @@ def totals(counts: Iterable[RangeCount]) -> dict[TopicPartition, RangeCount]:
             before.dead + count.dead,
             before.aborted + count.aborted,
             before.markers + count.markers,
+            before.filtered + count.filtered,
         )
     return whole
+
+
+def _renames(stored: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
+    """Renames by topic; none in rounds from before there were any."""
+    return {str(topic): tuple(map(str, _list(texts))) for topic, texts in _object(stored.get("renames", {})).items()}
 
 
 def _range_json(span: OffsetRange) -> list[object]:

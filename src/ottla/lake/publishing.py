@@ -84,7 +84,7 @@ class Tables:
             loader=self._loader,
             number=publication.plan.number,
             topic=topic,
-            schema=staged_schema(schema_file.file_schema(columns, self._shape), debezium=self._shape.debezium),
+            schema=staged_schema(schema_file.file_schema(columns, self._shape), self._shape),
             files=tuple(self._file(file) for file in publication.files if file.written.topic == topic),
             offsets={each.partition: offset for each, offset in after.offsets.items() if each.topic == topic},
             rows={each.partition: rows for each, rows in after.rows.items() if each.topic == topic},

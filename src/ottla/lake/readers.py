@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterator
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
+from ottla.formats.evolution import aliases
 from ottla.lake import schema_file
 from ottla.lake.layout import folder_of
 from ottla.lake.schema_file import TopicSchema
-from ottla.lake.stores import LakeRefused, lake_url, open_store
+from ottla.lake.stores import LakeRefused, Store, lake_url, open_store
+from ottla.lake.tables.evolution import conform
+from ottla.lake.tables.renamed import renamed_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +51,7 @@ def spark_table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
     frames = []
     for version, files in sorted(_by_version(schema, [entry.name for entry in store.entries(folder)]).items()):
         held = as_held(schema.columns, schema.versions[version][1])
+        named = dict(zip(schema.columns.names, held.names, strict=True))
         fields = from_arrow_schema(pa.schema([*held, *schema.partition_columns]))
         rows = (
             spark.read.schema(fields).option("basePath", f"{place}/{folder}").parquet(*[f"{place}/{n}" for n in files])
@@ -53,7 +60,9 @@ def spark_table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
         frames.append(
             rows.select(
                 *[
-                    functions.col(quoted(name)).cast(wanted[name]).alias(name) if name in wanted else quoted(name)
+                    functions.col(quoted(named[name])).cast(wanted[name]).alias(name)
+                    if name in wanted
+                    else quoted(name)
                     for name in names
                 ]
             )
@@ -63,24 +72,55 @@ def spark_table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
     return reduce(lambda one, other: one.union(other), frames)
 
 
+def arrow_rows(lake: str | Path, topic: str) -> pa.RecordBatchReader:
+    """The topic's rows under the newest columns, also where columns came, widened, or were renamed; file by file."""
+    schema = topic_schema(lake, topic)
+    store = open_store(lake_url(lake))
+    names = [entry.name for entry in store.entries(folder_of(topic)) if _FILE.fullmatch(entry.name)]
+    columns = pa.schema([(each.name, each.type) for each in (*schema.columns, *schema.partition_columns)])
+    batches = (batch for name in names for batch in _batches(store, name, schema, columns))
+    return pa.RecordBatchReader.from_batches(columns, batches)
+
+
+def _batches(store: Store, name: str, schema: TopicSchema, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    folders = ds.partitioning(schema.partition_columns, flavor="hive")
+    values = ds.get_partition_keys(folders.parse(name.partition("/")[2]))
+    with store.open_input(name) as source:
+        for batch in pq.ParquetFile(source).iter_batches():
+            rows = conform(renamed_rows(pa.Table.from_batches([batch]), schema.columns), schema.columns)
+            for each in schema.partition_columns:
+                rows = rows.append_column(each, pa.array([values.get(each.name)] * rows.num_rows, each.type))
+            yield from rows.cast(columns).to_batches()
+
+
 def quoted(name: str) -> str:
     """A column's name as Spark takes it whole, dots and backticks too."""
     return f"`{name.replace('`', '``')}`"
 
 
 def as_held(newest: pa.Schema, older: pa.Schema) -> pa.Schema:
-    """The newest columns with the types of older files where those have them: what differs is left to a cast."""
+    """The newest columns with the names and types of older files where those have them: what differs is left to a
+    cast, which goes by the order of members.
+    """
     return pa.schema(list(_held(pa.struct(list(newest)), pa.struct(list(older)))))
 
 
 def _held(newest: pa.DataType, older: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(newest) and pa.types.is_struct(older):
         known = {field.name: field.type for field in older}
-        members = [(f.name, _held(f.type, known[f.name]) if f.name in known else f.type) for f in newest]
+        members = []
+        for field in newest:
+            name = former_name(field, known)
+            members.append((name, _held(field.type, known[name]) if name in known else field.type))
         return pa.struct(members)
     if pa.types.is_list(newest) and pa.types.is_list(older):
         return pa.list_(_held(newest.value_type, older.value_type))
     return older
+
+
+def former_name(field: pa.Field, known: Container[str]) -> str:
+    """The name that a column has in older files: its own, or one from before it was renamed."""
+    return next((name for name in (field.name, *aliases(field)) if name in known), str(field.name))
 
 
 def _by_version(schema: TopicSchema, names: list[str]) -> dict[int, list[str]]:

@@ -71,6 +71,6 @@ def chosen(options: argparse.Namespace) -> ReportOptions:
 
 
 def _port(text: str) -> int:
-    if not text.isdigit() or int(text) > 65_535:
+    if not text.isdecimal() or int(text) > 65_535:
         raise argparse.ArgumentTypeError(f"not a port: {text}")
     return int(text)

@@ -37,6 +37,8 @@ def resumed(settings: LoadSettings, state: LakeRecords) -> Resumed | None:
         return None
     if settings.shape.format == "parquet":
         raise LakeRefused("--resume-from-table needs Delta or Iceberg tables: plain files do not tell what was refused")
+    if settings.shape.flatten:
+        raise LakeRefused("--resume-from-table cannot tell the objects of values from the columns of --flatten")
     if settings.shape.debezium:
         raise LakeRefused("--resume-from-table cannot tell the columns of change events from those of the table")
     if not settings.selection.topics:
@@ -74,7 +76,7 @@ def value_columns(table: pa.Schema, shape: Shape) -> pa.Schema:
     left_out = RESERVED | ({*shape.layout.fields} if not shape.whole_rows else set())
     kept = [each for each in table if each.name not in left_out]
     fields = pa.schema([(_own_name(each.name), each.type) for each in kept])
-    if own_names(fields, shape) != [each.name for each in kept]:
+    if list(own_names(fields.names, shape).values()) != [each.name for each in kept]:
         raise LakeRefused("the table's columns are not those that a load makes: names that begin with value_")
     return fields
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ottla.lake.json_columns import pack_schema, unpack_schema
-from ottla.lake.layout import Layout, folder_of
+from ottla.lake.layout import folder_of
 from ottla.lake.plans import Commit, Publication
 from ottla.lake.shape import Shape
 from ottla.lake.stores.base import LakeRefused, Store
-from ottla.lake.values import own_names
-from ottla.spark.arrow import row_schema
+from ottla.lake.values import lake_columns, row_columns
 
 FORMAT = 1
 
@@ -47,22 +46,21 @@ def file_schema(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
 
     Fields that divide the lake are left out unless files hold whole rows.
     """
-    if columns is None:
-        return row_schema(("key", "value", "headers", "partition", "offset", "timestamp"))
-    names = own_names(columns, shape)
-    left_out = () if shape.whole_rows else shape.layout.fields
-    fields = [pa.field(name, each.type) for name, each in zip(names, columns, strict=True)]
-    fields = [field for field, each in zip(fields, columns, strict=True) if each.name not in left_out]
-    return pa.schema([*row_schema(("key",)), *fields, *row_schema(("headers", "partition", "offset", "timestamp"))])
+    whole = row_columns(columns, shape)
+    if columns is None or shape.whole_rows:
+        return whole
+    held = lake_columns(columns, shape)
+    left_out = {held[name].name for name in shape.layout.fields if name in held}
+    return pa.schema([field for field in whole if field.name not in left_out])
 
 
-def folder_schema(columns: pa.Schema | None, layout: Layout) -> pa.Schema:
+def folder_schema(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
     """The columns that the folders' names hold: a day is a date, an hour a number, a field what its values are."""
     kinds = {"date": pa.date32(), "hour": pa.int32(), "month": pa.string()}
-    for name in layout.fields:
-        position = -1 if columns is None else columns.get_field_index(name)
-        kinds[name] = pa.string() if columns is None or position < 0 else columns.field(position).type
-    return pa.schema([(name, kinds[name]) for name in layout.columns])
+    held = {} if columns is None else lake_columns(columns, shape)
+    for name in shape.layout.fields:
+        kinds[name] = held[name].type if name in held else pa.string()
+    return pa.schema([(name, kinds[name]) for name in shape.layout.columns])
 
 
 def name_of(topic: str) -> str:
@@ -83,7 +81,7 @@ def write(store: Store, shape: Shape, before: Commit, publication: Publication) 
         if known is not None and known.versions[-1][0] >= number:
             continue  # written before a kill; or this loader lost the lake, and another one has gone on from here
         older = known.versions if known else ()
-        _put(store, TopicSchema(topic, (*older, (number, schema)), folder_schema(columns, shape.layout)))
+        _put(store, TopicSchema(topic, (*older, (number, schema)), folder_schema(columns, shape)))
 
 
 def read(store: Store, topic: str) -> TopicSchema | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ottla.lake.beginning import parse_beginning
 from ottla.lake.choices import FORMATS, size_bytes
 from ottla.lake.layout import Layout, parse_layout
+from ottla.lake.renaming import parse_renames
 from ottla.lake.report_options import ReportOptions, Reports, reports
 from ottla.lake.shape import Shape
 from ottla.lake.stores import LakeRefused, lake_url
@@ -20,6 +21,9 @@ from ottla.spark.plan import Edge, Limit
 from ottla.spark.registry_client import registry_urls
 
 MiB = 1 << 20
+MOST_OF_A_SEPARATOR = 8
+STATES = (("before",), ("after",), ("payload", "before"), ("payload", "after"))
+"""Where a change event has the row's fields."""
 COLUMNED = ("json", *WITH_SCHEMA)
 
 
@@ -64,6 +68,16 @@ class LoadOptions(ReportOptions, total=False):
     """The only fields that become columns, commas between."""
     exclude_fields: str
     """Fields that become none."""
+    rename: Sequence[str]
+    """Fields that were renamed: `OLD=NEW`, `object.OLD=object.NEW`, each perhaps with `TOPIC:` before it."""
+    flatten: bool
+    """Members of objects become columns of their own."""
+    flatten_separator: str
+    """What stands between the names of an object and its member; `_`."""
+    where: str
+    """An SQL expression over one row: only rows for which it is true are loaded."""
+    where_absent_is_null: bool
+    """A field that `where` names and no record has had yet is null; else the load is refused."""
     resume_from_table: bool
     """The lake's state was lost: go on from what its tables say is loaded."""
     accept_loss: bool
@@ -86,6 +100,8 @@ class LoadSettings:
     accept_loss: bool = False
     beginning: Limit = Edge.EARLIEST
     """Where topics begin that the lake does not know yet."""
+    absent_is_null: bool = False
+    """Whether the filter may name fields that no record has had yet."""
     resume: bool = False
     """Whether a lake without a state goes on from what its tables say."""
     most_offsets: int = 20_000_000
@@ -108,10 +124,14 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
         event_time=options.get("event_time", ""),
         json=values.kind not in ("bytes", "text"),
     )
+    where = _checked_where(options.get("where", "").strip())
     url = lake_url(to)
     format = options.get("format") or ("parquet" if url.startswith(("file:", "hdfs:")) else "delta")
     key = tuple(each.strip() for each in options.get("key", "").split(",") if each.strip())
     _check_format(format, layout, key, values, options)
+    debezium = options.get("debezium", False)
+    plain = frozenset({*layout.fields, *(() if debezium else key)} - {"key"})
+    values = replace(values, plain=plain, fixed=_fixed(layout, key, where, values, debezium=debezium))
     return LoadSettings(
         selection=Selection(topics=tuple(sorted(set(topics))), pattern=pattern),
         url=url,
@@ -127,8 +147,11 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
             catalog=options.get("catalog", ""),
             namespace=options.get("namespace", "ottla"),
             key=key,
-            debezium=options.get("debezium", False),
+            debezium=debezium,
+            flatten=values.flatten,
+            where=where,
         ),
+        absent_is_null=options.get("where_absent_is_null", False),
         values=values,
         dead_letter=dead_letter,
         target_bytes=size if isinstance(size, int) else size_bytes(size),
@@ -164,7 +187,58 @@ def _value_kind(options: LoadOptions) -> ValueKind:
     only, without = _names(options.get("fields", "")), _names(options.get("exclude_fields", ""))
     if (only or without) and kind not in COLUMNED:
         raise LakeRefused("--fields and --exclude-fields are for values that become columns, e.g. --json")
-    return ValueKind(kind, rule, places, schema, options.get("message", ""), only, without)
+    flatten, renames = _separator(options), parse_renames(options.get("rename", ()))
+    if (flatten or renames.by_topic) and kind not in COLUMNED:
+        raise LakeRefused("--flatten and --rename are for values that become columns, e.g. --json")
+    return ValueKind(kind, rule, places, schema, options.get("message", ""), only, without, flatten, renames)
+
+
+def _fixed(layout: Layout, key: tuple[str, ...], where: str, values: ValueKind, *, debezium: bool) -> frozenset[str]:
+    """The columns that no rename may touch; LakeRefused where --rename does."""
+    separator = values.flatten or "."
+    named = {*layout.fields, *key, layout.event_time} - {""}
+    if where:
+        from ottla.lake.where import RowFilter
+
+        named |= {separator.join(path) for path in RowFilter(where).paths}
+    if debezium:
+        named |= {separator.join((*place, name)) for name in key for place in STATES}
+    fixed = replace(values, fixed=frozenset(named))
+    for rename in values.renames.all():
+        if fixed.stays((*rename.place, rename.old)):
+            raise LakeRefused(
+                f"--rename {rename}: the lake is divided or filtered by {rename.old}, or has it for its key"
+            )
+    return fixed.fixed
+
+
+def with_renames(settings: LoadSettings, told: Mapping[str, tuple[str, ...]]) -> LoadSettings:
+    """The settings with the renames that the lake was told before; LakeRefused where those given contradict them."""
+    renames = settings.values.renames.after(told)
+    for topic in renames.by_topic:
+        renames.of(topic)
+    return replace(settings, values=replace(settings.values, renames=renames))
+
+
+def _separator(options: LoadOptions) -> str:
+    """What stands between names that --flatten joins; empty without it."""
+    if not options.get("flatten"):
+        return ""
+    separator = options.get("flatten_separator", "_")
+    if not separator or len(separator) > MOST_OF_A_SEPARATOR or not separator.isprintable() or " " in separator:
+        raise LakeRefused(f"--flatten-separator '{separator}': it is one to {MOST_OF_A_SEPARATOR} visible characters")
+    return separator
+
+
+def _checked_where(text: str) -> str:
+    """The filter's expression; LakeRefused where it is none."""
+    if text:
+        try:
+            from ottla.lake.where import RowFilter
+        except ModuleNotFoundError as fault:
+            raise LakeRefused(f"--where needs {fault.name}: pip install 'ottla[lake]'") from fault
+        RowFilter(text)
+    return text
 
 
 def _names(text: str) -> frozenset[str]:

@@ -22,11 +22,20 @@ class Shape:
     key: tuple[str, ...] = ()
     debezium: bool = False
     """Whether values are Debezium's change events, which become the rows that they tell of."""
+    flatten: str = ""
+    """What stands between an object's name and its member's, as columns; empty where objects stay objects."""
+    where: str = ""
+    """The expression that says which rows are loaded; empty for all."""
 
     @property
     def columns(self) -> bool:
         """Whether values become columns."""
         return self.values != "bytes"
+
+    @property
+    def taken_apart(self) -> str:
+        """The separator of `flatten` for columns of values; change events are taken apart once they are rows."""
+        return "" if self.debezium else self.flatten
 
     @property
     def whole_rows(self) -> bool:
@@ -44,6 +53,8 @@ class Shape:
             "namespace": self.namespace,
             "key": list(self.key),
             "debezium": self.debezium,
+            "flatten": self.flatten,
+            "where": self.where,
         }
 
     @classmethod
@@ -58,6 +69,8 @@ class Shape:
                 str(stored["namespace"]),
                 _texts(stored["key"]),
                 stored["debezium"] is True,
+                str(stored.get("flatten", "")),
+                str(stored.get("where", "")),
             )
         except (KeyError, TypeError) as fault:
             raise LakeRefused(f"lake.json is damaged: {fault}") from fault

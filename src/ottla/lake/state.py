@@ -31,6 +31,8 @@ HOME = "_ottla/"
 KEPT_ROUNDS = 50
 FORGOTTEN_TOGETHER = 25
 """Rounds are forgotten so many at a time, since their windows are added up and written anew each time."""
+LATER = {"flatten": "", "where": ""}
+"""Properties that lakes of earlier versions do not name, and what holds for those."""
 _READ_AGAIN = 5
 _NUMBERED = re.compile(r"_ottla/(plan|publish|commit|forgot)-(\d{10})\.json")
 _ATTEMPT = re.compile(r"_ottla/tmp/(\d+)-[0-9a-f]+/")
@@ -160,10 +162,10 @@ class LakeState(LakeRecords):
             self._create(f"{HOME}lake.json", stored)
         check_format(stored)
         for name, value in described.items():
-            if stored.get(name) != value:
+            if stored.get(name, LATER.get(name)) != value:
                 raise LakeRefused(
-                    f"the lake has {_shown(name)} {_shown(stored.get(name))}, not {_shown(value)}: files of both could "
-                    f"not be read as one. Go on as before, or load into another directory"
+                    f"the lake has {name.replace('_', ' ')} {_shown(stored.get(name))}, not {_shown(value)}: files of "
+                    f"both could not be read as one. Go on as before, or load into another directory"
                 )
         return str(stored["loader"])
 
@@ -232,4 +234,4 @@ def _name(kind: str, number: int) -> str:
 def _shown(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value)) or "none"
-    return str(value).replace("_", " ") if value not in ("", None) else "nothing"
+    return str(value) if value not in ("", None) else "nothing"

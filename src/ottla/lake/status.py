@@ -56,6 +56,8 @@ class TopicStatus:
     dead: int
     complete_through: str | None
     """In UTC; None where a partition has brought nothing and may hold something."""
+    filtered: int = 0
+    """Records that the filter left out, ever."""
 
 
 def statuses(history: History, topics: Iterable[str], ends: Ends | None, now_us: int) -> list[TopicStatus]:
@@ -79,6 +81,7 @@ def statuses(history: History, topics: Iterable[str], ends: Ends | None, now_us:
             _records(late.get(topic)),
             sum(windows[topic].dead) if topic in windows else 0,
             utc_text(topic_complete_through(topic, committed, ends, now_us)),
+            sum(windows[topic].filtered) if topic in windows else 0,
         )
         for topic in behind
     ]
@@ -145,4 +148,4 @@ def utc_text(microseconds: int | None) -> str | None:
 
 
 def _records(tally: Tally | None) -> int:
-    return 0 if tally is None else sum(tally.rows) + sum(tally.dead)
+    return 0 if tally is None else sum(tally.records)

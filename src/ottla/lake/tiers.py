@@ -120,11 +120,8 @@ class Comparison:
 
 
 def compare(told: Iterable[Told], lake: Mapping[str, Tally], rules: Comparison) -> list[Compared]:
-    """Each window that a tier before the lake told of. A record that became a dead letter was loaded, too."""
-    loaded = {
-        topic: {window: rows + dead for window, rows, dead in zip(tally.windows, tally.rows, tally.dead, strict=True)}
-        for topic, tally in lake.items()
-    }
+    """Each window that a tier before the lake told of. Dead letters and filtered records were loaded, too."""
+    loaded = {topic: dict(zip(tally.windows, tally.records, strict=True)) for topic, tally in lake.items()}
     found = []
     for each in told:
         early = rules.since is not None and each.window < rules.since

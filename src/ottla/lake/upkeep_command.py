@@ -104,7 +104,7 @@ def _status(lake: Lake, options: argparse.Namespace) -> None:
     ends = _ends(options, topics, now_us)
     found = [asdict(each) for each in statuses(lake.history(), topics, ends, now_us)]
     rows = [tuple("?" if cell is None else cell for cell in row.values()) for row in found]
-    _tell(options.format, found, "topic|rows|rounds kept|behind|late|dead|complete through", rows)
+    _tell(options.format, found, "topic|rows|rounds kept|behind|late|dead|complete through|filtered", rows)
 
 
 def _picture(lake: Lake, options: argparse.Namespace) -> None:
@@ -124,7 +124,7 @@ def _picture(lake: Lake, options: argparse.Namespace) -> None:
     periods = Periods(options.by or lake.shape.layout.time_unit or "day", lake.shape.layout.time_zone)
     seen = Seen(history, tuple(statuses(history, topics, ends, now_us)), through, tuple(compared))
     options.out.write_text(page(lake.url, utc_text(now_us) or "", grids(seen, periods)), "utf-8")
-    print(f"{options.out}: {len(topics):,} topics")
+    print(f"{options.out}: {len(topics):,} topic{'' if len(topics) == 1 else 's'}")
 
 
 def _ends(options: argparse.Namespace, topics: Sequence[str], now_us: int) -> Ends | None:

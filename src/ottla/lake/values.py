@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from ottla.formats.decoder import Decoder
-from ottla.formats.evolution import widened
+from ottla.formats.decoder import Decoder, Evolution
+from ottla.formats.evolution import aliases, described, widened
 from ottla.formats.faults import Unresolvable
+from ottla.formats.renames import Renames
+from ottla.formats.wire import VALUE_HEADER
 from ottla.formats.writer import WriterSchema
 from ottla.lake import json_columns
+from ottla.lake.flat import check_flat, check_plain, flat_arrays, flat_fields, kept_fields
 from ottla.lake.json_columns import Block, column_names
+from ottla.lake.renaming import TopicRenames
 from ottla.lake.shape import Shape
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables import table_column_names
 from ottla.lake.types import EMPTY, Misfit, Rule, check_limits, merge_schemas
+from ottla.spark.arrow import header_values, row_schema
 from ottla.spark.registry_client import registry
 
 KINDS = ("bytes", "text", "json", "avro", "protobuf", "json-schema")
@@ -39,53 +45,117 @@ class ValueKind:
     """The fields that become columns; all where none is named."""
     without: frozenset[str] = frozenset()
     """Fields that become none."""
+    flatten: str = ""
+    """The separator between names with `--flatten`; empty without."""
+    renames: TopicRenames = field(default_factory=TopicRenames)
+    fixed: frozenset[str] = frozenset()
+    """Columns that keep their names: the lake is divided or filtered by them, or they are its key."""
+
+    plain: frozenset[str] = frozenset()
+    """Columns that hold no objects or arrays: the lake is divided by them, or they are its key."""
 
     def kept(self, schema: pa.Schema) -> pa.Schema:
-        """The columns that are wanted of these."""
-        fields = [f for f in schema if (not self.only or f.name in self.only) and f.name not in self.without]
+        """The columns that are wanted of these; one that was renamed also by its former names."""
+        if not self.only and not self.without:
+            return schema
+        if self.flatten:
+            return kept_fields(schema, self.flatten, self.only, self.without)
+        named = [(each, {each.name, *aliases(each)}) for each in schema]
+        fields = [each for each, names in named if (not self.only or names & self.only) and not names & self.without]
         return schema if len(fields) == len(schema) else pa.schema(fields, metadata=schema.metadata)
 
-    def reader(self) -> ValueReader:
-        """A reader for one topic in one process; it learns schemas as it goes."""
-        return ValueReader(self)
+    def check(self, schema: pa.Schema) -> None:
+        """Misfit where these columns make no table."""
+        check_limits(schema)
+        check_flat(schema, self.flatten)
+        check_plain(schema, self.flatten, self.plain)
 
-    def merged(self, one: pa.Schema, other: pa.Schema) -> pa.Schema:
-        """The columns of both; Misfit where one column cannot hold the values of both."""
-        if self.kind == "json":
-            return merge_schemas(one, other, self.rule)
+    def allow(self, schema: pa.Schema) -> None:
+        """Unresolvable where the columns of a schema make no table."""
+        kept = self.kept(schema)
         try:
-            return widened(one, other)
+            self.check(kept)
+            merge_schemas(EMPTY, kept, Rule())
+        except Misfit as fault:
+            raise Unresolvable(str(fault)) from fault
+
+    @property
+    def fetched(self) -> tuple[str, ...]:
+        """The columns of records that tell a value's columns."""
+        return ("value", "headers") if self.urls else ("value",)
+
+    def read(self, reader: ValueReader, batch: pa.RecordBatch, schema: pa.Schema) -> Block:
+        """The values of a batch of records, read by a reader of this kind."""
+        headers = batch.column("headers") if self.urls else None
+        return reader.read(batch.column("value"), schema, headers)
+
+    def reader(self, topic: str) -> ValueReader:
+        """A reader for one topic in one process; it learns schemas as it goes."""
+        return ValueReader(self, self.renames.of(topic))
+
+    def merged(self, topic: str, one: pa.Schema, other: pa.Schema) -> pa.Schema:
+        """The columns of both; Misfit where one column cannot hold the values of both."""
+        try:
+            if self.kind == "json":
+                return self.renames.of(topic).columns(merge_schemas(one, other, self.rule))
+            return widened(one, other, self.stays)
         except Unresolvable as fault:
             raise Misfit(str(fault)) from fault
+
+    def renamed(self, topic: str, columns: pa.Schema) -> pa.Schema:
+        """The columns of a topic under the names of now; LakeRefused where the lake has both columns of a rename."""
+        try:
+            return self.renames.of(topic).columns(columns)
+        except Unresolvable as fault:
+            raise LakeRefused(
+                f"--rename: topic {topic} has columns of both names already ({fault}); their rows cannot be put "
+                f"together. Leave the rename, or load into another directory"
+            ) from fault
+
+    def stays(self, path: tuple[str, ...]) -> bool:
+        """Whether the field at a path keeps its name, whatever schemas call it."""
+        name = (self.flatten or ".").join(path)
+        return any(each == name or each.startswith(f"{name}{self.flatten or '.'}") for each in self.fixed)
 
 
 class ValueReader:
     """Reads blocks of one topic's values into columns."""
 
-    def __init__(self, kind: ValueKind) -> None:
+    def __init__(self, kind: ValueKind, renames: Renames | None = None) -> None:
         self._kind = kind
+        self._renames = renames or Renames()
         self._decoder: Decoder | None = None
 
-    def read(self, values: pa.Array, schema: pa.Schema) -> Block:
-        """The columns of the rows that could be read, and what the schema lacks for all of them."""
+    def read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None = None) -> Block:
+        """The columns of the rows that could be read, and what the schema lacks for all of them.
+
+        The records' headers may name the schemas of values, see `ValueKind.fetched`.
+        """
         if self._kind.kind == "json":
-            return json_columns.decode(values, schema, self._kind.rule, self._kind.kept)
-        decoded = self._of(schema).decode(values)
+            return self._read_json(values, schema)
+        named = None if headers is None or not self._kind.urls else header_values(headers, VALUE_HEADER)
+        decoded = self._of(schema).decode(values, named)
         wanted = self._kind.kept(decoded.wanted)
-        if wanted.equals(schema):
+        if same_columns(wanted, schema):
             table = decoded.table if schema.names else json_columns.no_columns(int(decoded.good.sum()))
             return Block(table, decoded.good, decoded.faults, schema)
-        try:
-            check_limits(wanted)
-            merge_schemas(EMPTY, wanted, Rule())
-        except Misfit as fault:
-            raise LakeRefused(f"a schema of the values makes no columns of a lake: {fault}") from fault
         return Block(None, decoded.good, decoded.faults, wanted)
+
+    def _read_json(self, values: pa.Array, schema: pa.Schema) -> Block:
+        kind = self._kind
+        rules = json_columns.ColumnRules(
+            kind.rule, lambda found: kind.kept(self._renames.columns(found)), kind.check, self._renames
+        )
+        block = json_columns.decode(values, schema, rules)
+        if block.table is None:
+            block.wanted = self._renames.columns(block.wanted)
+        return block
 
     def _of(self, schema: pa.Schema) -> Decoder:
         """The decoder into these columns; without any yet it takes those of the values."""
         wanted = schema if schema.names else None
-        if self._decoder is None or not _same(self._decoder.target, wanted):
+        target = self._decoder.target if self._decoder is not None else None
+        if self._decoder is None or (target is None) != (wanted is None) or not same_columns(target, wanted):
             self._decoder = self._made(wanted)
         return self._decoder
 
@@ -93,20 +163,51 @@ class ValueReader:
         kind = "json" if self._kind.kind == "json-schema" else self._kind.kind
         if kind == "text":
             return Decoder("text")
+        message, evolution = self._kind.message, Evolution(self._renames, self._kind.stays, self._kind.allow)
         if self._kind.schema:
             given = WriterSchema(kind.upper(), self._kind.schema)
-            return Decoder(kind, target=target, bare=given, message=self._kind.message)
-        return Decoder(kind, registry(self._kind.urls).schema, target, message=self._kind.message)
+            return Decoder(kind, target=target, bare=given, message=message, evolution=evolution)
+        return Decoder(kind, registry(self._kind.urls).schema, target, message=message, evolution=evolution)
 
 
-def _same(one: pa.Schema | None, other: pa.Schema | None) -> bool:
-    return one is other or (one is not None and other is not None and bool(one.equals(other)))
+def same_columns(one: pa.Schema | None, other: pa.Schema | None) -> bool:
+    """Whether columns are the same, with the names and defaults that are noted in them."""
+    return one is other or (one is not None and other is not None and bool(one.equals(other, check_metadata=True)))
 
 
 TEXT_COLUMNS = pa.schema([("value", pa.string())])
+RECORD = ("headers", "partition", "offset", "timestamp")
 
 
-def own_names(columns: pa.Schema, shape: Shape) -> list[str]:
+def own_names(names: Sequence[str], shape: Shape) -> dict[str, str]:
     """The names that the columns of values have in the lake: none of the record's own, none that a table refuses."""
-    names = list(columns.names) if shape.values == "text" else column_names(columns)
-    return names if shape.format == "parquet" else table_column_names(names)
+    own = list(names) if shape.values == "text" else column_names(names)
+    return dict(zip(names, own if shape.format == "parquet" else table_column_names(own), strict=True))
+
+
+def lake_columns(columns: pa.Schema, shape: Shape) -> dict[str, pa.Field]:
+    """The lake's column of each field; with `--flatten` each member of an object is one."""
+    fields = flat_fields(columns, shape.taken_apart)
+    names = own_names([each.name for each in fields], shape)
+    return {
+        each.name: described(
+            pa.field(names[each.name], each.type),
+            aliases=tuple(own_names([former], shape)[former] for former in each.formers),
+        )
+        for each in fields
+    }
+
+
+def row_columns(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
+    """The columns of whole rows: the record's own around those of its value."""
+    if columns is None:
+        return row_schema(("key", "value", *RECORD))
+    return pa.schema([*row_schema(("key",)), *lake_columns(columns, shape).values(), *row_schema(RECORD)])
+
+
+def lake_table(values: pa.Table, shape: Shape) -> pa.Table:
+    """Values as the lake's columns."""
+    if not values.column_names:
+        return values
+    names = [column.name for column in lake_columns(values.schema, shape).values()]
+    return pa.table(flat_arrays(values, shape.taken_apart), names)

@@ -40,22 +40,32 @@ class Tally:
     """Size of keys and values, rows and dead letters together."""
     latest: Mapping[int, int] = field(default_factory=dict)
     """Kafka partition -> its greatest event time in microseconds."""
+    filtered: tuple[int, ...] = ()
+    """Records that `--where` leaves out; empty for none in all windows."""
+
+    @property
+    def records(self) -> tuple[int, ...]:
+        """All records of each window, whatever became of them."""
+        filtered = self.filtered or (0,) * len(self.windows)
+        return tuple(map(sum, zip(self.rows, self.dead, filtered, strict=True)))
 
     def to_json(self) -> list[object]:
-        """Windows as differences, which are short."""
+        """Windows as differences, which are short. Filtered records stand last, and only where there are some."""
         steps = [after - before for before, after in itertools.pairwise((0, *self.windows))]
         latest = [[partition, self.latest[partition]] for partition in sorted(self.latest)]
-        return [steps, list(self.rows), list(self.dead), list(self.bytes), latest]
+        filtered = [list(self.filtered)] if any(self.filtered) else []
+        return [steps, list(self.rows), list(self.dead), list(self.bytes), latest, *filtered]
 
     @classmethod
     def from_json(cls, stored: object) -> Tally:
         try:
-            counts, pairs = _columns(stored)
-            steps, rows, dead, sizes = ([int(each) for each in column] for column in counts)
+            counts, pairs, left_out = _columns(stored)
+            steps, rows, dead, sizes, filtered = ([int(each) for each in column] for column in (*counts, left_out))
             latest = {int(partition): int(time) for partition, time in pairs}
         except (TypeError, ValueError) as fault:
             raise LakeRefused(f"the lake's state is damaged: no counts by window: {fault}") from fault
-        return cls(tuple(itertools.accumulate(steps)), tuple(rows), tuple(dead), tuple(sizes), latest)
+        windows = tuple(itertools.accumulate(steps))
+        return cls(windows, tuple(rows), tuple(dead), tuple(sizes), latest, tuple(filtered))
 
     def since(self, window: int) -> Tally:
         """The counts from a window on."""
@@ -66,9 +76,9 @@ class Tally:
         return self._kept(np.array(self.windows, dtype=np.int64) < window)
 
     def _kept(self, mask: np.ndarray) -> Tally:
-        columns = (self.windows, self.rows, self.dead, self.bytes)
-        windows, rows, dead, sizes = (tuple(itertools.compress(column, mask.tolist())) for column in columns)
-        return Tally(windows, rows, dead, sizes, self.latest)
+        columns = (self.windows, self.rows, self.dead, self.bytes, self.filtered)
+        windows, rows, dead, sizes, filtered = (tuple(itertools.compress(column, mask.tolist())) for column in columns)
+        return Tally(windows, rows, dead, sizes, self.latest, filtered)
 
 
 Tallies = Mapping[str, Tally]
@@ -88,7 +98,8 @@ def added(tallies: Iterable[Tally]) -> Tally:
         np.array([number for each in given for number in getattr(each, name)], dtype=np.int64)
         for name in ("windows", "rows", "dead", "bytes")
     )
-    return _tally(windows, rows, dead, sizes, latest)
+    filtered = [number for each in given for number in (each.filtered or (0,) * len(each.windows))]
+    return _tally(windows, (rows, dead, np.array(filtered, dtype=np.int64)), sizes, latest)
 
 
 def added_by_topic(tallies: Iterable[Tallies]) -> dict[str, Tally]:
@@ -122,6 +133,14 @@ def window_start(window: int) -> datetime:
         return (datetime.min if window < 0 else datetime.max).replace(tzinfo=UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """The rows of a batch that the filter leaves out, and their event times in microseconds."""
+
+    places: np.ndarray
+    times: np.ndarray
+
+
 class WindowCounter:
     """Counts the records of one topic in one task."""
 
@@ -129,26 +148,31 @@ class WindowCounter:
         self._by_event_time = bool(layout.event_time)
         self._waiting: list[Tally] = []
 
-    def add(self, batch: pa.RecordBatch, rows: pa.Table) -> None:
-        """Take records of one partition in, and which of them became rows; the others are dead letters.
+    def add(self, batch: pa.RecordBatch, rows: pa.Table, left_out: LeftOut | None = None) -> None:
+        """Take records of one partition in, and which of them became rows, or were left out by the filter; the
+        others are dead letters.
 
         A dead letter has no event time of its own: it counts in the window of the record's timestamp.
         """
         if not batch.num_rows:
             return
         times = numbers(batch.column("timestamp"))
-        living = np.ones(batch.num_rows, dtype=np.bool_)
+        living, filtered = np.ones(batch.num_rows, dtype=np.bool_), np.zeros(batch.num_rows, dtype=np.bool_)
         if rows.num_rows < batch.num_rows:
             living[:] = False
             living[np.searchsorted(numbers(batch.column("offset")), all_numbers(rows.column("offset")))] = True
+        if left_out is not None:
+            filtered[left_out.places] = True
         if self._by_event_time and EVENT_TIME in rows.column_names:
             times = times.copy()
             times[living] = all_numbers(rows.column(EVENT_TIME))
+            if left_out is not None:
+                times[left_out.places] = left_out.times
         sizes = _lengths(batch.column("key")) + _lengths(batch.column("value"))
-        timed = times[living] if self._by_event_time else times
+        timed = times[living | filtered] if self._by_event_time else times
         partition = int(numbers(batch.column("partition"), np.int32)[0])
         latest = {partition: int(timed.max())} if len(timed) else {}
-        self._waiting.append(_tally(times // WINDOW_US, living, ~living, sizes, latest))
+        self._waiting.append(_tally(times // WINDOW_US, (living, ~living & ~filtered, filtered), sizes, latest))
         if len(self._waiting) >= _JOINED_AT:
             self._waiting = [added(self._waiting)]
 
@@ -158,14 +182,18 @@ class WindowCounter:
 
 
 def _tally(
-    windows: np.ndarray, rows: np.ndarray, dead: np.ndarray, sizes: np.ndarray, latest: Mapping[int, int]
+    windows: np.ndarray,
+    fates: tuple[np.ndarray, np.ndarray, np.ndarray],
+    sizes: np.ndarray,
+    latest: Mapping[int, int],
 ) -> Tally:
+    """Counts by window; `fates` are rows, dead letters and filtered records."""
     present, places = _numbered(windows)
     if len(present) > MOST_WINDOWS:
         least = present[-(MOST_WINDOWS - 1)]
         present, places = np.unique(np.where(windows < least, OLDER, windows), return_inverse=True)
-    sums = [tuple(_summed(column, places, len(present))) for column in (rows, dead, sizes)]
-    return Tally(tuple(present.tolist()), sums[0], sums[1], sums[2], latest)
+    rows, dead, filtered, bytes_ = (tuple(_summed(each, places, len(present))) for each in (*fates, sizes))
+    return Tally(tuple(present.tolist()), rows, dead, bytes_, latest, filtered if any(filtered) else ())
 
 
 def _summed(column: np.ndarray, places: np.ndarray, count: int) -> list[int]:
@@ -196,10 +224,10 @@ def _numbered(windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(held) + least, (np.cumsum(held) - 1)[nearby]
 
 
-def _columns(stored: object) -> tuple[list[list[int]], list[tuple[int, int]]]:
-    if not isinstance(stored, list) or len(stored) != 5:
-        raise TypeError(f"expected five lists, got {stored!r}")
-    return stored[:4], stored[4]
+def _columns(stored: object) -> tuple[list[list[int]], list[tuple[int, int]], list[int]]:
+    if not isinstance(stored, list) or len(stored) not in (5, 6):
+        raise TypeError(f"expected five or six lists, got {stored!r}")
+    return stored[:4], stored[4], stored[5] if len(stored) > 5 else []
 
 
 def _lengths(column: pa.Array) -> np.ndarray:

@@ -10,27 +10,21 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 
 from ottla.lake import json_columns
-from ottla.lake.changes import changes
 from ottla.lake.dead_letters import DeadLetters
 from ottla.lake.files import Files, Part, Target, TopicFiles
-from ottla.lake.layout import EVENT_TIME, event_times, placed
 from ottla.lake.merge import MergeTask, merge_parts
 from ottla.lake.plans import RangeCount, WrittenFile
 from ottla.lake.shape import Shape
+from ottla.lake.sift import Sieve
 from ottla.lake.stores import LakeRefused, Store, open_store
-from ottla.lake.values import ValueKind, own_names
+from ottla.lake.values import ValueKind, same_columns
 from ottla.lake.windows import Tallies, WindowCounter
-from ottla.spark.arrow import all_numbers, indices, null_mask
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.plan import OffsetRange
-from ottla.spark.reader import Decoded, read_decoded
-
-RECORD_COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
-TOO_LONG = "a field that divides the lake: its value is too long for the name of a folder"
+from ottla.spark.reader import read_decoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +99,11 @@ def write_merged(task: MergeTask) -> list[WrittenFile]:
 
 def columns_in_order(spans: list[OffsetRange], packed: str, values: ValueKind, kafka: KafkaSettings) -> str:
     """The columns that the values of a topic make when read strictly one after the other."""
-    reader = values.reader()
+    reader = values.reader(spans[0].topic) if spans else values.reader("")
     schema = json_columns.unpack_schema(packed)
     for span in spans:
-        for piece in read_decoded(span, kafka, columns=("value",)):
-            schema = reader.read(piece.batch.column("value"), schema).wanted
+        for piece in read_decoded(span, kafka, columns=values.fetched):
+            schema = values.read(reader, piece.batch, schema).wanted
     return json_columns.pack_schema(schema)
 
 
@@ -123,18 +117,17 @@ class _TopicWriter:
         packed = task.columns.get(topic)
         self._schema = None if packed is None else json_columns.unpack_schema(packed)
         self._wanted = self._schema
-        self._reader = task.values.reader()
+        self._reader = task.values.reader(topic)
         self._misfits = False
         self._letters = DeadLetters(store, task.target, topic)
         self._windows = WindowCounter(task.target.layout)
-        names = self._names()
-        self._event_column = names.get(task.target.layout.event_time, "")
-        self._files = TopicFiles(store, task.target, topic, names)
+        self._sieve = Sieve(task.target.layout, task.shape, self._schema)
+        self._files = TopicFiles(store, task.target, topic, self._sieve.names)
 
     def write(self, spans: list[OffsetRange]) -> WriteDone:
         try:
             counts = tuple(self._range(span) for span in spans)
-            if self._wanted is not None and not self._wanted.equals(self._schema):
+            if self._wanted is not None and not same_columns(self._wanted, self._schema):
                 self._abandon()
                 return WriteDone(counts, (), (), wanted={self._topic: json_columns.pack_schema(self._wanted)})
             made = self._finished()
@@ -152,74 +145,32 @@ class _TopicWriter:
             windows={self._topic: self._windows.tally()},
         )
 
-    def _names(self) -> dict[str, str]:
-        """The table's column of each field."""
-        if self._schema is None:
-            return {}
-        return dict(zip(self._schema.names, own_names(self._schema, self._task.shape), strict=True))
-
     def _range(self, span: OffsetRange) -> RangeCount:
-        records = dead = aborted = markers = 0
+        records = dead = aborted = markers = filtered = 0
         for piece in read_decoded(span, self._task.kafka, poll_timeout_ms=self._task.poll_timeout_ms):
             records += piece.records
             aborted += piece.aborted
             markers += piece.markers
-            dead += self._piece(span, piece)
-        return RangeCount(span, records, 0, dead, aborted, markers)
+            refused, left_out = self._piece(span, piece.batch)
+            dead += refused
+            filtered += left_out
+        return RangeCount(span, records, 0, dead, aborted, markers, filtered)
 
-    def _piece(self, span: OffsetRange, piece: Decoded) -> int:
-        """Take rows in; returns how many of them are dead letters."""
-        if self._schema is None:
-            whole = pa.Table.from_batches([piece.batch]).select(RECORD_COLUMNS)
-            self._files.add(whole)
-            self._windows.add(piece.batch, whole)
-            return 0
-        assert self._wanted is not None
-        block = self._reader.read(piece.batch.column("value"), self._wanted)
-        self._misfits = self._misfits or block.misfits
-        self._wanted = block.wanted
-        if block.table is None or not self._wanted.equals(self._schema):
-            return len(block.faults)
-        rows, places, faults = self._with_columns(piece, block), np.flatnonzero(block.good), list(block.faults)
-        tombstones = null_mask(piece.batch.column("value"))[places]
-        if self._task.target.layout.event_time:
-            rows, kept = self._timed(rows, tombstones)
-            late = f"field {self._task.target.layout.event_time}: no time that can be read"
-            faults += [(row, late) for row in places[~kept].tolist()]
-            places, tombstones = places[kept], tombstones[kept]
-        if self._task.target.layout.fields:
-            rows, kept = placed(rows, self._task.target.layout, self._names())
-            faults += [(row, TOO_LONG) for row in places[~kept].tolist()]
-            places, tombstones = places[kept], tombstones[kept]
-        if self._task.shape.key:
-            rows, unkeyed = changes(rows, tombstones, self._task.shape.key, debezium=self._task.shape.debezium)
-            faults += [(int(places[row]), why) for row, why in unkeyed]
-        self._files.add(rows)
-        self._windows.add(piece.batch, rows)
-        self._letters.add(span, piece.batch, sorted(faults))
-        return len(faults)
-
-    def _with_columns(self, piece: Decoded, block: json_columns.Block) -> pa.Table:
-        """The record's own columns beside those of its value."""
-        assert block.table is not None
-        rows = piece.batch if bool(block.good.all()) else piece.batch.take(indices(np.flatnonzero(block.good)))
-        columns = {"key": rows.column("key")}
-        columns.update(zip(own_names(block.table.schema, self._task.shape), block.table.columns, strict=True))
-        columns.update({name: rows.column(name) for name in RECORD_COLUMNS[2:]})
-        return pa.table(columns)
-
-    def _timed(self, rows: pa.Table, tombstones: np.ndarray) -> tuple[pa.Table, np.ndarray]:
-        """The rows that have an event time, with it, and which of the given ones they are.
-
-        A tombstone has no fields: its own time counts.
-        """
-        own = all_numbers(rows.column("timestamp"))
-        times, timely = own, np.zeros(rows.num_rows, dtype=np.bool_)
-        if self._event_column:
-            times, timely = event_times(rows.column(self._event_column))
-        kept = timely | tombstones
-        table = rows.append_column(EVENT_TIME, indices(np.where(tombstones, own, times)))
-        return (table if kept.all() else table.take(indices(np.flatnonzero(kept)))), kept
+    def _piece(self, span: OffsetRange, batch: pa.RecordBatch) -> tuple[int, int]:
+        """Take rows in; returns how many of them are dead letters, and how many the filter leaves out."""
+        block = None
+        if self._schema is not None:
+            assert self._wanted is not None
+            block = self._task.values.read(self._reader, batch, self._wanted)
+            self._misfits = self._misfits or block.misfits
+            self._wanted = block.wanted
+            if block.table is None or not same_columns(self._wanted, self._schema):
+                return len(block.faults), 0
+        sifted = self._sieve.sift(batch, block)
+        self._files.add(sifted.rows)
+        self._windows.add(batch, sifted.rows, sifted.left_out)
+        self._letters.add(span, batch, sorted(sifted.faults))
+        return len(sifted.faults), 0 if sifted.left_out is None else len(sifted.left_out.places)
 
     def _abandon(self) -> None:
         self._files.abandon()

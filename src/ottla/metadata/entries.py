@@ -50,6 +50,16 @@ class ConfigChange:
     value: str | None = field(String, nullable_since=0, default=None)
 
 
+@struct()
+class HeldDirectory:
+    """A log directory of a broker, and the incarnation that stands in it (rule H2)."""
+
+    directory_id: str = field(String)
+    incarnation: bytes = field(Uuid)
+    closed: bool = field(Bool)
+    """That incarnation has closed it cleanly. Set in snapshots only; else `BrokerFenced` says it."""
+
+
 @message(versions=(0, 0), flexible_since=0)
 class BrokerRegistered:
     """A broker has come up. The entry's version in the log is its broker epoch (rule A8)."""
@@ -70,6 +80,10 @@ class BrokerRegistered:
     """What the broker's own file says of options that decisions depend on."""
     directories: list[str] = field(Array(String), tag=1)
     """The ids of its log directories; a release that does not know them forgets them with its next snapshot."""
+    held: list[HeldDirectory] = field(Array(HeldDirectory), tag=2)
+    """By these its next registration sees whether a directory is an older one. Forgotten like `directories`."""
+    rolled_back: list[DamagedTopic] = field(Array(DamagedTopic), tag=3)
+    """Replicas in directories that are older than what was known of them."""
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -83,6 +97,8 @@ class BrokerFenced:
     """Its session had not ended: it may live, and take itself for a leader while its lease stands (rule A12).
 
     From metadata.version 2 on."""
+    closed: list[str] = field(Array(String), tag=1)
+    """The ids of the log directories that it has closed cleanly before it said good-bye."""
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -148,6 +164,8 @@ class PartitionEntry:
     removing: list[int] = field(Array(Int32), tag=1)
     offline: list[int] = field(Array(Int32), tag=2)
     """Brokers whose log directory with this replica has failed. A release that does not know them leaves them out."""
+    awaited: str = field(String, tag=3)
+    """Where the last replica came back older than it was: the incarnation of its log directory that is missing."""
 
 
 @message(versions=(0, 0), flexible_since=0)

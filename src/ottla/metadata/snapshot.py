@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from ottla.kernel.ids import NO_LEADER, LeaderEpoch, PartitionEpoch
 from ottla.kernel.seams import StoredSnapshot
 from ottla.metadata import entries as log
+from ottla.metadata import seal
 from ottla.metadata.state import NEVER_UNCLEAN, Metadata, PartitionState, Topic, entry_of
 from ottla.schema.codec import MalformedMessage
 
@@ -19,20 +20,23 @@ _WEIGHT_LIMIT = log.ENTRY_LIMIT // 2
 
 
 def take_snapshot(state: Metadata) -> StoredSnapshot:
-    """The state as of its version."""
+    """The state as of its version, behind a checksum where the state's level of metadata.version has them."""
     out = bytearray()
     for body in _bodies(state):
         data = log.encode_entry(body, broker_epoch=log.UNREGISTERED, sequence=0)
         out += _SIZE.pack(len(data))
         out += data
-    return StoredSnapshot(state.version, bytes(out))
+    bare = StoredSnapshot(state.version, bytes(out))
+    return seal.sealed_snapshot(bare) if state.metadata_version() >= seal.SEALED_ENTRIES else bare
 
 
 def load_snapshot(snapshot: StoredSnapshot) -> Metadata:
     """The state that was taken; MalformedMessage where the bytes are damaged."""
     state = Metadata()
     position = 0
-    data = snapshot.body
+    data = seal.unsealed_snapshot(snapshot).body
+    if not data:
+        raise MalformedMessage("it is empty")
     while position < len(data):
         if position + _SIZE.size > len(data):
             raise MalformedMessage("a metadata snapshot that ends in the middle of an entry")
@@ -43,6 +47,8 @@ def load_snapshot(snapshot: StoredSnapshot) -> Metadata:
         state.apply(snapshot.version, log.decode_entry(data[position : position + size]).body)
         position += size
     state.version = snapshot.version
+    if state.metadata_version() >= seal.SEALED_ENTRIES and not seal.is_sealed(snapshot):
+        raise MalformedMessage("it carries no checksum")
     return state
 
 
@@ -132,6 +138,10 @@ def _broker_bodies(state: Metadata) -> Iterator[log.Body]:
             epoch=broker.epoch,
             options=[log.ConfigChange(name=name, value=value) for name, value in broker.options],
             directories=list(broker.directories),
+            held=[
+                log.HeldDirectory(directory_id=one.directory_id, incarnation=one.incarnation, closed=one.closed)
+                for one in broker.held
+            ],
         )
         if broker.draining:
             yield log.BrokerDraining(broker_id=broker_id, epoch=broker.epoch)

@@ -27,6 +27,15 @@ class Listener(NamedTuple):
     security_protocol: int
 
 
+class HeldDirectory(NamedTuple):
+    """A broker's log directory, and the incarnation that was last known to stand in it."""
+
+    directory_id: str
+    incarnation: bytes
+    closed: bool = False
+    """That incarnation has closed it cleanly: nothing of it came later."""
+
+
 class BrokerState(NamedTuple):
     """One registered broker."""
 
@@ -45,6 +54,8 @@ class BrokerState(NamedTuple):
     """It is fenced, and its session may not have ended before."""
     directories: tuple[str, ...] = ()
     """The ids of its log directories."""
+    held: tuple[HeldDirectory, ...] = ()
+    """Of those that note their incarnation, which one it is."""
 
     def option(self, name: str) -> str | None:
         return next((value for known, value in self.options if known == name), None)
@@ -77,6 +88,8 @@ class PartitionState(NamedTuple):
     unclean_epoch: LeaderEpoch = NEVER_UNCLEAN
     """The last leader epoch that began with a leader which may lack what was committed; no entry says it, `apply`
     finds it."""
+    awaited: str = ""
+    """The incarnation of the log directory that the last replica is to come back in; "" where none is missing."""
 
     @property
     def has_leader(self) -> bool:
@@ -241,12 +254,14 @@ class Metadata:
                 draining=False,
                 options=tuple((one.name, one.value) for one in body.options if one.value is not None),
                 directories=tuple(body.directories),
+                held=tuple(HeldDirectory(one.directory_id, one.incarnation, one.closed) for one in body.held),
             ),
         )
 
     def _broker_fenced(self, version: int, body: log.BrokerFenced) -> None:
         if (broker := self._broker_of(body.broker_id, body.epoch)) is not None:
-            self._set_broker(version, broker._replace(fenced=True, fenced_early=body.early))
+            held = tuple(one._replace(closed=one.closed or one.directory_id in body.closed) for one in broker.held)
+            self._set_broker(version, broker._replace(fenced=True, fenced_early=body.early, held=held))
 
     def _broker_unfenced(self, version: int, body: log.BrokerUnfenced) -> None:
         if (broker := self._broker_of(body.broker_id, body.epoch)) is not None:
@@ -390,6 +405,7 @@ def partition_of(entry: log.PartitionEntry) -> PartitionState:
         _ids(entry.adding),
         _ids(entry.removing),
         _ids(entry.offline),
+        awaited=entry.awaited,
     )
 
 
@@ -408,6 +424,7 @@ def entry_of(partition: PartitionState) -> log.PartitionEntry:
         adding=list(partition.adding),
         removing=list(partition.removing),
         offline=list(partition.offline),
+        awaited=partition.awaited,
     )
 
 

@@ -21,9 +21,11 @@ from ottla.config.resolve import Layers
 from ottla.coordination.zookeeper_address import SCHEME
 from ottla.kernel.errors import ApiError, broke_an_invariant
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import Coordination, Disk
+from ottla.kernel.seams import Coordination, Disk, StoreDamaged
 from ottla.kernel.story import Slot
+from ottla.metadata.entries import UnknownEntry
 from ottla.metadata.state import Listener as RegisteredListener
+from ottla.server import open_files
 from ottla.server.clock import LoopClock, SystemEntropy
 from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
@@ -33,8 +35,9 @@ from ottla.server.listener import Listener
 from ottla.server.scrub_child import ScrubChild
 from ottla.server.stores import open_store, store_directory
 from ottla.server.sync_loop import SyncLoop
-from ottla.storage.directory import LOCK, DirectoryRefused, HeldLock, refuse_foreign
+from ottla.storage.directory import HeldLock
 from ottla.storage.disk import LocalDisk
+from ottla.storage.ownership import LOCK, DirectoryRefused, refuse_foreign
 from ottla.wire.frame import FramePool
 
 if TYPE_CHECKING:
@@ -94,6 +97,7 @@ class BrokerServer:
         self._coordination: Coordination | None = None
         self.node: Node | None = None
         self.warnings: list[str] = []
+        self._port_lost = False
         self.on_fatal: Callable[[], None] = _nothing
         self.fatal: str | None = None
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -140,11 +144,12 @@ class BrokerServer:
             await self._start()
         except CannotStart:
             raise
-        except (OSError, ValueError, DirectoryRefused, ApiError) as fault:
+        except (OSError, ValueError, DirectoryRefused, ApiError, StoreDamaged, UnknownEntry) as fault:
             raise CannotStart(str(fault)) from fault
 
     async def _start(self) -> None:
         disk, lock = self._lock_directories()
+        self._count_files()
         pool = FramePool(FRAME_BUDGET_BYTES)
         self._open_listeners(pool)
         for path in self.directories:
@@ -209,6 +214,14 @@ class BrokerServer:
         locked = [path for path in self.directories if os.path.join(path, LOCK) in held]
         self.directory = locked[0] if locked else self.directory
         return disk, lambda path: held.get(path) or disk.lock(path)
+
+    def _count_files(self) -> None:
+        """CannotStart where the limit of open files is too low for the logs that are here."""
+        why = None if self._memory else open_files.too_few(self.directories)
+        if why is not None:
+            raise CannotStart(why)
+        if (said := open_files.warning()) is not None:
+            self.warnings.append(said)
 
     def _needed_directory(self) -> str | None:
         """The log directory in which the metadata store lies, if it lies in one."""
@@ -282,28 +295,41 @@ class BrokerServer:
 
     def _kept_port(self, name: str) -> int | None:
         """The free port that this directory was given before."""
-        if self._memory:
-            return None
+        return None if self._memory else self._kept_ports().get(name)
+
+    def _kept_ports(self) -> dict[str, int]:
+        """By listener. A damaged file costs the ports that it keeps, and is said; the next to be kept replaces it."""
         try:
             with open(self._port_path(), encoding="utf-8") as file:
-                kept = dict(line.split() for line in file if line.strip())
+                kept = {name: int(port) for name, port in (line.split() for line in file if line.strip())}
+            if kept and all(0 < port < 65536 for port in kept.values()):
+                return kept
+            why = f"{max(kept.values())} is no port" if kept else "it is empty"
         except FileNotFoundError:
-            return None
-        return int(kept[name]) if name in kept else None
+            return {}
+        except (OSError, ValueError) as fault:
+            why = str(fault)
+        if not self._port_lost:
+            self._port_lost = True
+            self.warnings.append(
+                f"{self._port_path()}, which keeps the ports that this directory was given, cannot be read ({why}): "
+                "a port is chosen anew"
+            )
+        return {}
 
     def _keep_port(self, name: str, port: int) -> None:
         if self._memory:
             return
         os.makedirs(self.directory, exist_ok=True)
         path = self._port_path()
-        kept: dict[str, str] = {}
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                kept = dict(line.split() for line in file if line.strip())
-        kept[name] = str(port)
-        with open(path + ".tmp", "w", encoding="utf-8") as file:
-            file.writelines(f"{each} {number}\n" for each, number in sorted(kept.items()))
-        os.replace(path + ".tmp", path)
+        kept = self._kept_ports()
+        kept[name] = port
+        try:
+            with open(path + ".tmp", "w", encoding="utf-8") as file:
+                file.writelines(f"{each} {number}\n" for each, number in sorted(kept.items()))
+            os.replace(path + ".tmp", path)
+        except OSError as fault:
+            self.warnings.append(f"port {port} is not kept for the next start: {fault}")
 
     def _registered_listeners(self) -> tuple[RegisteredListener, ...]:
         advertised = {}

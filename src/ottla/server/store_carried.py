@@ -76,19 +76,19 @@ def two_clusters(own: str, other: str) -> OSError:
 def _whole_state(source: str) -> StoredSnapshot:
     """Everything that the store says, as of its last entry."""
     from ottla.coordination.database import Database, DatabaseFailure
-    from ottla.metadata.entries import UnknownEntry, decode_entry
-    from ottla.metadata.snapshot import load_snapshot, take_snapshot
+    from ottla.metadata.entries import UnknownEntry
+    from ottla.metadata.reading import take_entry, take_snapshot_of
+    from ottla.metadata.snapshot import take_snapshot
     from ottla.metadata.state import Metadata
-    from ottla.schema.codec import MalformedMessage
 
     database = Database(source, "DELETE")
     try:
         saved = database.load_snapshot()
-        state = Metadata() if saved is None else load_snapshot(saved)
+        state = Metadata() if saved is None else take_snapshot_of(source, saved)
         while entries := database.read(state.version, 1000):
             for entry in entries:
-                state.apply(entry.version, decode_entry(entry.body).body)
-    except (DatabaseFailure, UnknownEntry, MalformedMessage) as fault:
+                take_entry(state, entry, source)
+    except (DatabaseFailure, UnknownEntry) as fault:
         raise OSError(f"{source} cannot be read: {fault}") from fault
     finally:
         database.close()

@@ -66,6 +66,7 @@ class SimCoordination:
 
         `guard` wraps what reaches the broker: a paused process hears nothing before it goes on.
         """
+        self.name = "the simulated store"
         self._store = store
         self._broker_id = broker_id
         self._loop = loop

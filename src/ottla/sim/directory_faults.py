@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.storage.directory import FUTURE_SUFFIX
+from ottla.storage.found import FUTURE_SUFFIX
 
 if TYPE_CHECKING:
     from ottla.sim.faults import Faults

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import NamedTuple
 
-from ottla.kernel.seams import Buffer, OpenFile
+from ottla.kernel.seams import Buffer, FailedSync, OpenFile
 from ottla.sim.disk_nodes import DirectoryNode, FileNode, draw, subsets
 
 
@@ -216,6 +216,17 @@ class SimDisk:
         file.body[position] ^= 1 << bit
         file.disk_body[position] ^= 1 << bit
 
+    def copied(self, path: str) -> DirectoryNode:
+        """A directory as processes see it now."""
+        return self._directory(path).copied()
+
+    def put_back(self, path: str, copy: DirectoryNode) -> None:
+        """The copy stands in the place of the directory; nobody has it open."""
+        self.replace(path)
+        directory, name = self._parent(path)
+        directory.change(None, name, copy.copied())
+        directory.settle()
+
     def replace(self, path: str) -> None:
         """What was mounted there is gone; another, empty disk is, and that one works."""
         self.broken.pop(path, None)
@@ -257,6 +268,7 @@ class SimDisk:
         for tree in list(self._trees(self.root, limit)):
             disk = SimDisk(wall_ms=self.wall_ms, capacity_bytes=self.capacity_bytes)
             _plant(disk.root, tree)
+            disk.crashes = self.crashes + 1
             yield disk
 
     def _trees(self, directory: DirectoryNode, limit: int) -> Iterator[dict[str, object]]:
@@ -414,6 +426,9 @@ class SimDisk:
         self.refuse_broken(path)
         self._file(path).modified_ms = modified_ms
 
+    def cache_id(self, path: str) -> str:
+        return str(self.crashes)
+
     def free_files(self) -> int:
         return 1 << 30
 
@@ -453,7 +468,7 @@ class SimDisk:
 
 def _failed_sync(fault: OSError, path: str) -> OSError:
     """As the real disk raises it, whatever the error."""
-    return OSError(errno.EIO, f"a sync failed: {fault.strerror}", path)
+    return FailedSync(errno.EIO, f"a sync failed: {fault.strerror}", path)
 
 
 def _names(path: str) -> list[str]:

@@ -68,6 +68,12 @@ class FileNode:
             _resize(body, len(self.body))
         return bytes(body)
 
+    def copied(self) -> FileNode:
+        """A file with the same bytes, all of it on its disk."""
+        copy = FileNode(self.modified_ms)
+        copy.body, copy.disk_body = bytearray(self.body), bytearray(self.body)
+        return copy
+
     def states(self) -> list[bytes]:
         """All contents a crash may leave (a good part of them where very much is un-synced)."""
         ways = itertools.product(subsets(self.pending), (False, True))
@@ -90,6 +96,13 @@ class DirectoryNode:
     def settle(self) -> None:
         self.disk_names = dict(self.names)
         self.pending = []
+
+    def copied(self) -> DirectoryNode:
+        """The same with all that is below, as processes see it."""
+        copy = DirectoryNode()
+        copy.names = {name: node.copied() for name, node in self.names.items()}
+        copy.settle()
+        return copy
 
     def after_crash(self, kept: Sequence[NameChange]) -> dict[str, FileNode | DirectoryNode]:
         names = dict(self.disk_names)

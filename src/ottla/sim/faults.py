@@ -18,6 +18,7 @@ from ottla.sim.directory_faults import DirectoryFaults
 from ottla.sim.network import CLIENTS
 from ottla.sim.peek import checkpointed, within
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, FLIPPED
+from ottla.sim.rollbacks import Rollbacks
 from ottla.storage.checkpoint import RECOVERY_POINT
 from ottla.storage.segment import LOG
 
@@ -47,6 +48,7 @@ class Faults:
         """Power cuts while a broker was not serving yet."""
         self.healed = False
         self.of_directories = DirectoryFaults(self)
+        self._rollbacks = Rollbacks(self)
         self._makers: dict[str, Callable[[], bool]] = {
             "power cut": self._power_cut,
             "power cut in the middle": self._power_cut_in_the_middle,
@@ -83,6 +85,8 @@ class Faults:
             self._next()
         if self.world.plan.decays:
             self._decay_next()
+        if self.world.plan.rolls_back:
+            self._rollbacks.begin()
 
     def _decay_next(self) -> None:
         """Apart from the others, so that it shifts none of them."""
@@ -115,6 +119,7 @@ class Faults:
         """All is well from here on; the broker is started if it is not there, and in a while where it does without one
         of its directories."""
         self.healed = True
+        self._rollbacks.heal()
         world = self.world
         world.network.delay_us = world.plan.network_us
         world.network.loss = 0.0

@@ -14,7 +14,7 @@ from ottla.config.resolve import Layers
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import Syncer, Timer
+from ottla.kernel.seams import StoreDamaged, Syncer, Timer
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import Listener
 from ottla.sim.coordination import CALM, CoordinationFaults, SimCoordination
@@ -23,6 +23,7 @@ from ottla.sim.disk import SimDisk
 from ottla.sim.loop import SimLoop
 from ottla.sim.network import SHARED_BYTES, Network, PoisonedPool, ServerEnd
 from ottla.sim.syncer import SimSyncer
+from ottla.storage.ownership import DirectoryRefused
 from ottla.wire.connection import ServerConnection
 
 DATA = "/data"
@@ -132,7 +133,12 @@ class Incarnation:
             self.disk_failed = error.errno is not None
             self._fatal(f"could not start: {error}")
             return
-        except ApiError as error:
+        except (ApiError, StoreDamaged) as error:
+            self._fatal(f"could not start: {error}")
+            return
+        except DirectoryRefused as error:
+            if not self.machine.store_is_older:
+                raise
             self._fatal(f"could not start: {error}")
             return
         self.serving = self.alive
@@ -218,6 +224,8 @@ class Machine:
         """Log directories beside DATA."""
         self.store_elsewhere = False
         """DATA holds no metadata store: the broker may go on without it."""
+        self.store_is_older = False
+        """A copy stands in the place of the metadata store: its broker must refuse to start."""
         self.sync_us = (100, 1000)
         self.coordination_faults: CoordinationFaults = CALM
         self.coordination_cut = False

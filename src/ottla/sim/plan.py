@@ -42,7 +42,11 @@ _DRAWN_LAST = (
 FLIPPED = "flipped bit"
 OF_DIRECTORIES = ("failed directory", "lost directory")
 """Where brokers have several log directories."""
-CLUSTER_FAULTS = (*FAULTS, *_AMONG_BROKERS, *_DRAWN_LAST, REFUSED, FLIPPED, *OF_DIRECTORIES)
+ROLLED_BACK = "rolled-back directory"
+STORE_ROLLED_BACK = "rolled-back store"
+CLUSTER_FAULTS = (
+    *FAULTS, *_AMONG_BROKERS, *_DRAWN_LAST, REFUSED, FLIPPED, *OF_DIRECTORIES, ROLLED_BACK, STORE_ROLLED_BACK
+)  # fmt: skip
 """The same for worlds of several brokers."""
 _FENCING_EARLY = ("expired session", "clean restart", REFUSED)
 """After these another broker coordinates while the lease of the one before it stands."""
@@ -53,6 +57,8 @@ _QUICK_US = 60_000
 _SETTLED_MS = 500
 _NO_FAULTS_SHARE = 0.1
 _DECAYS_SHARE = 0.4
+_ROLLS_BACK_SHARE = 0.4
+"""Of worlds in which no bits flip: of a bit that flips in a copy nobody knows."""
 _EDITS_REQUIRED_SHARE = 0.2
 _SEVERAL_DIRECTORIES_SHARE = 0.25
 REPLICAS = 3
@@ -120,6 +126,8 @@ class Plan(NamedTuple):
     """An administrator has leaders elected among those in sync, again and again."""
     decays: bool = False
     """Bits flip in closed segments, now and then, and are looked for all the time."""
+    rolls_back: bool = False
+    """Log directories, and the metadata store, are copied now and then, and put back later."""
     edits_required: bool = False
     """An administrator changes min.insync.replicas, of topics and of all brokers, in the middle of faults."""
     more_directories: tuple[str, ...] = ()
@@ -186,9 +194,11 @@ def _draw_more(random: Random, plan: Plan) -> Plan:
         moves_leaders=random.random() < 0.4,
     )
     decays = bool(plan.faults) and Random(f"decays-{plan.seed}").random() < _DECAYS_SHARE
+    rolls_back = bool(plan.faults) and not decays and Random(f"rolls-back-{plan.seed}").random() < _ROLLS_BACK_SHARE
     edits_required = Random(f"required-{plan.seed}").random() < _EDITS_REQUIRED_SHARE
     plan = _draw_directories(Random(f"directories-{plan.seed}"), plan)
-    return plan._replace(decays=decays, edits_required=edits_required, watches=sessions_end_in_time(plan))
+    plan = plan._replace(decays=decays, rolls_back=rolls_back, edits_required=edits_required)
+    return plan._replace(watches=sessions_end_in_time(plan))
 
 
 def _draw_directories(random: Random, plan: Plan) -> Plan:

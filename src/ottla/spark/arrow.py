@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ottla.kernel.seams import Buffer
 from ottla.records.columns import BinaryColumn, Columns, HeaderColumn
@@ -139,3 +140,19 @@ def header_column(array: pa.Array) -> HeaderColumn:
     return HeaderColumn(
         validity if nulls else b"", nulls, offsets, len(entries), binary_column(names), binary_column(contents)
     )
+
+
+def header_values(headers: pa.Array, name: str) -> pa.Array:
+    """The value of each row's last header of a name; null where the row has none."""
+    if headers.null_count == len(headers):
+        return pa.nulls(len(headers), pa.binary())
+    entries = headers.flatten()
+    chosen = np.flatnonzero(_same_text(entries.field(0), name))
+    places = np.full(len(headers), -1, dtype=np.int64)
+    rows = np.asarray(pc.list_parent_indices(headers).take(indices(chosen)), dtype=np.int64)
+    places[rows] = chosen  # of several headers of a row the last one is written last
+    return entries.field(1).take(pa.array(places, mask=places < 0))
+
+
+def _same_text(names: pa.Array, name: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.asarray(pc.fill_null(pc.equal(names, name), False).to_numpy(zero_copy_only=False), dtype=np.bool_)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 
 import numpy as np
@@ -48,7 +48,8 @@ def read_ranges(spans: Iterable[OffsetRange], options: SourceOptions) -> Iterato
     """What a task yields."""
     columns = options.columns
     kind = options.value_type if options.values.typed and VALUE in columns else None
-    fetched = columns if kind is None else tuple(name for name in EVERY if name in {*columns, VALUE, "offset"})
+    needed = {*columns, VALUE, "offset", *([HEADERS] if options.values.urls else [])}
+    fetched = columns if kind is None else tuple(name for name in EVERY if name in needed)
     for span in spans:
         pieces = read_decoded(
             span,
@@ -86,15 +87,15 @@ def read_decoded(
 ) -> Iterator[Decoded]:
     """Every record of the range, a few megabytes at a time, in order of offsets."""
     schema = row_schema(columns)
-    for piece in _pieces(span, kafka, poll_timeout_ms, fail_on_data_loss):
+    for left, piece in _pieces(span, kafka, poll_timeout_ms, fail_on_data_loss):
         aborted = [(each.producer_id, each.first_offset) for each in piece.aborted] if kafka.read_committed else []
         position, size = 0, len(piece.records)
         while position < size:
             decoded = decode_columns(
                 piece.records,
                 position=position,
-                start_offset=span.start,
-                end_offset=span.end,
+                start_offset=left.start,
+                end_offset=left.end,
                 unit=TimeUnit.MICROS,
                 headers=HEADERS in columns,
                 aborted=aborted,
@@ -107,14 +108,20 @@ def read_decoded(
             if counted:
                 offsets = np.frombuffer(decoded.offset, dtype=np.int64)
                 part = piece.records[position : decoded.position]
-                yield _counted(batch, offsets, part, span, may_miss=bool(aborted))
+                yield _counted(batch, offsets, part, left, may_miss=bool(aborted))
             elif decoded.rows:
                 yield Decoded(batch)
             position = decoded.position
 
 
-def _pieces(span: OffsetRange, kafka: KafkaSettings, poll_timeout_ms: int, fail: bool) -> Iterator[Fetched]:
-    """The fetched bytes of a range. What is gone fails the task, or is left out where that is allowed."""
+def _pieces(
+    span: OffsetRange, kafka: KafkaSettings, poll_timeout_ms: int, fail: bool
+) -> Iterator[tuple[OffsetRange, Fetched]]:
+    """The fetched bytes of a range, each piece with the part of the range that was left when it was asked for.
+
+    A piece may begin with a batch from below that part: its records there were given already, or deleted. Records
+    that are gone fail the task, or are left out where that is allowed.
+    """
     where = cluster(kafka)
     isolation = IsolationLevel.READ_COMMITTED if kafka.read_committed else IsolationLevel.READ_UNCOMMITTED
     position = span.start
@@ -132,8 +139,9 @@ def _pieces(span: OffsetRange, kafka: KafkaSettings, poll_timeout_ms: int, fail:
             ):
                 _check_identity(where, span, poll_timeout_ms)
                 _bytes_each[span.topic] = len(piece.records) / max(1, piece.next_offset - position)
+                left = replace(span, start=position)
                 position = piece.next_offset
-                yield piece
+                yield left, piece
             return
         except RequestTimedOut as fault:
             reason = f"Cannot fetch record for offset {position} in {poll_timeout_ms} milliseconds"

@@ -73,27 +73,29 @@ class RegistryClient:
     """One process's client; safe for several threads."""
 
     urls: tuple[str, ...]
-    _schemas: dict[int, WriterSchema] = field(default_factory=dict)
-    _missing: dict[int, tuple[float, str]] = field(default_factory=dict)
+    _schemas: dict[int | str, WriterSchema] = field(default_factory=dict)
+    _missing: dict[int | str, tuple[float, str]] = field(default_factory=dict)
     _pool: Any = None
     _first: int = 0
 
-    def schema(self, schema_id: int) -> WriterSchema:
-        """The schema of an id with all that it refers to; `UnknownSchema` where there is none."""
-        found = self._schemas.get(schema_id)
+    def schema(self, name: int | str) -> WriterSchema:
+        """The schema of an id, or of a GUID, with all that it refers to; `UnknownSchema` where there is none."""
+        found = self._schemas.get(name)
         if found is not None:
             return found
-        until, reason = self._missing.get(schema_id, (0.0, ""))
+        until, reason = self._missing.get(name, (0.0, ""))
         if time.monotonic() < until:
             raise UnknownSchema(reason)
         try:
-            found = self._with_references(self._ask("GET", f"/schemas/ids/{schema_id}"))
+            found = self._with_references(
+                self._ask("GET", f"/schemas/{'ids' if isinstance(name, int) else 'guids'}/{name}")
+            )
         except RegistryRefusal as fault:
             if fault.status != 404:
                 raise
-            self._missing[schema_id] = (time.monotonic() + MISSING_SECONDS, str(fault))
+            self._missing[name] = (time.monotonic() + MISSING_SECONDS, str(fault))
             raise UnknownSchema(str(fault)) from None
-        self._schemas[schema_id] = found
+        self._schemas[name] = found
         return found
 
     def latest(self, subject: str) -> Registered:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import DataType, StringType, StructType
 
+from ottla.spark.options import HEADERS
 from ottla.spark.registry_client import registry
 from ottla.spark.value_options import VALUE, VALUE_ERROR, ValueOptions
 
@@ -108,11 +109,18 @@ def _made(options: ValueOptions, kind: DataType) -> Decoder:
 def typed(
     batch: pa.RecordBatch, options: ValueOptions, kind: DataType, columns: tuple[str, ...], place: str
 ) -> pa.RecordBatch:
-    """The batch with its values decoded, and of these columns; it must have the columns `value` and `offset`."""
+    """The batch with its values decoded, and of these columns.
+
+    It must have the columns `value`, `offset` and, with a registry, `headers`.
+    """
     import numpy as np
     import pyarrow as pa
 
-    decoded = decoder(options, kind).decode(batch.column(VALUE))
+    from ottla.formats.wire import VALUE_HEADER
+    from ottla.spark.arrow import header_values
+
+    headers = header_values(batch.column(HEADERS), VALUE_HEADER) if options.urls else None
+    decoded = decoder(options, kind).decode(batch.column(VALUE), headers)
     if decoded.faults and not options.permissive:
         row, reason = decoded.faults[0]
         raise BadValue(

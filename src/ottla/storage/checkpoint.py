@@ -1,16 +1,20 @@
 """Small files that are replaced as a whole: Kafka's offset checkpoints, properties, and the marks of a directory.
 
-Temporary file, fsync, rename, fsync of the directory (rule B2): after a crash the old text is there or the new.
+Temporary file, fsync, rename, fsync of the directory (rule B2): after a crash the old text is there or the new. Each
+carries a checksum where Apache Kafka's readers do not look (rule H1), and the more important ones have a second copy;
+which of the two is believed says remembered.py.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import posixpath
 from collections.abc import Mapping, Sequence
 
 from ottla.kernel.ids import TopicId, TopicPartition, parse_topic_id, topic_id_text
 from ottla.kernel.seams import Disk
+from ottla.records.checksum import crc32c
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
@@ -27,12 +31,19 @@ MOVING = "moving"
 """ottla's own, in a partition's directory: from or to which other log directory it is being moved (moving.py)."""
 SYNC_FAILED = ".sync-failed"
 """ottla's own. Stands in the page cache for as long as pages that a failed sync has dropped may stand there."""
+PAGE_CACHE = ".page-cache"
+"""ottla's own. Which page cache the directory was last written through: another one may lack what was not synced."""
 META_PROPERTIES = "meta.properties"
 TEMPORARY = ".tmp"
+COPY = ".copy"
+"""ottla's own, behind the name of a file: its second copy."""
+_CHECKSUM = "crc32c"
+_BITS = 32
+_LARGEST = (1 << 63) - 1
 
 
 class BadCheckpoint(Exception):
-    """The text of a checkpoint does not parse."""
+    """The text of a checkpoint does not parse, or its checksum does not hold."""
 
 
 def replace_file(disk: Disk, path: str, body: bytes, *, at_once: bool = False) -> None:
@@ -58,93 +69,179 @@ def mark_failed_sync(disk: Disk, path: str) -> None:
         disk.open(posixpath.join(path, SYNC_FAILED), create=True).release()
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+def put_copy(disk: Disk, path: str, body: bytes) -> None:
+    """The second copy of the file at `path`, which holds `body` by now.
+
+    It is not synced by itself: a crash may take or tear it, which its checksum tells, while the file itself is sound.
+    Where there is no room for it there is none, rather than one that says something else.
+    """
+    copy = path + COPY
+    try:
+        disk.remove(copy + TEMPORARY)
+        file = disk.open(copy + TEMPORARY, create=True)
+        try:
+            file.write_at(0, [body])
+        finally:
+            file.release()
+        disk.rename(copy + TEMPORARY, copy)
+    except OSError as fault:
+        if fault.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        disk.remove(copy + TEMPORARY)
+        disk.remove(copy)
+
+
+# --- checkpoints ---
+
+
+def sealed(lines: Sequence[str]) -> bytes:
+    """The lines of a checkpoint with their CRC32C behind the last entry, as blanks: a space for 0, a tab for 1.
+
+    Apache Kafka's readers take each line up to the end of the file for an entry, so that no line can be added, and
+    split it at runs of blanks, so that those at its end are not seen (CheckpointFile, OffsetCheckpointFile and
+    LeaderEpochCheckpointFile, all versions). Without an entry there is no checksum, and nothing to believe.
+    """
+    text = "".join(f"{line}\n" for line in lines)
+    if len(lines) <= 2:
+        return text.encode()
+    crc = crc32c(text.encode())
+    blanks = "".join("\t" if crc >> bit & 1 else " " for bit in range(_BITS))
+    return f"{text[:-1]}{blanks}\n".encode()
+
+
+def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int], *, copied: bool = False) -> None:
     """Version 0, the count, then `topic partition offset` a line."""
     lines = ["0", str(len(offsets))]
     lines += [f"{place.topic} {place.partition} {offset}" for place, offset in sorted(offsets.items())]
-    replace_file(disk, path, ("\n".join(lines) + "\n").encode(), at_once=True)
+    body = sealed(lines)
+    replace_file(disk, path, body, at_once=True)
+    if copied:
+        put_copy(disk, path, body)
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
     """Empty where the file is missing; BadCheckpoint where it does not parse."""
+    return parse_offsets(path, disk.read(path))[0] if disk.exists(path) else {}
+
+
+def parse_offsets(path: str, body: bytes) -> tuple[dict[TopicPartition, int], bool]:
+    """The entries, and whether a checksum vouches for them."""
+    lines, is_sealed = _checkpoint_lines(path, body)
     found: dict[TopicPartition, int] = {}
-    for line in _checkpoint_lines(disk, path):
+    for line in lines:
         words = line.split(" ")
         if len(words) != 3:
             raise BadCheckpoint(f"{path}: expected 'topic partition offset', found {line!r}")
         found[TopicPartition(words[0], _number(path, words[1]))] = _number(path, words[2])
-    return found
+    return found, is_sealed
 
 
 def write_epochs(disk: Disk, path: str, epochs: list[tuple[int, int]]) -> None:
     """Version 0, the count, then `epoch start-offset` a line."""
-    lines = ["0", str(len(epochs))] + [f"{epoch} {start}" for epoch, start in epochs]
-    replace_file(disk, path, ("\n".join(lines) + "\n").encode())
+    replace_file(disk, path, sealed(["0", str(len(epochs)), *(f"{epoch} {start}" for epoch, start in epochs)]))
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
+    """Empty where the file is missing; BadCheckpoint where it does not parse."""
+    return parse_epochs(path, disk.read(path))[0] if disk.exists(path) else []
+
+
+def parse_epochs(path: str, body: bytes) -> tuple[list[tuple[int, int]], bool]:
+    """The entries, both of whose numbers rise, and whether a checksum vouches for them."""
+    lines, is_sealed = _checkpoint_lines(path, body)
     found: list[tuple[int, int]] = []
-    for line in _checkpoint_lines(disk, path):
+    for line in lines:
         words = line.split(" ")
         if len(words) != 2:
             raise BadCheckpoint(f"{path}: expected 'epoch offset', found {line!r}")
-        found.append((_number(path, words[0]), _number(path, words[1])))
-    return found
+        entry = _number(path, words[0]), _number(path, words[1])
+        if found and (entry[0] <= found[-1][0] or entry[1] < found[-1][1]):
+            raise BadCheckpoint(f"{path}: epoch {entry[0]} at offset {entry[1]} does not follow on {found[-1]}")
+        found.append(entry)
+    return found, is_sealed
 
 
 def write_numbers(disk: Disk, path: str, rows: Sequence[tuple[int, ...]]) -> None:
     """Version 0, the count, then a row of numbers a line."""
-    lines = ["0", str(len(rows)), *(" ".join(map(str, row)) for row in rows)]
-    replace_file(disk, path, ("\n".join(lines) + "\n").encode())
+    replace_file(disk, path, sealed(["0", str(len(rows)), *(" ".join(map(str, row)) for row in rows)]))
 
 
 def read_numbers(disk: Disk, path: str, count: int) -> list[tuple[int, ...]]:
     """Rows of `count` numbers; empty where the file is missing."""
-    found = [tuple(_number(path, word) for word in line.split(" ")) for line in _checkpoint_lines(disk, path)]
+    lines = _checkpoint_lines(path, disk.read(path))[0] if disk.exists(path) else []
+    found = [tuple(_number(path, word) for word in line.split(" ")) for line in lines]
     if any(len(row) != count for row in found):
         raise BadCheckpoint(f"{path}: a row has not {count} numbers")
     return found
 
 
-def _checkpoint_lines(disk: Disk, path: str) -> list[str]:
-    if not disk.exists(path):
-        return []
-    lines = disk.read(path).decode("utf-8", "replace").split("\n")
-    if lines and lines[-1] == "":
-        lines.pop()
-    if len(lines) < 2 or lines[0] != "0":
+def _checkpoint_lines(path: str, body: bytes) -> tuple[list[str], bool]:
+    """The entries' lines, and whether a checksum vouches for them; without one, every line must be whole at least."""
+    lines = body.decode("utf-8", "replace").split("\n")
+    whole = lines.pop() == ""
+    if len(lines) < 2 or not whole or lines[0] != "0":
         raise BadCheckpoint(f"{path}: not a version 0 checkpoint")
     count = _number(path, lines[1])
     if count != len(lines) - 2:
         raise BadCheckpoint(f"{path}: {count} entries announced, {len(lines) - 2} found")
-    return lines[2:]
+    lines[-1], blanks = _unsealed(lines[-1])
+    if blanks and crc32c("".join(f"{line}\n" for line in lines).encode()) != _crc_of(path, blanks):
+        raise BadCheckpoint(f"{path}: its checksum does not hold")
+    return lines[2:], bool(blanks)
+
+
+def _unsealed(line: str) -> tuple[str, str]:
+    text = line.rstrip(" \t")
+    return text, line[len(text) :]
+
+
+def _crc_of(path: str, blanks: str) -> int:
+    if len(blanks) != _BITS:
+        raise BadCheckpoint(f"{path}: its checksum is cut off")
+    return sum((blank == "\t") << bit for bit, blank in enumerate(blanks))
 
 
 def _number(path: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise BadCheckpoint(f"{path}: {text!r} is not a number") from None
+    number = int(text) if text.isascii() and text.removeprefix("-").isdecimal() and len(text) <= 20 else None
+    if number is None or abs(number) > _LARGEST:
+        raise BadCheckpoint(f"{path}: {text!r} is not a number")
+    return number
+
+
+# --- whose partition a directory holds ---
 
 
 def write_partition_metadata(disk: Disk, directory: str, topic_id: bytes) -> None:
-    """`partition.metadata`: whose partition this directory holds, whatever its name (rule B4)."""
-    body = f"version: 0\ntopic_id: {topic_id_text(topic_id)}"
-    replace_file(disk, posixpath.join(directory, PARTITION_METADATA), body.encode())
+    """`partition.metadata`: whose partition this directory holds, whatever its name (rule B4); and its second copy.
 
-
-def read_partition_metadata(disk: Disk, directory: str) -> TopicId | None:
-    """The topic id, or None where the file is missing (a partition older than topic ids, or a crash at its birth)."""
+    Apache Kafka reads the first two lines; the third is our checksum.
+    """
+    text = f"version: 0\ntopic_id: {topic_id_text(topic_id)}"
+    body = f"{text}\n{_CHECKSUM}: {crc32c(text.encode()):08x}".encode()
     path = posixpath.join(directory, PARTITION_METADATA)
-    if not disk.exists(path):
-        return None
-    values = parse_properties(disk.read(path).decode("utf-8", "replace"))
+    file = disk.open(path + COPY, create=True)
     try:
-        if values.get("version") != "0":
+        file.truncate(0)
+        file.write_at(0, [body])
+        file.sync()
+    finally:
+        file.release()
+    replace_file(disk, path, body)
+
+
+def parse_partition_metadata(path: str, body: bytes) -> tuple[TopicId, bool]:
+    """The topic id, and whether a checksum vouches for it."""
+    lines = body.decode("utf-8", "replace").rstrip("\n").split("\n")
+    values = parse_properties("\n".join(lines))
+    try:
+        if values.pop("version", "") != "0":
             raise ValueError("its version is not 0")
-        return parse_topic_id(values.get("topic_id", ""))
+        found = parse_topic_id(values.pop("topic_id", ""))
+        if values and values != {_CHECKSUM: f"{crc32c(chr(10).join(lines[:2]).encode()):08x}"}:
+            raise ValueError("its checksum does not hold")
     except ValueError as fault:
         raise BadCheckpoint(f"{path}: {fault}") from None
+    return found, bool(values)
 
 
 def parse_properties(text: str) -> dict[str, str]:

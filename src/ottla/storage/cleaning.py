@@ -85,7 +85,7 @@ def _gather(disk: Disk, plan: CompactionPlan, keys: dict[bytes, int]) -> Generat
     transactions = _Transactions(_aborted_entries(disk, plan))
     for group in plan.groups:
         for base in group:
-            for batch in _batches(disk, plan.directory, base):
+            for batch in _batches(disk, plan, base):
                 discard = transactions.discards(batch)
                 yield Progress(batch.size)
                 if batch.next_offset <= plan.dirty_start or batch.is_control or discard:
@@ -98,23 +98,33 @@ def _gather(disk: Disk, plan: CompactionPlan, keys: dict[bytes, int]) -> Generat
     return plan.dirty_end
 
 
-def _batches(disk: Disk, directory: str, base: int) -> Iterator[Batch]:
-    segment = Segment(disk, directory, base, created_ms=0)
+def _batches(disk: Disk, plan: CompactionPlan, base: int) -> Iterator[Batch]:
+    """Of one segment; Damaged where an offset or an epoch, which are in no CRC, contradicts what is around it."""
+    segment = Segment(disk, plan.directory, base, created_ms=0)
     size = segment.file.size()
-    position, expected = 0, base
+    position, expected, epoch, end = 0, base, -1, _end_of(plan, base)
     try:
         for header, view in scan_batches(segment.file, 0, size):
             batch = Batch(view)
             if not batch.crc_holds():
                 raise Damaged(f"{segment.path(LOG)}: the batch at byte {header.position} fails its CRC")
-            if batch.base_offset < expected or batch.last_offset_delta < 0:
-                raise Damaged(f"{segment.path(LOG)}: the offsets fall at byte {header.position}")
+            if batch.base_offset < expected or batch.last_offset_delta < 0 or batch.next_offset > end:
+                raise Damaged(f"{segment.path(LOG)}: offsets {batch.base_offset} to {batch.last_offset} at byte "
+                              f"{header.position} do not follow on")  # fmt: skip
+            if header.leader_epoch < epoch:
+                raise Damaged(f"{segment.path(LOG)}: the leader epoch falls at byte {header.position}")
             yield batch
-            position, expected = header.position + header.size, batch.next_offset
+            position, expected, epoch = header.position + header.size, batch.next_offset, header.leader_epoch
         if position != size:
             raise Damaged(f"{segment.path(LOG)}: no batch at byte {position}")
     finally:
         segment.close()
+
+
+def _end_of(plan: CompactionPlan, base: int) -> int:
+    """Where a segment of the plan ends: where the next one begins."""
+    bases = [each for group in plan.groups for each in group] + plan.ends[-1:]
+    return bases[bases.index(base) + 1]
 
 
 def _records(batch: Batch) -> list[Record]:
@@ -199,7 +209,7 @@ class _Cleaner:
         modified = 0
         for base in group:
             modified = max(modified, Segment(disk, plan.directory, base, created_ms=0).modified_ms())
-            for batch in _batches(disk, plan.directory, base):
+            for batch in _batches(disk, plan, base):
                 if last is not None:
                     yield self._put(new, self._cleaned(last, is_last=False), last.size)
                 last = batch.owned()

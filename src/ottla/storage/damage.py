@@ -7,22 +7,14 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.storage.checkpoint import DAMAGE, BadCheckpoint, read_numbers, write_numbers
-from ottla.storage.scan import CRC_START, Header, scan_headers
+from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.scan import CRC_START, HEADER_BYTES, Header, parse_header, scan_headers
 from ottla.storage.segment import LOOK_BYTES, Found, Segment
-
-
-class Extent(NamedTuple):
-    """A stretch of a closed segment in which no batch can be trusted: offsets, and where it lies in the file."""
-
-    first_offset: int
-    next_offset: int
-    position: int
-    end: int
+from ottla.storage.walk import Extent
 
 
 class Damage:
@@ -92,7 +84,7 @@ def headers_around(segment: Segment, extents: Sequence[Extent], position: int) -
 def find_around(segment: Segment, extents: Sequence[Extent], offset: int) -> Found | None:
     """As `Segment.find`: the first sound batch whose last offset is at or above `offset`."""
     position = max((extent.end for extent in extents if extent.next_offset <= offset), default=0)
-    entry = segment.index.floor(offset - segment.base_offset)
+    entry = segment.entry_below(offset)
     if entry is not None and entry[1] > position and not any(one.position <= entry[1] < one.end for one in extents):
         position = entry[1]
     for header in headers_around(segment, extents, position):
@@ -104,29 +96,52 @@ def find_around(segment: Segment, extents: Sequence[Extent], offset: int) -> Fou
 def is_sound_gap(segment: Segment, offset: int, found: Found | None) -> bool:
     """Whether a segment lacks `offset`, up to `found` or to its end, because nothing is left there, as by compaction.
 
-    If a bit has flipped, the batch before the gap differs from its CRC, or the headers do not lead to the other side.
+    If a bit has flipped, the batch before the gap differs from its CRC, the headers do not lead to the other side, or
+    their offsets do not rise up to it.
     """
-    entry = segment.index.floor(offset - segment.base_offset)
-    position = entry[1] if entry is not None else 0
+    entry = segment.entry_below(offset)
+    position, expected = (entry[1], entry[0]) if entry is not None else (0, segment.base_offset)
     stop = segment.size if found is None else found.position
     before = None
     for before in scan_headers(segment.file, position, stop):
-        position = before.position + before.size
+        if before.base_offset < expected and (entry is None or before.position != entry[1]):
+            return False
+        position, expected = before.position + before.size, before.next_offset
+    if found is not None and found.base_offset < expected:
+        return False
     if position != stop or before is None:
         return position == stop
     return crc32c(segment.file.read_at(before.position, before.size)[CRC_START:]) == before.crc
 
 
+def is_in_place(segment: Segment, found: Found, epochs: LeaderEpochs) -> bool:
+    """Whether a batch has the offsets and the epoch that belong there, as far as its neighbours and the epochs tell."""
+    body = segment.file.read_at(found.position, HEADER_BYTES)
+    if len(body) < HEADER_BYTES:
+        return False
+    here = parse_header(body, 0, found.position)
+    known = epochs.epoch_at(found.base_offset)
+    if 0 <= known != here.leader_epoch:
+        return False
+    following = segment.next_offset
+    for behind in scan_headers(segment.file, found.position + found.size, segment.size, chunk_bytes=HEADER_BYTES):
+        following = behind.base_offset
+        break
+    if following != found.next_offset:
+        return following > found.next_offset and is_sound_gap(segment, found.base_offset, found)
+    return True
+
+
 def leads_to(segment: Segment, offset: int) -> bool:
     """Whether batch follows on batch, from the last index entry below `offset` on, up to one that ends there."""
-    entry = segment.index.floor(offset - 1 - segment.base_offset)
+    entry = segment.entry_below(offset - 1)
     position = entry[1] if entry is not None else 0
     expected = segment.base_offset
     for header in scan_headers(segment.file, position, segment.size, chunk_bytes=LOOK_BYTES):
         if expected >= offset:
             break
         if header.position == position and entry is not None:
-            if header.last_offset != segment.base_offset + entry[0]:
+            if header.last_offset != entry[0]:
                 return False
         elif header.base_offset != expected:
             return False

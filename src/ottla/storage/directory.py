@@ -1,5 +1,8 @@
 """A log directory: its lock, its identity, its checkpoints, and the logs open in it. Comes from broker/node.py.
 
+Next door are found.py (the partitions in it), remembered.py and witnesses.py (what is believed of what is read), and
+strays.py (what is kept aside).
+
 The names and formats are Apache Kafka's. A directory fails as a whole (rule B3): after an I/O error or a failed sync
 nothing in it is written any more; a full disk only refuses batches.
 """
@@ -9,57 +12,25 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ottla.config.topic import TopicConfig
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
-from ottla.storage import checkpoint
-from ottla.storage.checkpoint import BadCheckpoint
+from ottla.storage import checkpoint, page_cache, strays
+from ottla.storage.found import DELETE_SUFFIX, FoundPartition, find_partitions, give_second_copy
+from ottla.storage.incarnation import Witness
+from ottla.storage.leftovers import set_unexplained_aside
 from ottla.storage.log import FULL_DISK, Log
+from ottla.storage.ownership import LOCK, DirectoryRefused, refuse_foreign
+from ottla.storage.remembered import CheckpointFiles
+from ottla.storage.witnesses import Noted, compared
 
-LOCK = ".lock"
-DELETE_SUFFIX = "-delete"
-STRAY_SUFFIX = "-stray"
-FUTURE_SUFFIX = "-future"
-_OWN_NAMES = frozenset(
-    {
-        LOCK,
-        "lost+found",
-        "bootstrap.checkpoint",
-        checkpoint.META_PROPERTIES,
-        checkpoint.CLEAN_SHUTDOWN,
-        checkpoint.SYNC_FAILED,
-        checkpoint.RECOVERY_POINT,
-        checkpoint.LOG_START,
-        checkpoint.REPLICATION,
-        checkpoint.CLEANER,
-        checkpoint.SCRUBBED,
-    }
-)
 _NAME_MAX = 255
-
-
-class DirectoryRefused(Exception):
-    """The directory cannot be used; the sentence says why and what to do."""
 
 
 class HeldLock(Protocol):
     def release(self) -> None: ...
-
-
-class FoundPartition(NamedTuple):
-    """A partition's directory, as found at the opening."""
-
-    topic: str
-    partition: int
-    topic_id: bytes | None
-    """None where `partition.metadata` is missing: a crash at its birth, or a log from before topic ids."""
-    path: str
-    beside: str | None = None
-    """The id of the log directory from or to which it was being moved, and in which it may be too (moving.py)."""
-    came: bool = False
-    """It was being moved from there to here."""
 
 
 class LogDirectory:
@@ -70,8 +41,13 @@ class LogDirectory:
         self.disk = disk
         self.path = path
         self.directory_id = ""
+        self.witness = Witness(disk, path)
         self.clean = False
         """Whether the last close was a clean one."""
+        self.unopened = False
+        """Whether a partition that was found could not be opened: what a failed sync has dropped of it is not known."""
+        self.cache_kept = False
+        """Whether all that was written before is there, synced or not (page_cache.py)."""
         self.failed: str | None = None
         """Why the directory is offline, once it is."""
         self.logs: dict[TopicPartition, Log] = {}
@@ -85,8 +61,11 @@ class LogDirectory:
         """As checkpointed when last open; `checkpoint_high_watermarks` writes those of the open logs."""
         self.scrubbed: dict[TopicPartition, int] = {}
         """How far the pass of the scrub that runs has come."""
+        self.files = CheckpointFiles(disk, path)
         self._lock = lock
         self._doomed: list[str] = []
+        self._set_aside_files: list[str] = []
+        """In the folders of partitions (leftovers.py)."""
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._cleaned: dict[TopicPartition, int] = {}
@@ -100,6 +79,7 @@ class LogDirectory:
         cluster_id: str,
         node_id: int,
         new_directory_id: str,
+        registering: str = "",
         also_ours: Collection[str] = (),
         lock: Callable[[str], HeldLock | None] | None = None,
     ) -> LogDirectory:
@@ -107,6 +87,7 @@ class LogDirectory:
 
         `also_ours`: names beside Kafka's own that a new directory may hold already (the metadata store's).
         `lock` is `LocalDisk.lock`; a simulated disk needs none. `new_directory_id` is taken where the directory is new.
+        `registering`: the incarnation as which the broker is about to register (incarnation.py).
         """
         refuse_foreign(disk, path, also_ours)
         disk.make_directory(path)
@@ -120,7 +101,7 @@ class LogDirectory:
         directory = cls(disk, path, held)
         try:
             directory._identify(cluster_id, node_id, new_directory_id)
-            directory._remember()
+            directory._remember(registering)
         except BaseException:
             if held is not None:
                 held.release()
@@ -159,55 +140,23 @@ class LogDirectory:
             )
         self.directory_id = values.get("directory.id", "")
 
-    def _remember(self) -> None:
-        self.clean = self.disk.exists(marker := posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN))
+    def _remember(self, registering: str) -> None:
+        self.clean = self.witness.begin(registering, marker := posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN))
         for name in self.disk.list(self.path):
             inside = posixpath.join(self.path, name)
             if name.endswith(checkpoint.TEMPORARY) and not self.disk.is_directory(inside):
                 self.disk.remove(inside)
-        self._find_partitions()
-        self._recovery_points = self._read(checkpoint.RECOVERY_POINT)
-        self._log_starts = self._read(checkpoint.LOG_START)
-        self.high_watermarks = self._read(checkpoint.REPLICATION)
-        self._cleaned = self._read(checkpoint.CLEANER)
-        self.scrubbed = self._read(checkpoint.SCRUBBED)
+        self.cache_kept = page_cache.was_kept(self.disk, self.path)
+        self.found, self.found_futures, self._doomed = find_partitions(self.disk, self.path)
+        here = {TopicPartition(each.topic, each.partition) for each in self.found}
+        self._recovery_points = self.files.load(checkpoint.RECOVERY_POINT, here)
+        self._log_starts = self.files.load(checkpoint.LOG_START, here)
+        self.high_watermarks = self.files.load(checkpoint.REPLICATION, here)
+        self._cleaned = self.files.load(checkpoint.CLEANER, here)
+        self.scrubbed = self.files.load(checkpoint.SCRUBBED, here)
         if self.clean:  # gone before anything is written: the next crash must not look clean
             self.disk.remove(marker)
             self.disk.sync_directory(self.path)
-
-    def _read(self, name: str) -> dict[TopicPartition, int]:
-        """A checkpoint without the entries of partitions that are gone: a new topic may have an old one's name."""
-        path = posixpath.join(self.path, name)
-        try:
-            offsets = checkpoint.read_offsets(self.disk, path)
-        except BadCheckpoint:
-            return {}
-        here = {TopicPartition(found.topic, found.partition) for found in self.found}
-        kept = {place: offset for place, offset in offsets.items() if place in here}
-        if len(kept) != len(offsets):
-            checkpoint.write_offsets(self.disk, path, kept)
-        return kept
-
-    def _find_partitions(self) -> None:
-        for name in self.disk.list(self.path):
-            inside = posixpath.join(self.path, name)
-            if not self.disk.is_directory(inside):
-                continue
-            future = name.endswith(FUTURE_SUFFIX)
-            doomed = future or name.endswith((DELETE_SUFFIX, STRAY_SUFFIX))
-            if doomed:
-                self._doomed.append(inside)
-            place = parse_directory_name(name.rpartition(".")[0] if future else name)
-            if place is None or (doomed and not future):
-                continue
-            try:
-                topic_id = checkpoint.read_partition_metadata(self.disk, inside)
-            except BadCheckpoint:
-                topic_id = None
-            source, target = checkpoint.read_move(self.disk, inside)
-            beside, came = source or target, source is not None
-            found = FoundPartition(place.topic, place.partition, topic_id, inside, beside, came)
-            (self.found_futures if future else self.found).append(found)
 
     # -- logs ---
 
@@ -222,7 +171,9 @@ class LogDirectory:
     ) -> Log:
         """Open, and after a crash recover, a partition that was found."""
         place = TopicPartition(found.topic, found.partition)
-        log = Log.open(
+        start, recovery_point = compared(self.disk, found.path, str(place), self._noted(place))
+        self._set_aside_files += set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
+        opened = Log.open(
             self.disk,
             found.path,
             topic=found.topic,
@@ -230,13 +181,27 @@ class LogDirectory:
             topic_id=found.topic_id or bytes(16),
             config=config,
             clean=self.clean,
-            recovery_point=self._recovery_points.get(place, 0),
-            log_start_offset=self._log_starts.get(place, 0),
+            recovery_point=recovery_point,
+            log_start_offset=start,
             wall_ms=wall_ms,
             producer_expiration_ms=producer_expiration_ms,
             on_synced=on_synced,
+            committed=self.high_watermarks.get(place, 0) if self.files.vouched_for(checkpoint.REPLICATION) else 0,
+            cache_kept=self.cache_kept,
+            compacted=place in self._cleaned,
         )
-        return self._keep(place, log)
+        give_second_copy(self.disk, found)
+        return self._keep(place, opened)
+
+    def _noted(self, place: TopicPartition) -> Noted:
+        return Noted(
+            self._log_starts.get(place),
+            self.files.trust[checkpoint.LOG_START],
+            self._recovery_points.get(place, 0),
+            self.files.trust[checkpoint.RECOVERY_POINT],
+            self.high_watermarks.get(place, 0),
+            self.clean,
+        )
 
     def create_log(
         self,
@@ -252,7 +217,7 @@ class LogDirectory:
         """A new log. What lies under its name but belongs to another topic id is to be `discard`ed first."""
         place = TopicPartition(topic, partition)
         self._forget([place])
-        log = Log.create(
+        created = Log.create(
             self.disk,
             posixpath.join(self.path, f"{topic}-{partition}"),
             topic=topic,
@@ -263,7 +228,7 @@ class LogDirectory:
             producer_expiration_ms=producer_expiration_ms,
             on_synced=on_synced,
         )
-        return self._keep(place, log)
+        return self._keep(place, created)
 
     def adopt(self, place: TopicPartition) -> None:
         """The future log is the replica's log from now on."""
@@ -275,11 +240,14 @@ class LogDirectory:
         self.disk.sync_directory(self.path)
 
     def _keep(self, place: TopicPartition, log: Log) -> Log:
-        def before_cut() -> None:
+        def before_cut(offset: int) -> None:
             if self._recovery_points.get(place, 0) > log.recovery_point:
                 self.checkpoint_recovery_points()
             if self._cleaned.get(place, 0) > log.recovery_point:  # what comes in its place is not compacted
                 self.set_cleaned_to(*place, log.recovery_point)
+            if self.high_watermarks.get(place, 0) > offset:
+                self.files.write(checkpoint.REPLICATION, self.high_watermarks | {place: offset})
+                self.high_watermarks[place] = offset
 
         log.before_cut = before_cut
         self.logs[place] = log
@@ -299,13 +267,37 @@ class LogDirectory:
         self.disk.sync_directory(self.path)
         self._forget(places)
 
-    def discard(self, strays: Collection[FoundPartition]) -> None:
-        """Strays: no topic has their id any more, or they are placed elsewhere."""
-        places = [TopicPartition(found.topic, found.partition) for found in strays]
-        for found, place in zip(strays, places, strict=True):
+    def discard(self, half_made: Collection[FoundPartition]) -> None:
+        """Those that never held a record: a crash, or another directory that failed, kept them from being whole."""
+        places = [TopicPartition(found.topic, found.partition) for found in half_made]
+        for found, place in zip(half_made, places, strict=True):
             self._doom(found.path, place, found.topic_id or bytes(16))
         self.disk.sync_directory(self.path)
-        self._forget(places)
+        _fits(lambda: self._forget(places))
+
+    def set_strays_aside(self, found: Collection[tuple[FoundPartition, str]], *, wall_ms: int) -> None:
+        """Rename them, each with why, and forget them: no record is deleted at a start (rule H4)."""
+        places = [TopicPartition(one.topic, one.partition) for one, _ in found]
+        for (one, reason), place in zip(found, places, strict=True):
+            known = {name: offsets[place] for name, offsets in self.checkpoints() if place in offsets}
+            strays.set_aside(self.disk, self.path, one, reason=reason, known=known, wall_ms=wall_ms)
+        self.disk.sync_directory(self.path)
+        _fits(lambda: self._forget(places))  # else a new log of that name tries again
+
+    def remove_strays(self, *, wall_ms: int, retention_ms: int) -> list[strays.Stray]:
+        """Those that were set aside `retention_ms` ago go: folders by `remove_one`, files at once."""
+        gone = [
+            strays.described(self.disk, path)
+            for path in [*strays.stray_folders(self.disk, self.path), *self._set_aside_files]
+            if path not in self._doomed and strays.is_due(self.disk, path, wall_ms=wall_ms, retention_ms=retention_ms)
+        ]
+        for one in gone:
+            if one.file:
+                self.disk.remove(one.path)
+                self._set_aside_files.remove(one.path)
+            else:
+                self._doomed.append(one.path)
+        return gone
 
     def _doom(self, path: str, place: TopicPartition, topic_id: bytes) -> None:
         number, renamed = int.from_bytes(topic_id, "big"), path
@@ -324,8 +316,7 @@ class LogDirectory:
         gone = set(places)
         for name, offsets in self.checkpoints():
             if not gone.isdisjoint(offsets):
-                rest = {place: offset for place, offset in offsets.items() if place not in gone}
-                checkpoint.write_offsets(self.disk, posixpath.join(self.path, name), rest)
+                self.files.write(name, {place: at for place, at in offsets.items() if place not in gone})
                 for place in gone:
                     offsets.pop(place, None)
 
@@ -340,7 +331,7 @@ class LogDirectory:
         ]
 
     def remove_one(self) -> bool:
-        """Delete one `*-delete` or stray directory; whether there are more. A step for the background."""
+        """Delete one `*-delete` directory; whether there are more. A step for the background."""
         if self._doomed:
             self._doomed.append(self._doomed.pop(0))  # one that cannot be deleted keeps no other waiting
             self.disk.remove_tree(self._doomed[-1])
@@ -351,8 +342,8 @@ class LogDirectory:
 
     def checkpoint_recovery_points(self) -> None:
         """So that a crash costs the check of what came since, not of all."""
-        if self.failed is None:
-            self.disk.remove(posixpath.join(self.path, checkpoint.SYNC_FAILED))  # all logs are recovered by now
+        if self.failed is None and not self.unopened:  # else all logs are recovered by now
+            self.disk.remove(posixpath.join(self.path, checkpoint.SYNC_FAILED))
         self._checkpoint(checkpoint.RECOVERY_POINT, self._recovery_points, lambda log: log.recovery_point)
 
     def checkpoint_log_starts(self) -> None:
@@ -365,13 +356,18 @@ class LogDirectory:
         return noted if log.doomed else max(noted, log.bases[0])
 
     def checkpoint_high_watermarks(self) -> None:
-        self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, lambda log: log.high_watermark)
+        self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, self._committed)
+
+    def _committed(self, log: Log) -> int:  # it stays so until it is cut, also where a start does not know it yet
+        before = self.high_watermarks.get(TopicPartition(log.topic, log.partition), 0)
+        return max(log.high_watermark, min(before, log.end_offset))
 
     def _checkpoint(self, name: str, offsets: dict[TopicPartition, int], of: Callable[[Log], int]) -> None:
         now = {place: of(log) for place, log in self.logs.items() if log.damaged_at is None}  # else it were forgotten
-        if self.failed is not None or all(offsets.get(place) == offset for place, offset in now.items()):
+        is_written = name not in self.files.stale and all(offsets.get(place) == offset for place, offset in now.items())
+        if self.failed is not None or is_written:
             return
-        checkpoint.write_offsets(self.disk, posixpath.join(self.path, name), offsets | now)
+        self.files.write(name, offsets | now)
         offsets.update(now)  # not before: on a full disk the next round must try again
 
     def cleaned_to(self, topic: str, partition: int) -> int | None:
@@ -380,18 +376,18 @@ class LogDirectory:
 
     def set_cleaned_to(self, topic: str, partition: int, offset: int) -> None:
         now = {TopicPartition(topic, partition): offset}
-        checkpoint.write_offsets(self.disk, posixpath.join(self.path, checkpoint.CLEANER), self._cleaned | now)
+        self.files.write(checkpoint.CLEANER, self._cleaned | now)
         self._cleaned.update(now)  # not before: on a full disk a cut tries again
 
     def note_scrubbed(self, offsets: dict[TopicPartition, int]) -> None:
         """The scrub has come so far in these partitions; a restart goes on from there."""
         self.scrubbed.update(offsets)
-        checkpoint.write_offsets(self.disk, posixpath.join(self.path, checkpoint.SCRUBBED), self.scrubbed)
+        self.files.write(checkpoint.SCRUBBED, self.scrubbed)
 
     def end_scrub(self) -> None:
         """A pass has seen all closed segments."""
         self.scrubbed.clear()
-        checkpoint.write_offsets(self.disk, posixpath.join(self.path, checkpoint.SCRUBBED), {})
+        self.files.write(checkpoint.SCRUBBED, {})
 
     def scrub_ended_ms(self) -> int | None:
         """When the last pass ended, by the wall clock; None while one is under way, or where there was none."""
@@ -471,30 +467,3 @@ def _fits(write: Callable[[], None]) -> bool:
             raise
         return False
     return True
-
-
-def parse_directory_name(name: str) -> TopicPartition | None:
-    """`topic-partition`, or None for other names."""
-    topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not (number.isascii() and number.isdecimal()):
-        return None
-    return TopicPartition(topic, int(number))
-
-
-def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
-    """A directory that holds something, but neither our files nor a `meta.properties`, is somebody else's."""
-    if not disk.exists(path):
-        return
-    if not disk.is_directory(path):
-        raise DirectoryRefused(f"{path} is not a directory.")
-    names = disk.list(path)
-    if checkpoint.META_PROPERTIES in names:
-        return
-    foreign = [
-        name for name in names if name.removesuffix(checkpoint.TEMPORARY) not in _OWN_NAMES and name not in also_ours
-    ]
-    if foreign:
-        raise DirectoryRefused(
-            f"{path} is not empty and holds no {checkpoint.META_PROPERTIES}: {foreign[0]!r} is not ours. "
-            "Give the broker an empty directory."
-        )

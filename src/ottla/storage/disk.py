@@ -10,11 +10,12 @@ import os
 import resource
 import shutil
 import stat
+import struct
 from collections.abc import Iterator, Sequence
 from threading import get_ident
 from typing import ClassVar
 
-from ottla.kernel.seams import Buffer, OpenFile
+from ottla.kernel.seams import Buffer, FailedSync, OpenFile
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 _MAX_PARTS = 1024
@@ -48,6 +49,23 @@ def sync_file_system(path: str) -> None:
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+_STATX_MOUNT_ID, _STATX_MOUNT_ID_UNIQUE = 0x1000, 0x4000
+_AT_FDCWD = -100
+_STATX_BYTES, _MASK, _MOUNT_ID = 256, struct.Struct("=I"), struct.Struct("=Q")
+_MOUNT_ID_AT = 144
+
+
+def _mount_id(path: str) -> str:
+    """Of the mount that a path lies on, by statx(2); empty where the kernel does not say."""
+    found = ctypes.create_string_buffer(_STATX_BYTES)
+    wanted = _STATX_MOUNT_ID | _STATX_MOUNT_ID_UNIQUE
+    if not hasattr(_libc, "statx") or _libc.statx(_AT_FDCWD, os.fsencode(path), 0, wanted, found) != 0:
+        return ""
+    if not _MASK.unpack_from(found)[0] & wanted:
+        return ""
+    return str(_MOUNT_ID.unpack_from(found, _MOUNT_ID_AT)[0])
+
+
 def _sync_each(paths: tuple[str, ...]) -> None:
     """An error of one keeps no other from being synced; of several failures none is named, for it was not the one."""
     faults: list[OSError] = []
@@ -59,7 +77,7 @@ def _sync_each(paths: tuple[str, ...]) -> None:
     if len(faults) == 1:
         raise faults[0]
     if faults:
-        raise OSError(errno.EIO, f"several disks: {'; '.join(map(str, faults))}")
+        raise FailedSync(errno.EIO, f"several disks: {'; '.join(map(str, faults))}")
 
 
 def _failed_sync(fault: OSError, path: str) -> OSError:
@@ -67,7 +85,7 @@ def _failed_sync(fault: OSError, path: str) -> OSError:
 
     What was to be synced counts as written, and the next sync passes over the pages that this one has dropped.
     """
-    return OSError(errno.EIO, f"a sync failed: {fault.strerror}", path)
+    return FailedSync(errno.EIO, f"a sync failed: {fault.strerror}", path)
 
 
 @contextlib.contextmanager
@@ -247,6 +265,16 @@ class LocalDisk:
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+    def cache_id(self, path: str) -> str:
+        """The boot and the mount: a disk that was mounted anew lacks what was not on it."""
+        mount = _mount_id(path)
+        try:
+            with open("/proc/sys/kernel/random/boot_id") as file:
+                boot = file.read().strip()
+        except OSError:
+            return ""
+        return f"{boot}/{mount}" if boot and mount else ""
 
     def free_files(self) -> int:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

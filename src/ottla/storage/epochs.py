@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import posixpath
 
 from ottla.kernel.seams import Disk
-from ottla.storage.checkpoint import LEADER_EPOCHS, BadCheckpoint, read_epochs, write_epochs
+from ottla.storage.checkpoint import LEADER_EPOCHS, BadCheckpoint, parse_epochs, write_epochs
+from ottla.storage.remembered import clear_the_way, read_small
 from ottla.storage.values import EpochEnd
+
+log = logging.getLogger("ottla.storage")
 
 
 class LeaderEpochs:
@@ -24,18 +28,30 @@ class LeaderEpochs:
         self._path = posixpath.join(directory, LEADER_EPOCHS)
 
     def load(self) -> bool:
-        """Read the checkpoint; False where it does not parse, and then the log has to be asked (`replace`)."""
+        """Read the checkpoint; False where it says nothing that can be believed: then the log is asked (`replace`).
+
+        The batches of the log are its second copy: each carries its epoch.
+        """
+        found: list[tuple[int, int]] = []
         try:
-            self._take(read_epochs(self._disk, self._path))
-        except BadCheckpoint:
-            self._take([])
-            return False
-        return True
+            body = read_small(self._disk, self._path)
+            if body is not None:
+                found, _ = parse_epochs(self._path, body)
+        except BadCheckpoint as bad:
+            log.warning("%s: the leader epochs are taken from the log's batches", bad)
+            clear_the_way(self._disk, self._path)
+        self._take(found)
+        return bool(found)
 
     @property
     def entries(self) -> list[tuple[int, int]]:
         """(epoch, start offset), oldest first."""
         return list(self._entries)
+
+    def between(self, start_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        """The entries for the offsets from one to another, the epoch that covers the first one among them."""
+        before = [entry for entry in self._entries if entry[1] <= start_offset]
+        return (*before[-1:], *(entry for entry in self._entries if start_offset < entry[1] < end_offset))
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """`epoch` begins at `start_offset`; entries of epochs that turn out to hold nothing are dropped."""

@@ -20,12 +20,14 @@ _BLOCK_ENTRIES = 256
 class SparseIndex:
     """Entries (key, value) with rising keys: one file, and the entries themselves while the segment is written."""
 
-    __slots__ = ("_disk", "_entry", "_file", "_on_disk", "count", "keys", "path", "values")
+    __slots__ = ("_disk", "_entry", "_file", "_last", "_on_disk", "count", "keys", "path", "values")
 
     def __init__(self, disk: Disk, path: str, entry: struct.Struct) -> None:
         self._disk = disk
         self._entry = entry
         self._file: OpenFile | None = None
+        self._last: tuple[int, int] | None = None
+        """Of a sealed index, once it was read."""
         self._on_disk = 0
         self.path = path
         self.count = 0
@@ -55,20 +57,29 @@ class SparseIndex:
     def sealed(self) -> None:
         """Forget the entries in memory: the file has them all."""
         assert self._on_disk == self.count
-        self.keys = None
+        self.keys = self._last = None
         self.values = array("i")
 
     def open_sealed(self) -> bool:
         """Stand on the file as it is; False where it is missing, torn, or its keys do not end above their start."""
-        if not self._disk.exists(self.path):
+        try:
+            size = self._disk.file_size(self.path)
+        except FileNotFoundError:
             return False
-        size = self._disk.file_size(self.path)
-        self.keys = None
-        self.count = self._on_disk = size // self._entry.size
-        return size % self._entry.size == 0 and (self.count < 2 or self._read(self.count - 1, 1)[0] >= self.first_key())
-
-    def first_key(self) -> int:
-        return self.keys[0] if self.keys is not None else self._read(0, 1)[0]
+        self.keys = self._last = None
+        self.count = self._on_disk = count = size // self._entry.size
+        if size % self._entry.size:
+            return False
+        if not count:
+            return True
+        few = count <= _BLOCK_ENTRIES
+        block = self._block(0, count if few else 1)
+        if len(block) < self._entry.size:
+            return False
+        first = self._entry.unpack_from(block)
+        last = self._entry.unpack_from(block, len(block) - self._entry.size) if few else self._read(count - 1, 1)
+        self._last = (last[0], last[1])
+        return first[0] >= 0 <= last[1] and (count < 2 or last[0] >= first[0])
 
     def last(self) -> tuple[int, int] | None:
         """The last entry."""
@@ -76,6 +87,8 @@ class SparseIndex:
             return None
         if self.keys is not None:
             return self.keys[-1], self.values[-1]
+        if self._last is not None:
+            return self._last
         key, value = self._entry.unpack(self._block(self.count - 1, 1))
         return key, value
 

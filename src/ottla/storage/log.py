@@ -17,12 +17,13 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Buffer, Disk, FileSlice, SyncWork
 from ottla.records.batch import Batch
 from ottla.records.control import EndOfTransaction
-from ottla.storage import lookup, producing, reading, recovery, rolling, run, shrink
+from ottla.storage import lookup, reading, recovery, rolling, run, sequencing, shrink
 from ottla.storage.damage import Damage
 from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.opening import Known
 from ottla.storage.producers import Producers
 from ottla.storage.scan import OVERHEAD_BYTES
-from ottla.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from ottla.storage.segment import MAX_RELATIVE_OFFSET, Doomed, Segment
 from ottla.storage.stamp import stamped_parts
 from ottla.storage.syncing import Syncing
 from ottla.storage.values import (
@@ -39,7 +40,7 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _PLACE = struct.Struct(">qii")
 
 
-def _nothing_to_do() -> None:
+def _nothing_to_do(offset: int) -> None:
     """A log outside a log directory has no checkpoint."""
 
 
@@ -78,6 +79,7 @@ class Log:
         "roll_timestamp",
         "segment_bytes",
         "segments",
+        "sparse",
         "synced_offset",
         "syncing",
         "topic",
@@ -120,20 +122,22 @@ class Log:
         self.damaged_at: int | None = None
         """Offset of damage found below the recovery point: nothing from here on is served (rule A7)."""
         self.damage = Damage(disk, directory)
+        self.sparse = config.compacted
+        """Compaction may have left holes between batches: here, or in the log that this one copies."""
         self.recovered = Recovered(0, 0, 0, 0, 0)
         self.refusing = False
         """After a failed sync or a failed cut: nothing is written any more, the directory is to be failed."""
-        self.doomed: list[shrink.Doomed] = []
+        self.doomed: list[Doomed] = []
         """Segments taken out of the log; their files go by `purge`."""
         self.pause = shrink.RetentionPause()
         self.on_synced = on_synced
         self.on_failed: Callable[[OSError], None] = _nobody_to_tell
         """Told of a failed sync: the owner takes the directory offline (rule B3)."""
-        self.before_cut: Callable[[], None] = _nothing_to_do
-        """Lowers the recovery point in the checkpoint before a truncation: else a crash would look like damage."""
+        self.before_cut: Callable[[int], None] = _nothing_to_do
+        """Lowers the checkpoints before a truncation to that offset: else a crash would look like damage."""
         self.syncing = Syncing()
         self.marker: EndOfTransaction | None = None
-        """Of the control batch that is appended now."""
+        """Of the control batch that is being appended."""
         self._take_config(config)
 
     @classmethod
@@ -152,8 +156,15 @@ class Log:
         wall_ms: int,
         producer_expiration_ms: int,
         on_synced: Callable[[int], None],
+        committed: int = 0,
+        cache_kept: bool = False,
+        compacted: bool = False,
     ) -> Log:
-        """Open what is there, recovering it unless the last close was `clean`; `.recovered` says what it cost."""
+        """Open what is there, recovering it unless the last close was `clean`; `.recovered` says what it cost and met.
+
+        `committed` is the high watermark of its checkpoint. `cache_kept`: no power was lost since the log was written.
+        `compacted`: it has been.
+        """
         log = cls(
             disk,
             directory,
@@ -164,9 +175,10 @@ class Log:
             producer_expiration_ms=producer_expiration_ms,
             on_synced=on_synced,
         )
-        recovery.recover(
-            log, clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset, wall_ms=wall_ms
-        )
+        lasting = clean or cache_kept or not log.write_caching
+        known = Known(clean, recovery_point, committed if lasting else 0, log_start_offset, cache_kept, compacted)
+        log.sparse = log.sparse or compacted
+        recovery.recover(log, known, wall_ms=wall_ms)
         return log
 
     @classmethod
@@ -216,7 +228,7 @@ class Log:
     ) -> Appended | ErrorCode:
         """Append one checked batch; the view need not outlive the call.
 
-        A duplicate is answered with the offset it first got. `producing.py` says what `guard` and `bumps` are.
+        A duplicate is answered with the offset it first got. `sequencing.py` says what `guard` and `bumps` are.
         Written flat for speed: bench/append.py.
         """
         if self.refusing:
@@ -225,7 +237,7 @@ class Log:
             return run.append_run(self, batch.view, wall_ms=wall_ms)
         producer_id = batch.producer_id
         if producer_id >= 0:
-            verdict = producing.check(self, batch, origin, guard, bumps=bumps)
+            verdict = sequencing.check_producer(self, batch, origin, guard, bumps=bumps)
             if verdict is not None:
                 return verdict
         size = batch.size
@@ -262,16 +274,19 @@ class Log:
         if self.write_caching:
             self.synced_offset = next_offset
         if producer_id >= 0:
-            producing.note(self, batch, base_offset, next_offset - 1, max_timestamp)
+            sequencing.note_producer(self, batch, base_offset, next_offset - 1, max_timestamp)
         return Appended(base_offset, next_offset, self.log_start_offset, False, wall_ms if self.append_time else -1)
 
-    def append_run(self, run_of_batches: Buffer, *, wall_ms: int) -> Appended | ErrorCode:
+    def append_run(
+        self, run_of_batches: Buffer, *, wall_ms: int, newest_epoch: int = run.ANY_EPOCH
+    ) -> Appended | ErrorCode:
         """Append a leader's contiguous batches as they are (rules A11, E10): one check and one write for all.
 
-        CORRUPT_MESSAGE where a CRC fails, OFFSET_OUT_OF_RANGE where the first batch starts below our end or later
-        ones do not follow on, FENCED_LEADER_EPOCH where an epoch falls. A trailing incomplete batch is left out.
+        CORRUPT_MESSAGE where a CRC fails, or an offset or epoch cannot be right; OFFSET_OUT_OF_RANGE where the first
+        batch starts below our end or later ones do not follow on, FENCED_LEADER_EPOCH where an epoch falls. A trailing
+        incomplete batch is left out.
         """
-        return run.append_run(self, run_of_batches, wall_ms=wall_ms)
+        return run.append_run(self, run_of_batches, wall_ms=wall_ms, newest_epoch=newest_epoch)
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """This broker leads in `leader_epoch` from `end_offset` on; on disk before this returns (rule B2)."""
@@ -374,6 +389,10 @@ class Log:
         """Whether a roll, flush.messages or flush.ms ask for a sync now (with write.caching=true nothing else does)."""
         return self.syncing.flush_due(self, wall_ms)
 
+    def move_recovery_point(self) -> bool:
+        """Let the next sync move the recovery point to where it began; whether there is anything to move it over."""
+        return not self.refusing and self.syncing.take_indexes_along(self)
+
     def sync_now(self) -> None:
         """A whole sync on the caller's thread, indexes included: at close, at recovery, in tools."""
         self.syncing.sync_now(self)
@@ -463,6 +482,7 @@ class Log:
         raise fault
 
     def _take_config(self, config: TopicConfig) -> None:
+        self.sparse = self.sparse or config.compacted
         self.config = config
         self.segment_bytes = config.internal_segment_bytes or config.segment_bytes
         self.append_time = config.message_timestamp_type == "LogAppendTime"

@@ -32,7 +32,7 @@ def _first_at_or_after(log: Log, segment: Segment, timestamp: int) -> TimestampO
     extents = log.damage.of(segment.base_offset)
     entry = None if extents else segment.times.floor(timestamp - 1)
     position = 0
-    if entry is not None:
+    if entry is not None and segment.is_time_of(entry):
         found = segment.find(segment.base_offset + entry[1])
         position = found.position if found is not None else 0
     for header in headers_around(segment, extents, position):

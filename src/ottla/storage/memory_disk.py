@@ -132,6 +132,9 @@ class MemoryDisk:
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         self._at(path).modified_ms = modified_ms
 
+    def cache_id(self, path: str) -> str:
+        return "memory"
+
     def free_files(self) -> int:
         return 1 << 30
 

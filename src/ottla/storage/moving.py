@@ -29,6 +29,7 @@ Where 2 or 3 raises, the directory that it is about fails, and the replica is se
 from __future__ import annotations
 
 import posixpath
+from contextlib import suppress
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -41,9 +42,9 @@ from ottla.storage.checkpoint import (
     RECOVERY_POINT,
     REPLICATION,
     write_move,
-    write_offsets,
 )
-from ottla.storage.directory import FUTURE_SUFFIX, LogDirectory
+from ottla.storage.directory import LogDirectory
+from ottla.storage.found import FUTURE_SUFFIX
 from ottla.storage.log import Log
 from ottla.storage.snapshot import load_newest, write_snapshot
 from ottla.storage.values import Appended
@@ -61,18 +62,26 @@ def begin(current: Log, destination: LogDirectory, unique: str, *, wall_ms: int)
     """An empty future log that starts where the served one's files do, with the producers that are known there."""
     place = place_of(current)
     start = current.bases[0]
-    future = Log.create(
-        current.disk,
-        posixpath.join(destination.path, future_name(place, unique)),
-        topic=current.topic,
-        partition=current.partition,
-        topic_id=current.topic_id,
-        config=current.config,
-        wall_ms=wall_ms,
-        producer_expiration_ms=current.producer_expiration_ms,
-        on_synced=_nobody,
-        start_offset=start,
-    )
+    path = posixpath.join(destination.path, future_name(place, unique))
+    try:
+        future = Log.create(
+            current.disk,
+            path,
+            topic=current.topic,
+            partition=current.partition,
+            topic_id=current.topic_id,
+            config=current.config,
+            wall_ms=wall_ms,
+            producer_expiration_ms=current.producer_expiration_ms,
+            on_synced=_nobody,
+            start_offset=start,
+        )
+    except OSError:
+        with suppress(OSError):  # else the next start does it
+            if current.disk.exists(path):
+                destination.set_aside(path, place, current.topic_id)
+        raise
+    future.sparse = current.sparse
     destination.futures[place] = future
     known = load_newest(current.disk, current.directory, start)
     if known is not None:
@@ -185,7 +194,7 @@ def _note_down(current: Log, source: LogDirectory, future: Log, destination: Log
         if offset is not None or place in offsets:
             now = {other: value for other, value in offsets.items() if other != place}
             now |= {} if offset is None else {place: offset}
-            write_offsets(destination.disk, posixpath.join(destination.path, name), now)
+            destination.files.write(name, now)
             offsets.clear()
             offsets.update(now)
 

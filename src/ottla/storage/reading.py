@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import FileSlice
-from ottla.storage.damage import find_around, is_sound_gap, limit_around
+from ottla.storage.damage import find_around, is_in_place, is_sound_gap, limit_around
 from ottla.storage.segment import Found, Segment
 from ottla.storage.values import AbortedTransaction, LogRead
 
@@ -29,10 +29,20 @@ def read_cold(
 ) -> LogRead | ErrorCode:
     """From any segment, through the sparse index. A batch that is not the first may be cut by `max_bytes`.
 
-    Known damage is refused; a read in front of it ends there. So is what shows that there is damage.
+    Known damage is refused; a read in front of it ends there. So is what shows that there is damage, or that a file is
+    missing.
     """
     if log.damage and log.damage.covers(offset):
         return ErrorCode.KAFKA_STORAGE_ERROR
+    try:
+        return _read_sound(log, offset, max_bytes, limit_offset, at_least_one, with_aborted)
+    except FileNotFoundError:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _read_sound(
+    log: Log, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool, with_aborted: bool
+) -> LogRead | ErrorCode:
     located = locate(log, offset)
     if (located is None or located[1].base_offset > offset) and not _is_sound_gap(log, offset, located):
         return ErrorCode.KAFKA_STORAGE_ERROR
@@ -42,6 +52,8 @@ def read_cold(
         return LogRead([], -1, 0, [] if with_aborted else None)
     segment, found = located
     extents = log.damage.of(segment.base_offset)
+    if not extents and not is_in_place(segment, found, log.epochs):
+        return ErrorCode.KAFKA_STORAGE_ERROR
     if extents:
         stop = limit_around(segment, extents, found.position, limit_offset)
     else:

@@ -1,21 +1,20 @@
 """Opening a log: after a clean close by looking at its last batches, after a crash by checking the unchecked tail.
 
-Comes from log.py. Nothing below the recovery point is read (its indexes are on disk too); above it the first bad
-batch is the torn end and is cut, with everything behind it. A bad batch below is damage: kept, marked, not served.
+Comes from log.py. opening.py tells sound segments from damage; here swaps are finished before, and producers, epochs
+and ends follow from what is sound. In the end all that counts as on disk is on disk.
 """
 
 from __future__ import annotations
 
+import errno
 import posixpath
-from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ottla.kernel.seams import Disk
-from ottla.records.checksum import crc32c
 from ottla.storage.checkpoint import (
+    COPY,
     LEADER_EPOCHS,
     PARTITION_METADATA,
     SYNC_FAILED,
@@ -23,12 +22,12 @@ from ottla.storage.checkpoint import (
     mark_failed_sync,
     write_partition_metadata,
 )
-from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.damage import find_around, headers_around
+from ottla.storage.opening import Cost, Known, Opening
 from ottla.storage.run import note_producer
-from ottla.storage.scan import CRC_START, Header, scan_batches, scan_headers
+from ottla.storage.scan import Header, scan_headers
 from ottla.storage.segment import (
     CLEANED,
-    DELETED,
     FETCHED,
     LOG,
     SUFFIXES,
@@ -38,18 +37,12 @@ from ottla.storage.segment import (
     segment_path,
 )
 from ottla.storage.snapshot import load_newest, snapshot_offsets, snapshot_path, write_snapshot
-from ottla.storage.values import Recovered
+from ottla.storage.values import Recovered, Remark
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log
 
-_NEVER = 2**63 - 1
 _AGAIN_BYTES = 1 << 20
-
-
-class _Cost:
-    def __init__(self) -> None:
-        self.scanned_bytes = self.truncated_bytes = self.rebuilt_indexes = self.replayed_batches = 0
 
 
 def create_files(disk: Disk, directory: str, topic_id: bytes, start_offset: int) -> None:
@@ -75,7 +68,7 @@ def whole_or_gone(disk: Disk, directory: str) -> Iterator[None]:
 def never_held(disk: Disk, directory: str) -> bool:
     """Whether what lies there is no more than is made with a new log: an empty segment from offset 0 on."""
     for name in disk.list(directory):
-        if name.removesuffix(TEMPORARY) in (PARTITION_METADATA, LEADER_EPOCHS):
+        if name.removesuffix(TEMPORARY).removesuffix(COPY) in (PARTITION_METADATA, LEADER_EPOCHS):
             continue
         base, suffix = name[:20], name[20:]
         if base != "0" * 20 or (suffix.startswith(LOG) and disk.file_size(posixpath.join(directory, name))):
@@ -83,51 +76,75 @@ def never_held(disk: Disk, directory: str) -> bool:
     return True
 
 
-def recover(log: Log, *, clean: bool, recovery_point: int, log_start_offset: int, wall_ms: int) -> None:
+def recover(log: Log, known: Known, *, wall_ms: int) -> None:
     """Bring the log to a state in which all that it says is on disk is on disk."""
-    cost = _Cost()
+    cost = Cost()
     finish_swaps(log.disk, log.directory)
     epochs_known = log.epochs.load()
-    bases = _segment_bases(log, log_start_offset)
-    if not bases:
-        bases = [max(log_start_offset, 0)]
-        log.disk.open(segment_path(log.directory, bases[0], LOG), create=True).release()
-        clean = False
-    # Nothing above the recovery point is ever deleted at the start: a full disk may have kept it from its checkpoint.
-    recovery_point = _NEVER if clean else max(recovery_point, bases[0])
-    segments = _open_below(log, bases, recovery_point, wall_ms, cost)
-    segments += _open_above(log, bases[len(segments) :], recovery_point, wall_ms, cost, clean=clean)
-    log.set_segments(segments)
     log.damage.load()
-    log.damage.keep(log.bases[:-1])
-    log.log_start_offset = max(log_start_offset, log.bases[0])
+    opening = Opening(log, known, wall_ms, cost)
+    opening.run()
+    log.set_segments(opening.segments)
+    _note_damage(log, opening)
     log.end_offset = log.high_watermark = log.active.next_offset
-    log.log_start_offset = min(log.log_start_offset, log.end_offset)
+    log.log_start_offset = _start(log, known.log_start, cost)
     if not epochs_known:
         log.epochs.replace(_epochs_in(log))
     log.epochs.cut_end(log.end_offset)
     log.high_watermark = log.log_start_offset
-    at_most = min(log.end_offset, recovery_point)
-    for offset in snapshot_offsets(log.disk, log.directory):
+    at_most = log.end_offset if known.clean else min(log.end_offset, max(known.recovery_point, log.bases[0]))
+    snapshots = snapshot_offsets(log.disk, log.directory)
+    for offset in snapshots:
         if offset > at_most:  # of a tail that was lost, or that was cut before another came in its place
             log.disk.remove(snapshot_path(log.directory, offset))
-    load_producers(log, at_most=at_most, cost=cost)
+    load_producers(log, at_most=at_most, cost=cost, snapshots=snapshots)
     try:
-        _settle(log, cost, clean=clean)
+        _settle(log, cost, opening, clean=known.clean and not opening.changed)
     except OSError:
         mark_failed_sync(log.disk, posixpath.dirname(log.directory))
         raise
 
 
-def _settle(log: Log, cost: _Cost, *, clean: bool) -> None:
+def _note_damage(log: Log, opening: Opening) -> None:
+    """On a full disk it is known all the same, until the next start, which finds it again."""
+    if not (log.damage or opening.damage):
+        return
+    try:
+        log.damage.keep(log.bases[:-1])
+        for base, extents in sorted(opening.damage.items()):
+            log.damage.note(base, extents)
+    except OSError as fault:
+        if fault.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+
+
+def _start(log: Log, noted: int, cost: Cost) -> int:
+    """Where the log starts: as its checkpoint says, unless that lies behind all that there is."""
+    if noted <= log.end_offset:
+        return max(noted, log.bases[0])
+    cost.remarks.append(
+        Remark(
+            log.bases[0],
+            log.end_offset,
+            log.size_bytes,
+            f"its start is not {noted}, as the checkpoint says: it ends before",
+        )
+    )
+    return log.bases[0]
+
+
+def _settle(log: Log, cost: Cost, opening: Opening, *, clean: bool) -> None:
     """After a crash: sync what was kept and cut, so that the end may be called synced (rule A7)."""
     log.recovered = Recovered(
-        len(log.segments), cost.scanned_bytes, cost.truncated_bytes, cost.rebuilt_indexes, cost.replayed_batches
+        len(log.segments),
+        cost.scanned_bytes,
+        cost.truncated_bytes,
+        cost.rebuilt_indexes,
+        cost.replayed_batches,
+        tuple(cost.remarks),
+        opening.lacks_end,
     )
-    if log.damaged_at is not None:
-        log.refusing = True
-        log.end_offset = log.damaged_at
-    elif not clean:
+    if not clean:
         again = log.disk.exists(posixpath.join(posixpath.dirname(log.directory), SYNC_FAILED))
         for segment in log.segments:
             if segment.index.keys is not None:
@@ -146,7 +163,7 @@ def _settle(log: Log, cost: _Cost, *, clean: bool) -> None:
                 segment.seal()
     log.synced_offset = log.recovery_point = log.end_offset
     log.syncing.opened(log, synced_to=log.end_offset)
-    if cost.replayed_batches and log.damaged_at is None:
+    if cost.replayed_batches:
         _put_snapshot(log, log.end_offset)
         log.disk.sync_directory(log.directory)
 
@@ -158,190 +175,19 @@ def _write_again(segment: Segment) -> None:
         segment.file.write_at(position, [piece])
 
 
-def _segment_bases(log: Log, log_start_offset: int) -> list[int]:
-    """Bases of the segments; those wholly below the log's start are deleted, and what is left of others."""
-    names = log.disk.list(log.directory)
-    bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
-    _remove_orphans(log, names, bases)
-    while len(bases) > 1 and bases[1] <= log_start_offset:
-        _remove_segment(log.disk, log.directory, bases.pop(0))
-    return bases
-
-
-def _remove_orphans(log: Log, names: list[str], bases: list[int]) -> None:
-    """Indexes of segments that are gone: a crash may keep them, and a new segment of that name would go on in them."""
-    known = set(bases)
-    for name in names:
-        for suffix in SUFFIXES[1:]:
-            base = base_offset_of(name, suffix)
-            if base is not None and base not in known:
-                log.disk.remove(posixpath.join(log.directory, name))
-
-
-def _remove_segment(disk: Disk, directory: str, base: int) -> None:
-    for suffix in SUFFIXES:
-        disk.remove(segment_path(directory, base, suffix))
-
-
-def _open_below(log: Log, bases: list[int], recovery_point: int, wall_ms: int, cost: _Cost) -> list[Segment]:
-    """Sealed segments that end below the recovery point: taken as they are.
-
-    One that ends right at it may have been cut there, and a crash may have undone that.
-    """
-    segments: list[Segment] = []
-    for base, following in pairwise(bases):
-        if following >= recovery_point:
-            break
-        segment = Segment(log.disk, log.directory, base, created_ms=wall_ms)
-        log.configure_segment(segment)
-        segments.append(segment)
-        if segment.open_sealed(following):
-            continue
-        cost.rebuilt_indexes += 1
-        size = segment.size
-        _rebuild(segment, cost)
-        if segment.size != size or segment.next_offset > following:
-            _mark_damage(log, min(segment.next_offset, following))
-        segment.next_offset = following
-        segment.forget_recent()
-    return segments
-
-
-def _rebuild(segment: Segment, cost: _Cost) -> None:
-    """Build the indexes of a segment again from its batches' headers."""
-    segment.index.reset()
-    segment.times.reset()
-    size, segment.size = segment.size, 0
-    segment.max_timestamp = -1
-    for header in scan_headers(segment.file, 0, size):
-        segment.note_header(header)
-    cost.scanned_bytes += segment.size
-    segment.write_indexes()
-
-
-def _mark_damage(log: Log, offset: int) -> None:
-    if log.damaged_at is None or offset < log.damaged_at:
-        log.damaged_at = offset
-
-
-def _open_above(
-    log: Log, bases: list[int], recovery_point: int, wall_ms: int, cost: _Cost, *, clean: bool
-) -> list[Segment]:
-    """The segments that reach above the recovery point: scanned from there, cut at the first bad batch."""
-    segments: list[Segment] = []
-    expected = -1
-    epoch = -1
-    for number, base in enumerate(bases):
-        if number and base != expected:  # the segment before lost its tail, and with it this one its place
-            _drop_segments(log, bases[number:], cost)
-            break
-        segment = Segment(log.disk, log.directory, base, created_ms=wall_ms)
-        log.configure_segment(segment)
-        segments.append(segment)
-        following = bases[number + 1] if number + 1 < len(bases) else _NEVER
-        whole, epoch = _scan_tail(log, segment, (recovery_point, following), epoch, cost, check=not clean)
-        expected = segment.next_offset
-        if not whole and segment.next_offset < recovery_point and not clean:
-            _mark_damage(log, segment.next_offset)
-            break
-        segment.aborted.cut_end(segment.next_offset)  # it may be on disk, and the end of the segment not
-        if not whole:
-            cost.truncated_bytes += segment.file.size() - segment.size
-            segment.file.truncate(segment.size)
-            if expected != following:
-                _drop_segments(log, bases[number + 1 :], cost)
-                break
-        if base != bases[-1]:
-            segment.forget_recent()
-    if not clean and log.damaged_at is None and segments[-1].next_offset < recovery_point:
-        _mark_damage(log, segments[-1].next_offset)
-    return segments
-
-
-def _scan_tail(
-    log: Log, segment: Segment, bounds: tuple[int, int], epoch: int, cost: _Cost, *, check: bool
-) -> tuple[bool, int]:
-    """Note the batches from the last index entry that can be trusted; whether they fill the file, and their epoch."""
-    recovery_point, following = bounds
-    size = segment.file.size()
-    start = _trusted_start(segment, recovery_point, size)
-    if not start and segment.index.count == 0:
-        segment.index.reset()
-        segment.times.reset()
-    scanned: Iterator[tuple[Header, memoryview | None]]
-    if check:
-        scanned = iter(scan_batches(segment.file, start, size))
-    else:
-        scanned = ((header, None) for header in scan_headers(segment.file, start, size))
-    for header, view in scanned:
-        if header.base_offset < segment.next_offset or header.last_offset_delta < 0 or header.leader_epoch < epoch:
-            break  # an older batch where a later write was lost: it does not follow on
-        if header.next_offset > following:
-            break
-        if check and _was_cut(log.epochs, header):
-            break
-        if view is not None and crc32c(view[CRC_START:]) != header.crc:
-            break
-        segment.note_header(header)
-        epoch = header.leader_epoch
-        cost.scanned_bytes += header.size
-        if header.leader_epoch > log.epochs.latest:
-            log.epochs.assign(header.leader_epoch, header.base_offset)
-    return segment.size == size, epoch
-
-
-def _was_cut(epochs: LeaderEpochs, header: Header) -> bool:
-    """Whether a crash has brought this batch back: it was cut, and the epochs, which are synced first, have gone on.
-
-    They may say that a later one had begun here by then. Or that an older one went on here, in what came in its place,
-    and a later one behind that.
-    """
-    known = epochs.epoch_at(header.base_offset)
-    return header.leader_epoch < known or 0 <= known < header.leader_epoch <= epochs.latest
-
-
-def _trusted_start(segment: Segment, recovery_point: int, size: int) -> int:
-    """Where to begin: the last index entry below the recovery point that points at its batch, else the beginning."""
-    if not segment.has_indexes():
-        return 0
-    segment.index.load()
-    segment.times.load()
-    assert segment.index.keys is not None
-    keys, positions = segment.index.keys, segment.index.values
-    rising = next(
-        (at for at in range(1, len(keys)) if keys[at] <= keys[at - 1] or positions[at] <= positions[at - 1]), len(keys)
-    )
-    count = bisect_left(keys, recovery_point - segment.base_offset, 0, rising)
-    while count:
-        key, position = keys[count - 1], positions[count - 1]
-        for header in scan_headers(segment.file, position, size, chunk_bytes=64):
-            if header.last_offset == key + segment.base_offset:
-                return segment.restart_from(count)
-            break
-        count //= 2
-    return segment.restart_from(0)
-
-
-def _drop_segments(log: Log, bases: list[int], cost: _Cost) -> None:
-    for base in reversed(bases):
-        cost.truncated_bytes += log.disk.file_size(segment_path(log.directory, base, LOG))
-        _remove_segment(log.disk, log.directory, base)
-        log.disk.sync_directory(log.directory)
-
-
 def _epochs_in(log: Log) -> list[tuple[int, int]]:
     """The leader epochs as the batches themselves tell them, where the checkpoint was lost."""
     found: list[tuple[int, int]] = []
     for segment in log.segments:
-        for header in scan_headers(segment.file, 0, segment.size):
+        for header in headers_around(segment, log.damage.of(segment.base_offset), 0):
             if not found or header.leader_epoch > found[-1][0]:
                 found.append((header.leader_epoch, header.base_offset))
     return found
 
 
-def load_producers(log: Log, *, at_most: int, cost: _Cost | None = None) -> None:
+def load_producers(log: Log, *, at_most: int, cost: Cost | None = None, snapshots: list[int] | None = None) -> None:
     """Producer state as of the log's end: the newest snapshot not above `at_most`, then the batches behind it."""
-    loaded = load_newest(log.disk, log.directory, at_most)
+    loaded = load_newest(log.disk, log.directory, at_most, there=snapshots)
     log.producers.clear()
     start = log.bases[0]
     if loaded is not None:
@@ -353,7 +199,7 @@ def load_producers(log: Log, *, at_most: int, cost: _Cost | None = None) -> None
             continue
         if segment.aborted.entries:
             segment.aborted.cut_end(start)
-        for header in _headers_from(segment, start):
+        for header in _headers_from(log, segment, start):
             if cost is not None:
                 cost.replayed_batches += 1
             if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= log.end_offset:
@@ -371,20 +217,26 @@ def _put_snapshot(log: Log, offset: int) -> None:
     file.release()
 
 
-def _headers_from(segment: Segment, offset: int) -> Iterator[Header]:
+def _headers_from(log: Log, segment: Segment, offset: int) -> Iterator[Header]:
+    extents = log.damage.of(segment.base_offset)
+    if extents:
+        sound = find_around(segment, extents, offset)
+        return headers_around(segment, extents, sound.position if sound is not None else segment.size)
     found = segment.find(offset)
     return scan_headers(segment.file, found.position if found is not None else segment.size, segment.size)
 
 
 def finish_swaps(disk: Disk, directory: str) -> None:
-    """Bring what a crash left of deletions and compactions to its end, either way (`compaction.py`).
+    """Bring what a crash left of compactions to its end, either way (`compaction.py`).
 
     A `.log.swap` is whole and synced, and its offsets cover all the segments that it replaces: those go first.
-    Whatever else has a temporary suffix goes.
+    Whatever else has a temporary suffix goes, but for what retention is about to delete.
     """
     names = disk.list(directory)
+    if not any(name.endswith((CLEANED, FETCHED, TEMPORARY, SWAP)) for name in names):
+        return
     for name in names:
-        if name.endswith((DELETED, CLEANED, FETCHED, TEMPORARY)):
+        if name.endswith((CLEANED, FETCHED, TEMPORARY)):
             disk.remove(posixpath.join(directory, name))
     swapped = [base for name in names if (base := base_offset_of(name, LOG + SWAP)) is not None]
     for base in sorted(swapped):
@@ -409,7 +261,8 @@ def complete_swap(disk: Disk, directory: str, base: int) -> None:
     for name in disk.list(directory):
         old = base_offset_of(name)
         if old is not None and base < old <= last_offset:
-            _remove_segment(disk, directory, old)
+            for suffix in SUFFIXES:
+                disk.remove(segment_path(directory, old, suffix))
     for suffix in SUFFIXES[1:]:
         path = segment_path(directory, base, suffix)
         disk.remove(path)

@@ -6,6 +6,7 @@ then they are swapped in as a compaction's are (compaction.py), so that a crash 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.kernel.seams import Buffer, OpenFile, SyncWork
@@ -14,7 +15,7 @@ from ottla.records.builder import BatchBuilder
 from ottla.records.checksum import crc32c
 from ottla.storage.compaction import swap_in
 from ottla.storage.scan import CRC_START, HEADER_BYTES, MAGIC, Header, parse_header
-from ottla.storage.segment import FETCHED, LOG, SUFFIXES, Segment
+from ottla.storage.segment import FETCHED, LOG, MAX_RELATIVE_OFFSET, SUFFIXES, Segment
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log
@@ -65,6 +66,8 @@ class Refetched:
             position += header.size
         if wanted == self.wanted:
             raise Contradiction(f"nothing that can be used from offset {wanted} on")
+        if self._new.size + position > MAX_RELATIVE_OFFSET:
+            raise Contradiction("what is missing is too large for one segment")
         if headers:
             self._new.append_run([view[:position]], headers)
         self.wanted = wanted
@@ -142,9 +145,9 @@ class Refetched:
     def install(self) -> None:
         """Take the old one's place; it `fits` and is synced."""
         log = self._log
-        modified_ms = self._old.modified_ms()
         self._new.close()
-        log.disk.set_modified_ms(self._new.path(LOG), modified_ms)
+        with suppress(FileNotFoundError):  # it may be what was missing
+            log.disk.set_modified_ms(self._new.path(LOG), self._old.modified_ms())
         try:
             swap_in(log, [self.base_offset], self.end_offset, FETCHED)
         except OSError:

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from ottla.storage.log import Log
 
 _LAST_OFFSET = 2**63 - 1
+ANY_EPOCH = 2**31 - 1
 
 
-def append_run(log: Log, run: Buffer, *, wall_ms: int) -> Appended | ErrorCode:
-    """All of it is checked before any of it is written."""
+def append_run(log: Log, run: Buffer, *, wall_ms: int, newest_epoch: int = ANY_EPOCH) -> Appended | ErrorCode:
+    """All of it is checked before any of it is written. No batch has an epoch above `newest_epoch`, the leader's."""
     if log.refusing:
         return ErrorCode.KAFKA_STORAGE_ERROR
     whole = memoryview(run)
-    headers = check_run(log, whole)
+    headers = check_run(log, whole, newest_epoch)
     if isinstance(headers, ErrorCode):
         return headers
     if not headers:
@@ -61,8 +62,12 @@ def _put_back_start(log: Log, start: int, wall_ms: int) -> None:
         raise
 
 
-def check_run(log: Log, whole: memoryview) -> list[Header] | ErrorCode:
-    """The headers of the whole batches in a run, or what is wrong with it. A peer's bytes never reach an assert."""
+def check_run(log: Log, whole: memoryview, newest_epoch: int = ANY_EPOCH) -> list[Header] | ErrorCode:
+    """The headers of the whole batches in a run, or what is wrong with it. A peer's bytes never reach an assert.
+
+    Base offset and epoch are in no CRC. A hole in front of a batch is believed where the batch behind goes on from
+    there, else only in a log that was compacted; a batch that cannot be believed yet comes again with the next run.
+    """
     headers: list[Header] = []
     position, expected, epoch = 0, log.end_offset, log.epochs.latest
     while position + HEADER_BYTES <= len(whole):
@@ -77,12 +82,27 @@ def check_run(log: Log, whole: memoryview) -> list[Header] | ErrorCode:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if header.leader_epoch < epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
+        if header.leader_epoch > newest_epoch:
+            return ErrorCode.CORRUPT_MESSAGE
+        if header.base_offset > expected and not _is_hole(log, header, whole):
+            return headers or ErrorCode.CORRUPT_MESSAGE
         if crc32c(whole[position + CRC_START : position + header.size]) != header.crc:
             return ErrorCode.CORRUPT_MESSAGE
         headers.append(header)
         epoch, expected = header.leader_epoch, header.next_offset
         position += header.size
     return headers
+
+
+def _is_hole(log: Log, header: Header, whole: memoryview) -> bool:
+    """Whether nothing is left in front of a batch, as by compaction, and not a bit has flipped in its offset."""
+    end = header.position + header.size
+    if end + HEADER_BYTES > len(whole):
+        return log.sparse
+    if parse_header(whole, end, end).base_offset < header.next_offset:
+        return False
+    log.sparse = True
+    return True
 
 
 def _starts_inside(log: Log, header: Header) -> bool:

@@ -51,6 +51,14 @@ class Found(NamedTuple):
     next_offset: int
 
 
+class Doomed(NamedTuple):
+    """A segment that was taken out of its log; readers may still be sending from it."""
+
+    segment: Segment
+    since_ms: int
+    renamed: bool
+
+
 class Segment:
     """Batches from `base_offset` on."""
 
@@ -63,6 +71,7 @@ class Segment:
         "bases",
         "created_ms",
         "directory",
+        "dropped",
         "ends",
         "first_timestamp",
         "index",
@@ -99,6 +108,8 @@ class Segment:
         self.max_entries = 10 * 1024 * 1024 // 12
         self.index_full = False
         self.since_entry = 0
+        self.dropped: tuple[int, int] | None = None
+        """The first time entry that `restart_from` left out, as the scan will find it again."""
         self.ends: list[int] = []
         """Of the recent batches: the offset after each, where each begins in the file, and its base offset."""
         self.positions: list[int] = []
@@ -214,6 +225,37 @@ class Segment:
         self.times.close()
         return True
 
+    def ends_at(self, next_offset: int) -> bool:
+        """Whether the last batches of a closed segment, from the last index entry on, end there and fill the file.
+
+        A log rolls across a hole that is too large for one segment; then the file ends in front of it.
+        """
+        entry = self.index.last()
+        position = entry[1] if entry is not None else 0
+        expected = self.base_offset
+        opened = self._file is None
+        for header in scan_headers(self.file, position, self.size, chunk_bytes=LOOK_BYTES):
+            if entry is not None and header.position == entry[1] and header.last_offset != entry[0] + self.base_offset:
+                return False
+            if header.base_offset < expected:
+                return False
+            position, expected = header.position + header.size, header.next_offset
+        if opened and self._file is not None:
+            file, self._file = self._file, None
+            file.release()
+        return position == self.size and (expected == next_offset or next_offset - expected > MAX_RELATIVE_OFFSET)
+
+    def sound_entries(self, size: int) -> int:
+        """How many of the first entries of the offset index, in memory, rise and lie inside of a file of this size."""
+        assert self.index.keys is not None
+        keys, positions = self.index.keys, self.index.values
+        if keys and not (keys[0] >= 0 and 0 <= positions[0] < size):
+            return 0
+        for at in range(1, len(keys)):
+            if keys[at] <= keys[at - 1] or not positions[at - 1] < positions[at] < size:
+                return at
+        return len(keys)
+
     def has_indexes(self) -> bool:
         return self._disk.exists(self.path(INDEX)) and self._disk.exists(self.path(TIME_INDEX))
 
@@ -225,16 +267,20 @@ class Segment:
                 break
         return self.first_timestamp
 
-    def restart_from(self, entries: int) -> int:
-        """Keep the first `entries` of the offset index and what goes with them; where to go on scanning."""
+    def restart_from(self, entries: int, header: Header | None = None) -> int:
+        """Keep the first `entries` of the offset index and what goes with them; where to go on scanning.
+
+        It is the beginning where the time index is wrong. `header`: of the batch of the last entry, if known.
+        """
         assert self.index.keys is not None
         self.index.keep(entries)
         last = self.index.last()
         if last is None:
             self.times.keep(0)
         else:
-            assert self.times.keys is not None
-            kept = sum(1 for value in self.times.values if value <= last[0])
+            kept = self._sound_times(last[0], header)
+            if kept is None:
+                return self.restart_from(0)
             self.times.keep(kept)
         self.forget_recent()
         self.since_entry = 0
@@ -247,6 +293,43 @@ class Segment:
         self.next_offset = self.base_offset
         self.read_first_timestamp()
         return self.size
+
+    def is_time_of(self, entry: tuple[int, int]) -> bool:
+        """Whether the batch that an entry of the time index names ends at its offset and has its timestamp."""
+        found = self.find(self.base_offset + entry[1])
+        if found is None or found.next_offset - 1 != self.base_offset + entry[1]:
+            return False
+        for header in scan_headers(self.file, found.position, found.position + found.size, chunk_bytes=64):
+            return counted_timestamp(header) == entry[0]
+        return False
+
+    def _sound_times(self, last: int, header: Header | None) -> int | None:
+        """How many entries of the time index lie at or below a relative offset; None where one of them is wrong.
+
+        All have to rise; the last that stays, which says what is the largest timestamp so far, is looked up.
+        """
+        self.dropped = None
+        before, kept, border = (-1, -1), 0, (-1, -1)
+        for entry in self.times.entries():
+            if entry[0] <= before[0] or entry[1] <= before[1]:
+                return None
+            before = entry
+            if entry[1] <= last:
+                kept, border = kept + 1, entry
+            elif self.dropped is None:
+                self.dropped = entry
+        if not kept:
+            return 0
+        if header is not None and border[1] == last:
+            return kept if counted_timestamp(header) == border[0] else None
+        return kept if self.is_time_of(border) else None
+
+    def has_wrong_time(self) -> bool:
+        """Whether the time entry that was left out was none of what the scan has found: it belongs before it, then."""
+        entry, self.dropped = self.dropped, None
+        if entry is None or self.base_offset + entry[1] >= self.next_offset:
+            return False
+        return not self.is_time_of(entry)
 
     def note_header(self, header: Header) -> None:
         """A batch met while scanning from `restart_from` on. The one the last entry points at gets no second entry."""
@@ -265,10 +348,31 @@ class Segment:
             after = self.positions[at + 1] if at + 1 < len(ends) else self.size
             return Found(position, after - position, self.bases[at], ends[at])
         entry = self.index.floor(offset - self.base_offset)
-        position = entry[1] if entry is not None else 0
-        for header in scan_headers(self.file, position, self.size, chunk_bytes=LOOK_BYTES):
+        while entry is not None:
+            begun = False
+            for header in scan_headers(self.file, entry[1], self.size, chunk_bytes=LOOK_BYTES):
+                if not begun and header.last_offset != self.base_offset + entry[0]:
+                    break
+                begun = True
+                if header.next_offset > offset:
+                    return Found(header.position, header.size, header.base_offset, header.next_offset)
+            if begun:
+                return None
+            entry = self.index.floor(entry[0] - 1)  # this one points at no batch that ends there
+        for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES):
             if header.next_offset > offset:
                 return Found(header.position, header.size, header.base_offset, header.next_offset)
+        return None
+
+    def entry_below(self, offset: int) -> tuple[int, int] | None:
+        """Last offset and position of a batch that ends at or below `offset`, by an index entry that is right."""
+        entry = self.index.floor(offset - self.base_offset)
+        while entry is not None:
+            for header in scan_headers(self.file, entry[1], self.size, chunk_bytes=64):
+                if header.last_offset == self.base_offset + entry[0]:
+                    return header.last_offset, header.position
+                break
+            entry = self.index.floor(entry[0] - 1)
         return None
 
     def limit_position(self, limit_offset: int) -> int:

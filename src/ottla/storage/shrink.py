@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
 from ottla.storage import reading, recovery, rolling
-from ottla.storage.damage import Extent, leads_to
+from ottla.storage.damage import leads_to
 from ottla.storage.scrub import ClosedSegment, check
-from ottla.storage.segment import DELETED, LOG, SUFFIXES, Segment
+from ottla.storage.segment import DELETED, LOG, SUFFIXES, Doomed, Segment
 from ottla.storage.snapshot import snapshot_offsets, snapshot_path
+from ottla.storage.walk import Extent
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log
-
-
-class Doomed(NamedTuple):
-    """A segment that was taken out of its log; readers may still be sending from it."""
-
-    segment: Segment
-    since_ms: int
-    renamed: bool
 
 
 class RetentionPause:
@@ -107,7 +100,9 @@ def _too_old(log: Log, before_ms: int) -> int:
     count = 0
     for segment in log.segments:
         newest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.modified_ms()
-        if segment.size == 0 or newest >= before_ms or segment.next_offset > log.high_watermark:
+        if segment is log.active and segment.size == 0:
+            break
+        if newest >= before_ms or segment.next_offset > log.high_watermark:
             break
         count += 1
     return count
@@ -118,7 +113,7 @@ def _too_much(log: Log, retention_bytes: int) -> int:
     over = log.size_bytes - retention_bytes
     count = 0
     for segment in log.segments[:-1]:
-        if over < segment.size or segment.next_offset > log.high_watermark:
+        if over <= 0 or over < segment.size or segment.next_offset > log.high_watermark:
             break
         over -= segment.size
         count += 1
@@ -138,13 +133,22 @@ def raise_start(log: Log, offset: int) -> None:
 def purge(log: Log, wall_ms: int, *, one_by_one: bool = False) -> None:
     """Files of segments taken out are renamed to `.deleted`, and deleted once `file.delete.delay.ms` has passed.
 
-    `one_by_one`: the new start could not be checkpointed, so that a crash must not leave a hole above the old one.
+    `one_by_one`: the new start could not be checkpointed. Until it is, the name of the last segment stays, without its
+    bytes: it tells the next start that what lies below was deleted, and is not missing.
     """
     if not log.doomed:
         return
+    witness = log.doomed[-1] if one_by_one else None
+    if witness is not None:
+        witness.segment.rename_files("", DELETED)
+        log.disk.sync_directory(log.directory)
     waiting: list[Doomed] = []
     for doomed in log.doomed:
         if not 0 <= wall_ms - doomed.since_ms < log.config.file_delete_delay_ms:
+            if doomed is witness:
+                _empty_files(log, doomed.segment)
+                waiting.append(doomed._replace(renamed=True))
+                continue
             remove_files(log, [doomed.segment])
         else:
             if not doomed.renamed:
@@ -158,6 +162,15 @@ def purge(log: Log, wall_ms: int, *, one_by_one: bool = False) -> None:
         if offset < log.bases[0]:
             log.disk.remove(snapshot_path(log.directory, offset))
     log.disk.sync_directory(log.directory)
+
+
+def _empty_files(log: Log, segment: Segment) -> None:
+    segment.close()
+    for suffix in SUFFIXES[1:]:
+        log.disk.remove(segment.path(suffix) + DELETED)
+    file = log.disk.open(segment.path(LOG) + DELETED)
+    file.truncate(0)
+    file.release()
 
 
 def remove_files(log: Log, segments: list[Segment]) -> None:
@@ -189,7 +202,9 @@ def truncate_to(log: Log, offset: int) -> None:
     except OSError:
         log.refusing = True
         raise
-    _lower_recovery_point(log, offset if found is None else min(offset, found[1].base_offset))
+    end = offset if found is None else min(offset, found[1].base_offset)
+    _lower_recovery_point(log, end)
+    _cut_epochs(log, end)
     try:
         keep = max(1, bisect_left(log.bases, offset))
         gone, kept = log.segments[keep:], log.segments[:keep]
@@ -213,7 +228,8 @@ def _is_damaged_below(log: Log, offset: int) -> bool:
         return True
     if leads_to(segment, offset):
         return False  # else it leads to the middle of a batch, or compaction left a hole, or it is damaged
-    told = ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size)
+    epochs = log.epochs.between(segment.base_offset, segment.next_offset)
+    told = ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size, epochs)
     found = tuple(step for step in check(log.disk, told) if isinstance(step, Extent))
     if found and segment is not log.active:
         try:
@@ -228,9 +244,21 @@ def _lower_recovery_point(log: Log, offset: int) -> None:
     before = log.recovery_point
     log.recovery_point = min(before, offset)
     try:
-        log.before_cut()
+        log.before_cut(offset)
     except OSError as fault:
         log.recovery_point = before
+        log.refuse(fault)
+        raise
+
+
+def _cut_epochs(log: Log, offset: int) -> None:
+    """First, and as with the recovery point: a full disk that has no room for them leaves the log as it was.
+
+    A crash behind it leaves batches whose epochs are not known, which recovery finds in them.
+    """
+    try:
+        log.epochs.cut_end(offset)
+    except OSError as fault:
         log.refuse(fault)
         raise
 
@@ -249,6 +277,7 @@ def _after_cut(log: Log, end_offset: int) -> None:
 def truncate_fully_to(log: Log, offset: int, wall_ms: int) -> None:
     """On a full disk it raises with nothing changed, or in the middle: then the log is `refusing`."""
     _lower_recovery_point(log, 0)
+    _cut_epochs(log, -1)
     try:
         remove_files(log, [doomed.segment for doomed in log.doomed])  # a new segment may get the name of one
         log.doomed = []
@@ -267,7 +296,6 @@ def truncate_fully_to(log: Log, offset: int, wall_ms: int) -> None:
         log.end_offset = offset
         for snapshot in snapshot_offsets(log.disk, log.directory):
             log.disk.remove(snapshot_path(log.directory, snapshot))
-        log.epochs.replace([])
         log.high_watermark = offset
         log.recovery_point = offset
         log.syncing.restarted(offset)

@@ -158,9 +158,14 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
     return sorted(offset for name in disk.list(directory) if (offset := snapshot_offset(name)) is not None)
 
 
-def load_newest(disk: Disk, directory: str, at_most: int) -> tuple[int, Producers] | None:
-    """The newest snapshot at or below an offset that holds together; a torn one is removed and the next tried."""
-    for offset in reversed(snapshot_offsets(disk, directory)):
+def load_newest(
+    disk: Disk, directory: str, at_most: int, *, there: list[int] | None = None
+) -> tuple[int, Producers] | None:
+    """The newest snapshot at or below an offset that holds together; a torn one is removed and the next tried.
+
+    `there`: the offsets of those in the directory, where they are known.
+    """
+    for offset in reversed(snapshot_offsets(disk, directory) if there is None else there):
         if offset > at_most:
             continue
         path = snapshot_path(directory, offset)

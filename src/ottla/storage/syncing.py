@@ -103,6 +103,18 @@ class Syncing:
         for under_way in self._under_way:
             under_way.end = under_way.base = under_way.candidate = _NOTHING
 
+    def take_indexes_along(self, log: Log) -> bool:
+        """Let the next sync move the recovery point; whether there is anything to move it over.
+
+        With write.caching only what is on disk anyway counts.
+        """
+        end = self.held_to if log.write_caching else log.end_offset
+        if log.recovery_point >= end or (log.write_caching and self.held_to < log.end_offset):
+            return False
+        self._checkpoint_at = -CHECKPOINT_BYTES
+        self._dirty_data = True
+        return True
+
     # -- the three of kernel.seams.Syncable ---
 
     def begin_or_tell(self, log: Log) -> SyncWork | None:

@@ -1,10 +1,11 @@
-"""What storage hands to its neighbours: the outcomes of appends, reads and look-ups."""
+"""What storage hands to its neighbours: the outcomes of appends, reads and look-ups; and the names of folders."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 from typing import NamedTuple
 
+from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import FileSlice
 
 
@@ -110,6 +111,15 @@ class ActiveProducer(NamedTuple):
     """-1 where no transaction is open."""
 
 
+class Remark(NamedTuple):
+    """What an opening cut, refused, built anew or did not believe: one line of the log."""
+
+    first_offset: int
+    next_offset: int
+    bytes: int
+    what: str
+
+
 class Recovered(NamedTuple):
     """What opening a log cost and found."""
 
@@ -121,3 +131,14 @@ class Recovered(NamedTuple):
     rebuilt_indexes: int
     replayed_batches: int
     """Batches whose producer state was taken in again."""
+    remarks: tuple[Remark, ...] = ()
+    lacks_end: bool = False
+    """Something that was acknowledged may have stood behind the end, or in damage that is near it."""
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """`topic-partition`, or None for other names."""
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not (number.isascii() and number.isdecimal()):
+        return None
+    return TopicPartition(topic, int(number))

@@ -1,13 +1,15 @@
 """DeleteRecords (key 21): raise the start of a log; -1 means up to the high watermark.
 
 It is answered once every replica in sync starts there too, after a crash as well: another leader does not undo it.
+Records that are acknowledged at `acks=1` and not committed yet are waited for first, for a bounded time: only what is
+committed can be deleted.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.handlers.list_offsets import epoch_error
+from ottla.broker.handlers.list_offsets import SETTLE_MS, epoch_error
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.kernel.story import Slot
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     response = DeleteRecordsResponse()
+    await _settled(call, request)
     for topic in request.topics:
         answer = DeleteRecordsTopicResult(name=topic.name)
         response.topics.append(answer)
@@ -38,6 +41,20 @@ async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResp
     _note_down(call, [each for topic in response.topics for each in topic.partitions if not each.error_code])
     await _everywhere(call, response, request.timeout_ms)
     return response
+
+
+async def _settled(call: Call, request: DeleteRecordsRequest) -> None:
+    """Return once what the logs hold below the offsets asked for is committed, or the time for it is over."""
+    waits: list[Slot[ErrorCode]] = []
+    for topic in request.topics:
+        for asked in topic.partitions:
+            partition = call.node.partition(topic.name, NO_TOPIC_ID, asked.partition_index)
+            if not isinstance(partition, ErrorCode):
+                through = partition.log.end_offset if asked.offset < 0 else asked.offset
+                wait = partition.settled(through, min(SETTLE_MS, max(0, request.timeout_ms)))
+                waits += [] if wait is None else [wait]
+    for wait in waits:
+        await wait
 
 
 async def _everywhere(call: Call, response: DeleteRecordsResponse, timeout_ms: int) -> None:

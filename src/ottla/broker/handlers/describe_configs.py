@@ -1,12 +1,24 @@
-"""DescribeConfigs (key 32): every option of a topic, broker or group, with its source and its synonyms."""
+"""DescribeConfigs (key 32): every option of a topic, broker or group, with its source and its synonyms.
+
+Unlike in Apache Kafka a broker that is asked by name for `ottla.replica.troubles` says what is wrong with its replicas.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.troubles import as_json
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.topics import name_error
-from ottla.config.describe import Described, describe_broker, describe_broker_defaults, describe_group, describe_topic
+from ottla.config.describe import (
+    REPLICA_TROUBLES,
+    Described,
+    a_state,
+    describe_broker,
+    describe_broker_defaults,
+    describe_group,
+    describe_topic,
+)
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -61,7 +73,10 @@ def _describe(call: Call, resource: DescribeConfigsResource) -> list[Described] 
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected broker id, expected {node.broker} or empty string, but received {name}",
             )
-        return describe_broker(node.layers, keys)
+        described = describe_broker(node.layers, keys)
+        if keys is not None and REPLICA_TROUBLES in keys:
+            described.append(a_state(REPLICA_TROUBLES, as_json(node), "What is wrong with replicas of this broker."))
+        return described
     if resource.resource_type == GROUP_RESOURCE:
         if not name:
             return ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")

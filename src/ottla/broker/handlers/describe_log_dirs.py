@@ -1,6 +1,7 @@
 """DescribeLogDirs (key 35): each log directory, its room, and how much each partition takes in it.
 
-One that is offline is answered KAFKA_STORAGE_ERROR, and nothing is known of what it holds.
+One that is offline is answered KAFKA_STORAGE_ERROR, and nothing is known of what it holds. A replica that cannot be
+opened is not among those of its directory, as with Apache Kafka; why is told by DescribeConfigs (troubles.py).
 """
 
 from __future__ import annotations

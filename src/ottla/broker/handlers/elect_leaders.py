@@ -1,11 +1,17 @@
-"""ElectLeaders (key 43): the preferred leaders back, or, for partitions without one, any leader at a price."""
+"""ElectLeaders (key 43): the preferred leaders back, or, for partitions without one, any leader at a price.
+
+Of the replicas that live the one with the longest log leads then; Apache Kafka takes the first.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ottla.broker.longest_logs import longest_of
 from ottla.cluster.commands import ElectLeader
 from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicPartition
 from ottla.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -31,10 +37,11 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
         else [(asked.topic, asked.partitions) for asked in request.topic_partitions]
     )
     unclean, timeout_ms = request.election_type == _UNCLEAN, max(1, request.timeout_ms)
-    asked = [
-        (name, [(one, call.node.follow.submit(ElectLeader(name, one, unclean), timeout_ms)) for one in partitions])
-        for name, partitions in wanted
-    ]
+    longest = await _longest(call, wanted) if unclean else {}
+    asked = []
+    for name, partitions in wanted:
+        commands = [(one, longest.get((name, one)) or ElectLeader(name, one, unclean)) for one in partitions]
+        asked.append((name, [(one, call.node.follow.submit(command, timeout_ms)) for one, command in commands]))
     for name, slots in asked:  # all were submitted before the first is awaited, so that they share appends
         result = ReplicaElectionResult(topic=name)
         for partition, slot in slots:
@@ -48,6 +55,22 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
             result.partition_result.append(said)
         response.replica_election_results.append(result)
     return response
+
+
+async def _longest(call: Call, wanted: Sequence[tuple[str, Sequence[int]]]) -> dict[tuple[str, int], ElectLeader]:
+    """For each partition without a leader: elect the longest log of those that live."""
+    found = []
+    for name, partitions in wanted:
+        topic = call.node.metadata.topic(name)
+        for index in partitions if topic is not None else ():
+            state = None if topic is None else call.node.metadata.partition(topic.topic_id, index)
+            if state is not None and not state.has_leader:
+                found.append((TopicPartition(name, index), state))
+    order = await longest_of(call.node, found)
+    return {
+        place: ElectLeader(*place, unclean=True, longest=order[place], asked_at=state.partition_epoch)
+        for place, state in found
+    }
 
 
 def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:

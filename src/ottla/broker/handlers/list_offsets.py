@@ -1,15 +1,20 @@
-"""ListOffsets (key 2): offsets by place (earliest, latest, largest timestamp) or by time; no wait, no copy.
+"""ListOffsets (key 2): offsets by place (earliest, latest, largest timestamp) or by time.
 
 Earliest and latest answer from memory (rule E8). A reader of committed records is told the last stable offset.
+A record is acknowledged at `acks=1` before it is on disk, and the high watermark is behind it for that moment. So
+everything but earliest waits, for a bounded time, until what the log holds when the request comes is committed; Apache
+Kafka, which does not sync, need not wait.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.longest_logs import ANY_REPLICA, log_end
 from ottla.broker.partition import Partition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.kernel.story import Slot
 from ottla.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -31,23 +36,43 @@ _SINCE_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _NEVER = 1 << 15
+_NO_WAIT = frozenset({EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 _OFFSET_NOT_AVAILABLE_SINCE = 5
+SETTLE_MS = 500
+"""How long a request waits at most for the commit of what its log holds."""
 
 
 async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
     response = ListOffsetsResponse()
     asked_twice = _asked_twice(request)
+    await _settled(call, request)
     for topic in request.topics:
         answer = ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(answer)
         for asked in topic.partitions:
             if (topic.name, asked.partition_index) in asked_twice:
                 found = ListOffsetsPartitionResponse(error_code=ErrorCode.INVALID_REQUEST)
+            elif request.replica_id == ANY_REPLICA and call.peer is not None and asked.timestamp == LATEST:
+                found = _end_here(call, topic.name, asked.partition_index)
             else:
                 found = _look_up(call, topic.name, asked, request.isolation_level)
             found.partition_index = asked.partition_index
             answer.partitions.append(found)
     return response
+
+
+async def _settled(call: Call, request: ListOffsetsRequest) -> None:
+    """Return once all that the logs held when this was called is committed, or `SETTLE_MS` are over."""
+    waits: list[Slot[ErrorCode]] = []
+    for topic in request.topics:
+        for asked in topic.partitions:
+            if asked.timestamp not in _NO_WAIT:
+                partition = call.node.partition(topic.name, NO_TOPIC_ID, asked.partition_index)
+                if not isinstance(partition, ErrorCode):
+                    wait = partition.settled(partition.log.end_offset, SETTLE_MS)
+                    waits += [] if wait is None else [wait]
+    for wait in waits:
+        await wait  # however it ended, the answer says how things stand then
 
 
 def _asked_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
@@ -58,6 +83,15 @@ def _asked_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
             key = (topic.name, asked.partition_index)
             (twice if key in seen else seen).add(key)
     return twice
+
+
+def _end_here(call: Call, name: str, index: int) -> ListOffsetsPartitionResponse:
+    """Where the log of a replica ends, whoever leads: another broker asks, to elect the longest."""
+    partition = call.node.partition(name, NO_TOPIC_ID, index)
+    end = partition if isinstance(partition, ErrorCode) else log_end(partition)
+    if isinstance(end, ErrorCode):
+        return ListOffsetsPartitionResponse(error_code=end)
+    return ListOffsetsPartitionResponse(offset=end.offset, leader_epoch=end.epoch)
 
 
 def _look_up(call: Call, name: str, asked: ListOffsetsPartition, isolation_level: int) -> ListOffsetsPartitionResponse:

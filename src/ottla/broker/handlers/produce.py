@@ -67,6 +67,8 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
                 error = outcome.error if outcome.__class__ is Refusal else outcome
                 if partition.__class__ is Partition:
                     partition.traffic.failed_produces += 1
+                    if error == ErrorCode.KAFKA_STORAGE_ERROR and not partition.log.refusing:  # only for want of room
+                        node.full_disks.refused(partition.log)
                 rare.append((len(answers) - 1, len(partitions), outcome))  # type: ignore[arg-type]
                 partitions.append((index, int(error), -1, -1, -1))  # type: ignore[arg-type]
     # All waits begin now: they belong to this epoch (rule A9), and share one timeout.

@@ -1,4 +1,7 @@
-"""A Delta table's columns: made by the first round, wider with later ones; a widened type rewrites older files."""
+"""A Delta table's columns: made by the first round, wider with later ones.
+
+A widened type, or a new name, rewrites older files.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.delta_files import files_of, rewrite
 from ottla.lake.tables.delta_place import Place
 from ottla.lake.tables.evolution import conform, evolve, plain_schema
+from ottla.lake.tables.renamed import moves, renamed_rows, renamed_schema
 
 CHECKPOINT_EVERY = 20
 HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -56,11 +60,15 @@ class Columns:
                 f"{self._place.url} is partitioned by {', '.join(held) or 'nothing'}, "
                 f"not by {', '.join(self._partition_columns) or 'nothing'}"
             )
-        evolution = evolve(pa.schema(table.schema()), self._wanted)
-        if evolution.widened:
+        columns = plain_schema(pa.schema(table.schema()))
+        renamed = moves(columns, self._wanted)
+        evolution = evolve(renamed_schema(columns, self._wanted), self._wanted)
+        if evolution.widened or renamed:
             for name in sorted(set(evolution.widened) & set(held)):
                 raise LakeRefused(f"{self._place.url} is partitioned by '{name}', whose type cannot widen any more")
-            self._widen(table, evolution.schema)
+            for name in sorted({each.path[0] for each in renamed} & set(held)):
+                raise LakeRefused(f"{self._place.url} is partitioned by '{name}', which cannot be renamed any more")
+            self._rewrite(table, evolution.schema)
         elif evolution.added:
             fields = [field for field in Schema.from_arrow(evolution.schema).fields if field.name in evolution.added]
             once = CommitProperties(max_commit_retries=0)
@@ -71,8 +79,8 @@ class Columns:
         self._place.make_durable(evolved.version())
         return evolved
 
-    def _widen(self, table: DeltaTable, schema: pa.Schema) -> None:
-        """Replace all files by copies in the wider types, and the columns, in one commit.
+    def _rewrite(self, table: DeltaTable, schema: pa.Schema) -> None:
+        """Replace all files by copies in the wider types, under the new names, and the columns, in one commit.
 
         A copy outlives a try that met somebody else's commit: the next one copies only the files that are new.
         """
@@ -82,7 +90,9 @@ class Columns:
         current = files_of(table)
         for file in current:
             if (file.path, str(inside)) not in self._rewritten:
-                copy = rewrite(files, file, lambda rows: conform(rows, inside), schema=inside)
+                copy = rewrite(
+                    files, file, lambda rows: conform(renamed_rows(rows, self._wanted), inside), schema=inside
+                )
                 self._rewritten[file.path, str(inside)] = copy
         found = [self._rewritten[file.path, str(inside)] for file in current]
         copies = [copy for copy in found if copy is not None]

@@ -5,6 +5,7 @@ Pure, in Arrow, on the columns that JSON values were read into.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,8 +28,10 @@ class Unwrapped:
     faults: tuple[tuple[int, str], ...]
 
 
-def unwrap_envelopes(rows: pa.Table) -> Unwrapped:
+def unwrap_envelopes(rows: pa.Table, flattened: Callable[[pa.Table], pa.Table] = lambda state: state) -> Unwrapped:
     """The state that each event leaves (`after`), for a deletion the last one (`before`), beside the record's columns.
+
+    `flattened` makes the columns of a state.
 
     A record without a value, as Debezium sends one after a deletion, becomes a delete of its key's columns, all null,
     which a keyed table passes over where its key is a field.
@@ -37,9 +40,9 @@ def unwrap_envelopes(rows: pa.Table) -> Unwrapped:
     operation, before, after = _parts(rows)
     removes = pc.fill_null(pc.equal(operation, _REMOVED), False)
     empty = _empty(rows)
-    state = _state(before, after, removes)
+    state = flattened(_state(before, after, removes))
     good, faults = _check(operation, removes, empty, before, after)
-    state = state.rename_columns(column_names(state.schema))
+    state = state.rename_columns(column_names(state.schema.names))
     for name in record.column_names:
         state = state.append_column(name, record.column(name))
     state = state.append_column(DELETED, pc.or_(removes, empty))

@@ -18,6 +18,7 @@ from ottla.lake.tables.evolution import Evolution, conform, evolve, plain_schema
 from ottla.lake.tables.iceberg_files import file_schema, read, tasks_of, write
 from ottla.lake.tables.iceberg_place import CatalogPlace
 from ottla.lake.tables.partitions import check_partition_by, time_unit
+from ottla.lake.tables.renamed import Move, moves, renamed_rows, renamed_schema
 
 _TRANSFORMS: dict[str, TimeTransform[Any]] = {"month": MonthTransform(), "day": DayTransform(), "hour": HourTransform()}
 _TYPES: dict[str, PrimitiveType] = {
@@ -66,22 +67,30 @@ class Columns:
     def evolved(self, table: Table) -> Table:
         """The table with the round's columns, in one commit where it lacked some."""
         self._check_partitions(table.spec(), table)
-        evolution = evolve(plain_schema(table.schema().as_arrow()), self._wanted)
-        if not evolution.added and not evolution.widened:
+        columns = plain_schema(table.schema().as_arrow())
+        renamed = moves(columns, self._wanted)
+        evolution = evolve(renamed_schema(columns, self._wanted), self._wanted)
+        if not evolution.added and not evolution.widened and not renamed:
             return table
         sources = {table.schema().find_column_name(field.source_id) for field in table.spec().fields}
         for name in sorted(set(evolution.widened) & sources):
             raise LakeRefused(f"{self._place.name} is partitioned by '{name}', whose type cannot widen any more")
-        self._apply(table, evolution)
+        for name in sorted({each.path[0] for each in renamed} & sources):
+            raise LakeRefused(f"{self._place.name} is partitioned by '{name}', which cannot be renamed any more")
+        self._apply(table, evolution, renamed)
         return self._place.existing()
 
-    def _apply(self, table: Table, evolution: Evolution) -> None:
+    def _apply(self, table: Table, evolution: Evolution, renamed: list[Move]) -> None:
         """Change the columns, and replace all files by copies in the wider types in the same commit.
 
         A copy outlives a try that met somebody else's commit: the next one copies only the files that are new.
         """
-        before = plain_schema(table.schema().as_arrow())
+        before = renamed_schema(plain_schema(table.schema().as_arrow()), self._wanted)
         change = table.transaction()
+        if renamed:
+            with change.update_schema() as update:
+                for each in renamed:
+                    update.rename_column(each.path, each.name)
         with change.update_schema(allow_incompatible_changes=bool(evolution.widened)) as update:
             for field in evolution.schema:
                 known = before.get_field_index(field.name)
@@ -95,7 +104,8 @@ class Columns:
             for task in tasks:
                 name = (task.file.file_path, str(schema))
                 if name not in self._rewritten:
-                    rows = (conform(piece, schema) for piece in read(table, task, table.schema()))
+                    pieces = read(table, task, table.schema())
+                    rows = (conform(renamed_rows(piece, self._wanted), schema) for piece in pieces)
                     self._rewritten[name] = write(table, metadata, rows)
             with change.update_snapshot().overwrite() as snapshot:
                 for task in tasks:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.broker.node import Node
 from ottla.broker.partition import Partition
 from ottla.kernel.ids import BrokerId, TopicId
-from ottla.metadata.entries import UNREGISTERED, decode_entry
+from ottla.metadata.entries import UNREGISTERED
+from ottla.metadata.seal import read_entry
 from ottla.metadata.state import Metadata, PartitionState
 from ottla.sim.checkers.decay import Decay, Flipped
 from ottla.sim.checkers.history import Anomaly
@@ -69,6 +70,8 @@ class Invariants:
         self._lost: dict[BrokerId, int] = {}
         """Whose disk is gone, with the epoch that its broker was registered in: until it registers anew, the metadata
         counts on what is no longer there."""
+        self._may_be_older: dict[BrokerId, bool] = {}
+        """Whether a directory of the broker that runs may have been put back from a copy before it started."""
         self._metadata = Metadata()
         self._before: dict[tuple[bytes, int], PartitionState] = {}
         self._nodes: dict[BrokerId, Node] = {}
@@ -88,6 +91,9 @@ class Invariants:
         if self._nodes.get(machine.broker_id) is not current.node:
             self._nodes[machine.broker_id] = current.node
             self._seen[machine.broker_id] = {}
+            self._may_be_older[machine.broker_id] = self.is_lost(machine.broker_id)
+        if not self._may_be_older[machine.broker_id] and current.node.replicas.directories.incarnations.older:
+            yield Anomaly("older", f"broker {machine.broker_id} takes a directory for an older one, and it is none")
         seen = self._seen[machine.broker_id]
         for key, partition in current.node.replicas.by_id.items():
             log = partition.log
@@ -228,7 +234,7 @@ class Invariants:
         except LookupError:
             return  # it was cut before it was seen: worlds are too short for that
         for entry in entries:
-            metadata.apply(entry.version, decode_entry(entry.body).body)
+            metadata.apply(entry.version, read_entry(entry).body)
         for topic_id in sorted(metadata.take_changes().topics):
             topic = metadata.topics.get(topic_id)
             for state in topic.partitions if topic is not None else ():
@@ -343,7 +349,12 @@ class Invariants:
     # --- lost disks ---
 
     def may_lose_disk(self, broker: BrokerId) -> bool:
-        """Whether each of its partitions has another replica that the metadata takes for complete, and rightly."""
+        """Whether each of its partitions has another replica that the metadata takes for complete, and rightly.
+
+        Not while the store is an older one: beside a directory that is new, or as old, nobody could say so.
+        """
+        if any(machine.store_is_older for machine in self._machines.values()):
+            return False
         if any(self.is_lost(other) for other in self._lost) or any(each.broker != broker for each in self._flips()):
             return False
         for topic in self._metadata.topics.values():
@@ -353,17 +364,24 @@ class Invariants:
         return True
 
     def disk_lost(self, broker: BrokerId) -> None:
-        self._lost[broker] = self._epoch(broker)
+        self._lost[broker] = self.epoch(broker)
 
     def is_lost(self, broker: BrokerId) -> bool:
         """Whether its disk, or one of its directories, is gone, and it has not registered since."""
-        return broker in self._lost and self._lost[broker] == self._epoch(broker)
+        return broker in self._lost and self._lost[broker] == self.epoch(broker)
 
     def _is_thought_whole(self, broker: BrokerId, partition: Partition) -> bool:
         """Whether its disk is gone and it is back, and the leader has not heard: a receipt of before may come late."""
         leader, lost = partition.leader, self._lost.get(broker)
         return leader is not None and lost is not None and leader.registered.get(broker) == lost
 
-    def _epoch(self, broker: BrokerId) -> int:
+    def has_closed(self, machine: Machine) -> bool:
+        """Whether the metadata says that its broker has closed all its log directories cleanly, and is gone."""
+        registered = self._metadata.brokers.get(machine.broker_id)
+        held = () if registered is None or not registered.fenced else registered.held
+        return len(held) == len(machine.directories) and all(one.closed for one in held)
+
+    def epoch(self, broker: BrokerId) -> int:
+        """In which it is registered."""
         registered = self._metadata.brokers.get(broker)
         return UNREGISTERED if registered is None else registered.epoch

@@ -1,20 +1,22 @@
-"""What an append asks of the producer state, and tells it. Comes from log.py."""
+"""A batch that is appended here against the state of its producer, before the append and after it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
+from ottla.records.batch import Batch
 from ottla.records.control import read_marker
 from ottla.storage.scan import CONTROL, TRANSACTIONAL
 from ottla.storage.values import Appended, Origin
 
 if TYPE_CHECKING:
-    from ottla.records.batch import Batch
     from ottla.storage.log import Log
 
 
-def check(log: Log, batch: Batch, origin: Origin, guard: object | None, *, bumps: bool) -> Appended | ErrorCode | None:
+def check_producer(
+    log: Log, batch: Batch, origin: Origin, guard: object | None, *, bumps: bool
+) -> Appended | ErrorCode | None:
     """None where a producer's batch may be appended; where it is in the log already, since when.
 
     The first batch of a transaction brings its `guard`. `bumps` says of a marker that its producer's transactions each
@@ -40,8 +42,7 @@ def check(log: Log, batch: Batch, origin: Origin, guard: object | None, *, bumps
     return producers.check_coordinator(producer_id, epoch, guard)
 
 
-def note(log: Log, batch: Batch, first_offset: int, last_offset: int, timestamp: int) -> None:
-    """A producer's batch is in the log."""
+def note_producer(log: Log, batch: Batch, first_offset: int, last_offset: int, timestamp: int) -> None:
     attributes = batch.attributes
     if attributes & CONTROL:
         if log.marker is not None:

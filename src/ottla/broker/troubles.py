@@ -1,0 +1,60 @@
+"""What is wrong with replicas of this broker, in words: for metrics, and for `ottla doctor` by DescribeConfigs.
+
+Apache Kafka's own answers have no room for a reason: DescribeLogDirs leaves a replica out that cannot be opened.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.storage.strays import folder_in_words, stray_folders
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.storage.log import Log
+
+_MOST = 100
+
+
+class Trouble(NamedTuple):
+    """One replica that is not served whole, or a folder that was set aside."""
+
+    topic: str
+    partition: int
+    path: str
+    reason: str
+    set_aside: bool = False
+
+
+def as_json(node: Node) -> str:
+    """Replicas first, then what was set aside; no more than fit into an answer."""
+    found = [*replicas_in_trouble(node), *_set_aside(node)]
+    return json.dumps([one._asdict() for one in found[:_MOST]], separators=(",", ":"))
+
+
+def _set_aside(node: Node) -> Iterator[Trouble]:
+    for directory in node.replicas.directories.online:
+        for folder in stray_folders(directory.disk, directory.path):
+            place, reason = folder_in_words(directory.disk, folder)
+            yield Trouble(place.topic, place.partition, folder, reason, set_aside=True)
+
+
+def replicas_in_trouble(node: Node) -> Iterator[Trouble]:
+    """Those that cannot be opened, and those that are served but for damaged parts."""
+    for key, one in sorted(node.replicas.directories.unreadable.by_key.items()):
+        if node.metadata.partition(*key) is not None:
+            yield Trouble(one.topic, one.found.partition, one.found.path, one.reason)
+    for partition in node.replicas.all():
+        if reason := _damage_in_words(partition.log):
+            yield Trouble(partition.topic, partition.index, partition.log.directory, reason)
+
+
+def _damage_in_words(held: Log) -> str:
+    if held.damaged_at is not None:
+        return f"damaged from offset {held.damaged_at} on: nothing behind it is served"
+    extents = [extent for base in held.damage.bases for extent in held.damage.of(base)]
+    parts = [f"{one.first_offset} to {one.next_offset - 1}" for one in extents[:3]]
+    more = f" and {len(extents) - 3} more places" if len(extents) > 3 else ""
+    return f"damaged: offsets {', '.join(parts)}{more} are refused" if parts else ""

@@ -1,0 +1,84 @@
+"""Files with a temporary suffix in a partition's folder that a start cannot explain: renamed, never deleted (rule H4).
+
+Recovery (recovery.py) ends what a crash has left of deletions, compactions and repairs, and deletes files for it. That
+loses nothing as long as each of them is what its suffix says:
+
+- `.log.swap` is whole, from its first byte to its last, and takes the place of segments that are here.
+- `.log.deleted` lies below the log's start.
+- `.log.cleaned` and `.log.fetched` were made of a segment that is here.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+
+from ottla.kernel.seams import Disk
+from ottla.records.checksum import crc32c
+from ottla.storage.remembered import ASIDE
+from ottla.storage.scan import CRC_START, scan_batches
+from ottla.storage.segment import CLEANED, DELETED, FETCHED, SWAP, base_offset_of
+
+log = logging.getLogger("ottla.storage")
+_TEMPORARY = (SWAP, DELETED, CLEANED, FETCHED)
+
+
+def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: int) -> list[str]:
+    """Rename those of a log that starts at `start`; the paths of all that were set aside there, now or before."""
+    names = disk.list(directory)
+    kept = [posixpath.join(directory, name) for name in names if name.endswith(ASIDE)]
+    suspects = [name for name in names if name.endswith(_TEMPORARY)]
+    bases = [base for name in names if (base := base_offset_of(name)) is not None]
+    for name in suspects:
+        path = posixpath.join(directory, name)
+        reason = _unexplained(disk, path, bases, start)
+        if reason:
+            aside = aside_name(path, wall_ms)
+            log.warning("%s (%d bytes): %s: it is renamed to %s", path, _size(disk, path), reason,
+                        posixpath.basename(aside))  # fmt: skip
+            disk.rename(path, aside)
+            kept.append(aside)
+    return kept
+
+
+def aside_name(path: str, wall_ms: int) -> str:
+    """The name tells since when."""
+    return f"{path}.{wall_ms}{ASIDE}"
+
+
+def _unexplained(disk: Disk, path: str, bases: list[int], start: int) -> str:
+    """Why a file is not what its suffix says; "" where it is, or where it is an index, which the log makes again."""
+    name = posixpath.basename(path)
+    if disk.is_directory(path):
+        return "it is a directory"
+    stem, _, suffix = name.rpartition(".")
+    base = base_offset_of(stem)
+    if base is None:
+        return ""
+    if f".{suffix}" == SWAP:
+        return _broken_swap(disk, path, base, bases)
+    if f".{suffix}" == DELETED:
+        return "" if base < start else f"the log starts at offset {start}, and it is not below that"
+    return "" if any(other <= base for other in bases) else "the segment that it was made of is missing"
+
+
+def _broken_swap(disk: Disk, path: str, base: int, bases: list[int]) -> str:
+    file = disk.open(path)
+    try:
+        size, end, following = file.size(), 0, base
+        for header, view in scan_batches(file, 0, size):
+            if crc32c(view[CRC_START:]) != header.crc or header.base_offset < following:
+                return f"the batch at byte {header.position} is damaged"
+            end, following = header.position + header.size, header.next_offset
+    finally:
+        file.release()
+    if not size or end != size:
+        return f"it holds whole batches up to byte {end} of {size}"
+    later = [other for other in bases if other >= following]
+    if later and min(later) != following and base in bases:
+        return f"it ends at offset {following}, and the next segment begins at {min(later)}"
+    return ""
+
+
+def _size(disk: Disk, path: str) -> int:
+    return 0 if disk.is_directory(path) else disk.file_size(path)

@@ -1,0 +1,364 @@
+"""The segments of a log as a start finds them: what in them is sound, what is damage, and what is a torn end.
+
+Comes from recovery.py. What is known besides the segments is held against them: the recovery point and the checkpointed
+high watermark say what was on disk, the log start where the first segment begins, names where each segment ends. What
+contradicts them, or lies in front of whole batches, is damage: kept, refused, and its offsets are not given again. Only
+an end behind all of that, with nothing whole behind it, is cut.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.storage.scan import Header, scan_headers
+from ottla.storage.segment import (
+    DELETED,
+    LOG,
+    MAX_RELATIVE_OFFSET,
+    SUFFIXES,
+    Doomed,
+    Segment,
+    base_offset_of,
+    segment_path,
+)
+from ottla.storage.values import Remark
+from ottla.storage.walk import Bounds, Extent, KnownEpochs, Walk
+
+if TYPE_CHECKING:
+    from ottla.storage.log import Log
+
+_NEVER = 2**63 - 1
+_DELETED_NAME = 20 + len(LOG + DELETED)
+"""Characters of a name that retention gave; one that was renamed since begins with it."""
+
+
+class Known(NamedTuple):
+    """What is known of a log besides its own files, from when it was last open."""
+
+    clean: bool
+    """It was closed, and all of it was synced."""
+    recovery_point: int
+    committed: int
+    """The checkpointed high watermark."""
+    log_start: int
+    cache_kept: bool
+    """No power was lost since: what was written and not synced is there too."""
+    compacted: bool
+
+    @property
+    def durable_end(self) -> int:
+        """What lies below was on disk."""
+        return max(self.recovery_point, self.committed)
+
+
+class Cost:
+    """What opening a log cost, and what is to be said of it."""
+
+    def __init__(self) -> None:
+        self.scanned_bytes = self.truncated_bytes = self.rebuilt_indexes = self.replayed_batches = 0
+        self.remarks: list[Remark] = []
+
+
+class Opening:
+    """One pass over the segments, from the first to the last."""
+
+    def __init__(self, log: Log, known: Known, wall_ms: int, cost: Cost) -> None:
+        self._log = log
+        self._known = known
+        self._wall_ms = wall_ms
+        self._cost = cost
+        self._epochs = KnownEpochs(log.epochs.entries)
+        self._epoch = -1
+        self.segments: list[Segment] = []
+        self.damage: dict[int, list[Extent]] = {}
+        """Found now, by the bases of the segments."""
+        self.lacks_end = False
+        """The end may not be where it was: something acknowledged may be missing behind it."""
+        self.changed = False
+        """Files were made, cut or removed."""
+
+    def run(self) -> None:
+        """All segments; the last of them is sound and may be written."""
+        known, bases = self._known, self._bases()
+        for number, base in enumerate(bases):
+            following = bases[number + 1] if number + 1 < len(bases) else None
+            segment = self._open(base)
+            if following is not None and (known.clean or following < known.recovery_point):
+                self._take_closed(segment, following)
+            elif not self._take_written(segment, following):
+                self._drop(bases[number + 1 :])
+                break
+        self._end()
+
+    def _open(self, base: int) -> Segment:
+        segment = Segment(self._log.disk, self._log.directory, base, created_ms=self._wall_ms)
+        self._log.configure_segment(segment)
+        self.segments.append(segment)
+        return segment
+
+    def _create(self, base: int) -> Segment:
+        """A segment without batches: a new end, or in the place of what is missing."""
+        segment = self._open(base)
+        segment.create_file()
+        segment.index.reset()
+        segment.times.reset()
+        segment.aborted.begin_empty()
+        self.changed = True
+        return segment
+
+    # --- which segments there are ---
+
+    def _bases(self) -> list[int]:
+        """Of the segments that hold offsets of the log; a missing first one is put back without its batches.
+
+        What retention has renamed and not deleted yet says too that the log starts behind it.
+        """
+        log, start = self._log, self._known.log_start
+        names = log.disk.list(log.directory)
+        bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
+        renamed = [base_offset_of(name[:_DELETED_NAME], LOG + DELETED) for name in names if DELETED in name]
+        deleted = sorted({base for base in renamed if base is not None})
+        self._remove_orphans(names, bases)
+        if not bases:
+            bases = [max(start, 0)]
+            self._put_back(bases[0])
+        elif not deleted and bases[0] > (first := self._first_offset(bases)):
+            bases.insert(0, first)
+            self._put_back(first)
+        if start <= max(self._known.durable_end, bases[-1]):
+            while len(bases) > 1 and bases[1] <= start:
+                self._doom(bases.pop(0))
+        while deleted and len(bases) > 1 and bases[0] < deleted[-1]:
+            self._doom(bases.pop(0))
+        for base in deleted:
+            if segment_path("", base, LOG + DELETED) in names:
+                self._doom(base, renamed=True)
+        return bases
+
+    def _first_offset(self, bases: Sequence[int]) -> int:
+        """Where the log starts, as far as anything says so besides the name of the first segment that is here.
+
+        That a start was moved there is told by its checkpoint, or by the leader epochs, which are cut before files go.
+        """
+        base, disk, directory = bases[0], self._log.disk, self._log.directory
+        start, entries = max(self._known.log_start, 0), self._log.epochs.entries
+        if start >= base:
+            return base
+        if entries:
+            return min(base, max(start, entries[0][1]))
+        held = any(disk.file_size(segment_path(directory, one, LOG)) for one in bases)
+        return start if held else base  # nothing was ever written behind a start that is not on disk yet
+
+    def _put_back(self, base: int) -> None:
+        self._log.disk.open(segment_path(self._log.directory, base, LOG), create=True).release()
+        self.changed = True
+
+    def _doom(self, base: int, *, renamed: bool = False) -> None:
+        """It lies below the log's start: retention deletes it, no start does."""
+        segment = Segment(self._log.disk, self._log.directory, base, created_ms=self._wall_ms)
+        self._log.doomed.append(Doomed(segment, self._wall_ms, renamed))
+
+    def _remove_orphans(self, names: Sequence[str], bases: Sequence[int]) -> None:
+        """Indexes of segments that are gone: a crash may keep them, and a new segment of that name would use them."""
+        known = set(bases)
+        for name in names:
+            for suffix in SUFFIXES[1:]:
+                base = base_offset_of(name, suffix)
+                if base is not None and base not in known:
+                    self._log.disk.remove(posixpath.join(self._log.directory, name))
+
+    def _drop(self, bases: Sequence[int]) -> None:
+        """Behind a torn end: they were written after what is lost, and never synced."""
+        log = self._log
+        for base in reversed(bases):
+            self._cost.truncated_bytes += log.disk.file_size(segment_path(log.directory, base, LOG))
+            remove_segment(log, base)
+            log.disk.sync_directory(log.directory)
+
+    # --- closed segments below the recovery point ---
+
+    def _take_closed(self, segment: Segment, following: int) -> None:
+        """Taken unread, if its indexes are whole and its last batches end where the next segment begins.
+
+        Damage that was noted before is believed, so that no start reads such a segment again.
+        """
+        noted = self._log.damage.of(segment.base_offset)
+        if segment.open_sealed(following) and (noted or segment.ends_at(following)):
+            return
+        self._cost.rebuilt_indexes += 1
+        extents = self._examine(segment, following)
+        if not extents:
+            self._say(segment.base_offset, following, segment.size, "an index is missing or wrong, and was built anew")
+        self._note(segment, extents, following)
+
+    def _examine(self, segment: Segment, following: int) -> list[Extent]:
+        """Read all of a closed segment: its indexes are built anew from what is sound."""
+        size = segment.file.size()
+        segment.index.reset()
+        segment.times.reset()
+        segment.size, segment.max_timestamp = 0, -1
+        bounds = Bounds(following, closed=True, epochs=self._epochs)
+        walk = Walk(segment.file, bounds, size=size, expected=segment.base_offset)
+        extents: list[Extent] = []
+        for step in walk.steps():
+            if isinstance(step, Extent):
+                extents.append(step)
+            else:
+                segment.note_header(step)
+        self._cost.scanned_bytes += size
+        segment.size, segment.next_offset = size, following
+        segment.write_indexes()
+        segment.forget_recent()
+        return extents
+
+    def _note(self, segment: Segment, extents: list[Extent], following: int) -> None:
+        """Keep damage. What is missing behind the last batch gets an empty segment, which is repaired alone."""
+        if extents and extents[-1].position >= segment.size > 0:
+            missing = extents.pop()
+            segment.next_offset = missing.first_offset
+            place = self._create(missing.first_offset)
+            place.next_offset = following
+            place.write_indexes()
+            self._keep(place, [missing._replace(position=0, end=0)])
+        if extents:
+            self._keep(segment, extents)
+
+    def _keep(self, segment: Segment, extents: list[Extent]) -> None:
+        self.changed = True
+        self.damage[segment.base_offset] = extents
+        for one in extents:
+            why = "is missing" if one.position == one.end else "is damaged"
+            self._say(one.first_offset, one.next_offset, one.end - one.position,
+                      f"{segment.path(LOG)} {why} there: kept as it is, and refused")  # fmt: skip
+
+    def _say(self, first_offset: int, next_offset: int, size: int, what: str) -> None:
+        self._cost.remarks.append(Remark(first_offset, next_offset, size, what))
+
+    # --- what was written last ---
+
+    def _take_written(self, segment: Segment, following: int | None, *, anew: bool = False) -> bool:
+        """Read from the last index entry that can be trusted; False where the log was cut in this segment."""
+        extents: list[Extent] = []
+        bounds = Bounds(
+            segment.base_offset + MAX_RELATIVE_OFFSET if following is None else following,
+            closed=following is not None,
+            epochs=self._epochs,
+            sparse=self._known.compacted or self._log.config.compacted,
+        )
+        size = segment.file.size()
+        start, expected = (0, segment.base_offset) if anew else self._trusted_start(segment, size)
+        walk = Walk(
+            segment.file, bounds, size=size, position=start, expected=expected, epoch=self._epoch, is_whole=True
+        )
+        for step in walk.steps():
+            if not isinstance(step, Extent):
+                self._take(segment, step)
+            elif self._is_damage(step):
+                extents.append(step._replace(next_offset=max(step.next_offset, self._least_end(step, following))))
+            else:
+                self._cut(segment, step, size)
+                self._note(segment, extents, step.first_offset)
+                return False
+        if not (extents or anew) and segment.has_wrong_time():
+            segment.restart_from(0)
+            self._say_index(segment, True)
+            return self._take_written(segment, following, anew=True)
+        self._epoch = walk.epoch
+        self._log.sparse = self._log.sparse or walk.met_hole
+        if following is not None:
+            segment.next_offset, segment.size = following, size
+            segment.forget_recent()
+        elif extents:
+            segment.next_offset, segment.size = max(segment.next_offset, extents[-1].next_offset), size
+        if extents:
+            self.lacks_end = True
+            segment.forget_recent()
+            self._note(segment, extents, segment.next_offset)
+        else:
+            segment.aborted.cut_end(segment.next_offset)  # it may be on disk, and the end of the segment not
+        return True
+
+    def _take(self, segment: Segment, header: Header) -> None:
+        segment.note_header(header)
+        self._cost.scanned_bytes += header.size
+        if header.leader_epoch > self._log.epochs.latest:
+            self._log.epochs.assign(header.leader_epoch, header.base_offset)
+
+    def _least_end(self, extent: Extent, following: int | None) -> int:
+        """In the last segment, damage with nothing whole behind it reaches to what is known to have been on disk."""
+        behind_all = following is None and extent.next_offset == extent.first_offset
+        return self._known.durable_end if behind_all else 0
+
+    def _is_damage(self, extent: Extent) -> bool:
+        """Whether it was on disk, or stands in front of whole batches: a loss of power may keep any of what it cuts."""
+        known = self._known
+        if extent.first_offset < known.durable_end:
+            return True
+        return (known.clean or known.cache_kept) and extent.next_offset > extent.first_offset
+
+    def _cut(self, segment: Segment, torn: Extent, size: int) -> None:
+        cut = size - torn.position
+        segment.file.truncate(torn.position)
+        segment.size, segment.next_offset = torn.position, torn.first_offset
+        segment.aborted.cut_end(segment.next_offset)
+        self._cost.truncated_bytes += cut
+        self.changed = True
+        self.lacks_end = self.lacks_end or self._known.cache_kept
+        self._say(torn.first_offset, torn.first_offset, cut,
+                  f"{segment.path(LOG)} is torn there, and holds nothing behind that is known: cut off")  # fmt: skip
+
+    def _trusted_start(self, segment: Segment, size: int) -> tuple[int, int]:
+        """Position and offset to begin at: the last index entry below the recovery point that points at its batch."""
+        if not segment.has_indexes():
+            segment.index.reset()
+            segment.times.reset()
+            return 0, segment.base_offset
+        segment.index.load()
+        segment.times.load()
+        segment.size = size
+        limit = _NEVER if self._known.clean else self._known.recovery_point
+        rising = segment.sound_entries(size)
+        whole = len(segment.index.keys or ())
+        count = bisect_left(segment.index.keys or (), limit - segment.base_offset, 0, rising)
+        while count:
+            key, position = (segment.index.keys or ())[count - 1], segment.index.values[count - 1]
+            for header in scan_headers(segment.file, position, size, chunk_bytes=64):
+                if header.last_offset == key + segment.base_offset:
+                    start = segment.restart_from(count, header)
+                    self._say_index(segment, rising < whole or start != position)
+                    return (start, header.base_offset) if start else (0, segment.base_offset)
+                break
+            count //= 2
+        self._say_index(segment, bool(whole) and self._known.clean)
+        return segment.restart_from(0), segment.base_offset
+
+    def _say_index(self, segment: Segment, is_wrong: bool) -> None:
+        if is_wrong:
+            self._say(segment.base_offset, segment.base_offset, segment.file.size(),
+                      f"an index of {segment.path(LOG)} is wrong, and was built anew")  # fmt: skip
+
+    # --- the end ---
+
+    def _end(self) -> None:
+        """Behind damage a new segment begins, at the proven end: nothing is written behind it in the same file."""
+        last, durable = self.segments[-1], self._known.durable_end
+        if last.next_offset < durable:
+            self.lacks_end = True
+            missing = Extent(last.next_offset, durable, last.size, last.size)
+            if last.size:
+                self._note(last, [missing], durable)
+            else:
+                last.next_offset = durable
+                self._keep(last, [missing])
+        last = self.segments[-1]
+        if last.base_offset in self.damage:
+            self._create(max(last.next_offset, durable))
+
+
+def remove_segment(log: Log, base: int) -> None:
+    """All of its files."""
+    for suffix in SUFFIXES:
+        log.disk.remove(segment_path(log.directory, base, suffix))

@@ -1,0 +1,117 @@
+"""`make damage`: each kind of file of a broker, damaged in each way; ARGS="--cases 60" or ARGS="--only port"."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+from tests.damage.campaign import Judged, prepared, run_all
+from tests.damage.cases import SETTINGS, STOPS, cases_of, parse, sample
+from tests.damage.harms import HARMS
+from tests.damage.kinds import KINDS, UnknownFile
+from tests.damage.story import CannotPrepare
+from tests.damage.table import as_json, as_page, as_text
+from tests.damage.values import ONE, Case
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    seed = secrets.randbelow(1 << 31) if options.seed is None else options.seed
+    folder = options.folder / f"damage-{seed}-{time.time_ns() // 1_000_000}"
+    folder.mkdir(parents=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the table of what has run is told then too
+    _say(f"seed {seed}, in {folder}")
+    began = time.monotonic()
+    try:
+        results = _run(options, seed, folder)
+    except (CannotPrepare, UnknownFile) as fault:
+        _say(f"damage: {fault}")
+        return 2
+    condemned = sum(bool(judged.findings) for judged in results)
+    print(as_json(results, seed) if options.format == "json" else as_text(results))
+    if options.out is not None:
+        options.out.write_text(as_page(results, seed))
+    _say(f"{len(results)} cases, {condemned} condemned, in {(time.monotonic() - began) / 60:.1f} minutes; seed {seed}")
+    if not (options.keep and condemned):
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if condemned else 0
+
+
+def _run(options: argparse.Namespace, seed: int, folder: Path) -> list[Judged]:
+    given = [parse(name) for name in options.case]
+    settings = {case.setting for case in given} or set(options.settings)
+    stops = {case.stop for case in given} or set(options.stops)
+    templates = prepared(
+        folder, {(1 if setting == ONE else 3, stop) for setting in settings for stop in stops}, options.jobs
+    )
+    cases = given or [
+        case
+        for case in cases_of(templates, seed, bits=options.bits, only=options.only)
+        if case.setting in settings and (not options.damages or case.harm in options.damages)
+    ]
+    if not given:
+        cases = sample(cases, len(cases) if options.cases is None else options.cases, seed)
+    ended = 0
+
+    def tell(judged: Judged) -> None:
+        nonlocal ended
+        ended += 1
+        _say(f"[{ended:4d}/{len(cases)}] {judged.outcome.took_s:5.1f} s  {_verdict(judged.case, judged)}")
+        if options.case:
+            for line in judged.outcome.lines:
+                _say(f"        broker {line.broker} {line.level}: {line.text}")
+
+    return run_all(templates, cases, folder, seed, jobs=options.jobs, keep=options.keep, told=tell)
+
+
+def _verdict(case: Case, judged: Judged) -> str:
+    if not judged.findings:
+        return f"ok         {case.name}"
+    return "\n".join([f"CONDEMNED  {case.name}", *(f"        {each.word}: {each.what}" for each in judged.findings)])
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _memory() -> Path:
+    """A folder in memory where there is one: what is tested does not need the disk to be slow."""
+    shared = Path("/dev/shm")
+    has_room = shared.is_dir() and os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > 1 << 30
+    return shared if has_room else Path(os.environ.get("TMPDIR", "/tmp"))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make damage", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=list(KINDS), default=[], metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("--damages", nargs="+", choices=HARMS, default=[], help="only these")
+    parser.add_argument(
+        "--settings", nargs="+", choices=SETTINGS, default=SETTINGS, help="one broker, or which of three"
+    )
+    parser.add_argument(
+        "--stops", nargs="+", choices=STOPS, default=STOPS, help="how the brokers end before the damage"
+    )
+    parser.add_argument(
+        "--bits", type=int, default=3, metavar="N", help="places in a file to flip a bit at (default 3)"
+    )
+    parser.add_argument("--cases", type=int, metavar="N", help="a sample of so many, that leaves no kind out")
+    parser.add_argument(
+        "--case", action="append", default=[], metavar="NAME", help="this one, and what its brokers said"
+    )
+    parser.add_argument("--seed", type=int, help="of what is drawn (default: a new one)")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="cases side by side (default 2)")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="of the result on stdout")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as a page of the docs")
+    parser.add_argument("--folder", type=Path, default=_memory(), help="where to work")
+    parser.add_argument("--keep", action="store_true", help="keep the folders of condemned cases")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""Broker processes over one folder: `broker-1`, `broker-2`... and, where there are several, the `store` of all."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.damage.values import Line, Start
+from tests.ports import free_ports
+
+STEP_S = 0.02
+READY_WITHIN_S = 60
+STOPS_WITHIN_S = 40
+_OPTIONS = {
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "log.cleaner.backoff.ms": "300",
+    "log.retention.check.interval.ms": "500",
+    "log.segment.delete.delay.ms": "100",
+    "offsets.topic.num.partitions": "1",
+    "ottla.scrub.interval.hours": "0.0004",
+    "replica.high.watermark.checkpoint.interval.ms": "200",
+}
+_OF_SEVERAL = {"min.insync.replicas": "2"}
+"""With two of three in sync at least, any one broker may be missing after a clean stop too."""
+_BYTECODE = tempfile.TemporaryDirectory(prefix="ottla-damage-bytecode-")
+"""Compiled once for all brokers, and nothing of it is left in the source tree."""
+LAUNCH = """
+import ctypes, os, sys
+PR_CAPBSET_DROP = 24
+for right in (1, 2):  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: root obeys modes
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, right, 0, 0, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def until(holds: Callable[[], object], within_s: float, step_s: float = STEP_S) -> bool:
+    """Wait for a condition; whether it came to hold."""
+    end = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(step_s)
+    return True
+
+
+class BrokerProcess:
+    """One `ottla start`, which may refuse to start or end by itself. Modes bind it even where it runs as root."""
+
+    def __init__(self, folder: Path, number: int, join: Path | None) -> None:
+        self.number = number
+        self.folder = folder
+        self._join = [] if join is None else ["--join", f"sqlite:{join}"]
+        self._options = _OPTIONS | ({} if join is None else _OF_SEVERAL)
+        self._out = folder / f"broker-{number}.out"
+        self._err = folder / f"broker-{number}.err"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def spawn(self) -> None:
+        options = [word for pair in self._options.items() for word in ("--set", "=".join(pair))]
+        command = [sys.executable, "-m", "ottla", "start", "--id", str(self.number), "--port", "0", "--http-port", "0"]
+        command += ["--data", str(self.folder / f"broker-{self.number}"), "--log-format", "json", *self._join, *options]
+        launcher = [sys.executable, "-I", "-S", "-c", LAUNCH] if os.geteuid() == 0 else []
+        with self._out.open("wb") as out, self._err.open("ab") as err:
+            environment = {**os.environ, "PYTHONPYCACHEPREFIX": _BYTECODE.name}
+            self.process = subprocess.Popen(
+                [*launcher, *command], stdout=out, stderr=err, env=environment, start_new_session=True
+            )
+
+    def settle(self) -> Start:
+        """Wait until it is ready or has ended."""
+        until(lambda: self.address or not self.running, READY_WITHIN_S)
+        if self.address:
+            return Start.READY
+        return Start.HUNG if self.running else Start.ENDED
+
+    @property
+    def address(self) -> str:
+        """Where it listens; empty before it is ready."""
+        said = self._out.read_text(errors="replace") if self._out.exists() else ""
+        return said.split(" ready: ")[1].split()[0] if " ready: " in said and said.endswith("\n") else ""
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def stop(self) -> int | None:
+        """SIGTERM; the exit status, None where it had to be killed."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        if until(lambda: not self.running, STOPS_WITHIN_S):
+            return self.process.returncode
+        self.kill()
+        return None
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def lines(self) -> list[Line]:
+        """Everything that it has said on stderr. What is not of its log is an error, but for the greeting."""
+        text = self._err.read_text(errors="replace") if self._err.exists() else ""
+        return said_on_stderr(self.number, text)
+
+
+def said_on_stderr(number: int, text: str) -> list[Line]:
+    """The lines of a broker's stderr; a traceback is one line."""
+    found: list[Line] = []
+    for raw in text.splitlines():
+        if raw.startswith('{"time"'):
+            entry = json.loads(raw)
+            trace = f"\n{entry['exception']}" if "exception" in entry else ""
+            found.append(Line(number, entry["level"], entry["message"] + trace))
+        elif raw.startswith("Traceback"):
+            found.append(Line(number, "error", raw))
+        elif raw.startswith("ottla: "):
+            found.append(Line(number, "warning" if raw.startswith("ottla: warning:") else "error", raw))
+        elif found and "Traceback" in found[-1].text and found[-1].level == "error":
+            found[-1] = found[-1]._replace(text=f"{found[-1].text}\n{raw}")
+    return found
+
+
+class Brokers:
+    """All brokers of a folder."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.folder = folder
+        join = folder / "store" if count > 1 else None
+        self.of = {number: BrokerProcess(folder, number, join) for number in range(1, count + 1)}
+
+    def give_ports(self) -> None:
+        """Have each listen where nobody else does: copies of one folder were all given the same ports."""
+        for number, port in zip(self.of, free_ports(len(self.of)), strict=True):
+            directory = self.folder / f"broker-{number}"
+            directory.mkdir(exist_ok=True)
+            (directory / "port").write_text(f"PLAINTEXT {port}\n")
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.address for broker in self.of.values() if broker.running and broker.address)
+
+    def start(self, *numbers: int) -> dict[int, Start]:
+        """Start these, or all, side by side."""
+        chosen = numbers or tuple(self.of)
+        for number in chosen:
+            self.of[number].spawn()
+        return {number: self.of[number].settle() for number in chosen}
+
+    def stop(self) -> dict[int, int | None]:
+        """SIGTERM to all that run, one after the other."""
+        return {number: broker.stop() for number, broker in self.of.items() if broker.running}
+
+    def kill(self) -> None:
+        for broker in self.of.values():
+            if broker.process is not None:
+                broker.process.kill()
+        for broker in self.of.values():
+            broker.kill()
+
+    def lines(self) -> list[Line]:
+        return [line for broker in self.of.values() for line in broker.lines()]

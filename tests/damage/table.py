@@ -1,0 +1,116 @@
+"""What a campaign found, as a table of kinds and damages: for a terminal, as JSON, as a page of the docs."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+
+from tests.damage.campaign import Judged
+from tests.damage.harms import HARMS
+from tests.damage.judges import WORDS
+from tests.damage.kinds import KINDS
+
+NONE = "-"
+_HEADINGS = {"bit": "one bit", "directory": "a directory", "older": "an older one"}
+MEANING = {
+    "lost": "acknowledged records are missing without an error, or with three replicas at all",
+    "changed": "a record has other content, or one is there that nobody wrote",
+    "given twice": "a new record got an offset that was acknowledged before",
+    "came back": "deleted records are there again",
+    "taken twice": "a batch that was sent again was appended again",
+    "offsets lost": "a group's committed offsets are others, without an error",
+    "configuration lost": "a topic's configuration is another, or the topic is gone",
+    "garbled": "bytes that differ from their checksum are served, and the broker does not notice",
+    "sound replica changed": "a segment that nobody damaged lost bytes",
+    "others suffer": "a partition that nobody damaged is not served whole, or takes no writes",
+    "sound log refused": "records are refused though no segment is damaged",
+    "fell": "a broker ended by itself after it was ready",
+    "hung": "a broker neither starts nor ends",
+    "traceback": "a traceback in a broker's log",
+    "did not start": "a broker does not start, for a file that it can do without",
+    "no remedy": "a broker refuses to start without naming the file and something to do",
+    "did not stop": "a broker does not end by SIGTERM, or ends with an error",
+    "wrong lookup": "ListOffsets by time answers something else",
+    "readers differ": "confluent-kafka reads something else",
+    "offsets not named": "records are refused, and no warning names their offsets",
+    "unsaid": "no warning names the file or its partition",
+}
+
+
+def rows(results: Sequence[Judged]) -> list[list[str]]:
+    """The heading, and a row for each kind: `ok 6`, or the worst finding with how many of the cases it condemns."""
+    cells: dict[tuple[str, str], list[Judged]] = defaultdict(list)
+    for judged in results:
+        cells[judged.case.kind, judged.case.harm].append(judged)
+    found = [["", *(_HEADINGS.get(harm, harm) for harm in HARMS)]]
+    kinds = [kind for kind in KINDS if any((kind, harm) in cells for harm in HARMS)]
+    return found + [[kind, *(_cell(cells.get((kind, harm), [])) for harm in HARMS)] for kind in kinds]
+
+
+def _cell(cell: Sequence[Judged]) -> str:
+    if not cell:
+        return NONE
+    condemned = [judged for judged in cell if judged.findings]
+    if not condemned:
+        return f"ok {len(cell)}"
+    worst = min((judged.findings[0].word for judged in condemned), key=WORDS.index)
+    return f"{worst} {len(condemned)}/{len(cell)}"
+
+
+def as_text(results: Sequence[Judged]) -> str:
+    """Aligned columns."""
+    table = rows(results)
+    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+    lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    return "\n".join(lines)
+
+
+def as_json(results: Sequence[Judged], seed: int) -> str:
+    entries = [
+        {
+            "case": judged.case.name,
+            **judged.case._asdict(),
+            "seconds": round(judged.outcome.took_s, 2),
+            "findings": [finding._asdict() for finding in judged.findings],
+        }
+        for judged in results
+    ]
+    condemned = sum(bool(judged.findings) for judged in results)
+    return json.dumps({"seed": seed, "cases": len(results), "condemned": condemned, "results": entries}, indent=1)
+
+
+def as_page(results: Sequence[Judged], seed: int) -> str:
+    """docs/internals/damage.md."""
+    condemned = [judged for judged in results if judged.findings]
+    words = sorted({finding.word for judged in condemned for finding in judged.findings}, key=WORDS.index)
+    table = rows(results)
+    lines = [
+        "# Damaged files",
+        "",
+        "Real brokers write a known set of records, committed offsets and configurations, and end, by SIGTERM or by",
+        "`kill -9`. One file is damaged. The brokers start, and everything is read back, from each broker as leader.",
+        "`make damage` does it again; `tests/damage` holds the kinds of files, the damages and the judges.",
+        "",
+        f"Seed {seed}: {len(results)} cases, {len(condemned)} condemned. A cell counts the cases of both stops, of one",
+        "broker, and of three where the damaged one starts first, last or alone. A dash: no case of it has run, or the",
+        "damage changes nothing.",
+        "",
+        "|" + "|".join(f" {word} " for word in table[0]) + "|",
+        "|" + "---|" * len(table[0]),
+        *("|" + "|".join(f" {word} " for word in row) + "|" for row in table[1:]),
+        "",
+    ]
+    if words:
+        lines += ["| finding | meaning |", "|---|---|", *(f"| {word} | {MEANING[word]} |" for word in words), ""]
+    lines += ["## What need not be said", "", "| file | damages | why |", "|---|---|---|"]
+    for kind in KINDS.values():
+        if kind.silent:
+            harms = "all" if kind.silent >= set(HARMS) else ", ".join(harm for harm in HARMS if harm in kind.silent)
+            lines.append(f"| {kind.name} | {harms} | {kind.reason} |")
+    if condemned:
+        lines += ["", "## Condemned", ""]
+        lines += [
+            f"- `{judged.case.name}`: {judged.findings[0].word}: {judged.findings[0].what}" for judged in condemned
+        ]
+    return "\n".join(lines) + "\n"

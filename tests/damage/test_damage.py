@@ -1,0 +1,71 @@
+"""A sample of the damage campaign: each kind of file once, with damages, stops and settings that the seed draws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.damage.campaign import Judged, prepared, run_all
+from tests.damage.cases import cases_of, sample
+from tests.damage.harms import HARMS
+from tests.damage.kinds import KINDS
+from tests.damage.values import CLEAN, FIRST, KILL, LAST, ONE
+
+SEED = 12
+ONE_BROKER, THREE_BROKERS = 24, 8
+OPEN = {
+    "first segment": {"older"},
+    "closed segment": {"unreadable"},
+    "active segment": {"directory"},
+    "closed index": {"halved", "bit", "removed", "unreadable", "directory"},
+    "active index": {"bit", "removed", "unreadable", "directory", "older"},
+    "closed timeindex": {"halved", "bit", "directory"},
+    "active timeindex": {"halved", "bit", "unreadable", "directory", "older"},
+    "newest snapshot": {"halved", "garbage", "unreadable"},
+    "leader-epoch-checkpoint": {"removed", "older"},
+    "partition directory": {"emptied", "removed", "unreadable", "older"},
+    "log-start-offset-checkpoint": {"older"},
+    ".kafka_cleanshutdown": {"emptied", "halved", "garbage", "bit", "unreadable", "directory"},
+    "meta.properties": {"emptied", "halved", "garbage", "bit", "unreadable", "directory"},
+    ".page-cache": {"unreadable"},
+    "incarnation": {"unreadable"},
+    "incarnation.second": {"unreadable", "older"},
+    ".lock": {"unreadable", "directory"},
+    "log directory": {"emptied", "older"},
+    "metadata.db": {"bit", "unreadable", "directory"},
+    "metadata.db-journal": {"unreadable", "directory"},
+    "broker lock": {"unreadable", "directory"},
+    "leader-epoch-checkpoint.copy": {"directory"},
+    "recovery-point-offset-checkpoint.copy": {"directory"},
+    "log-start-offset-checkpoint.copy": {"directory"},
+    "replication-offset-checkpoint.copy": {"directory"},
+    "cleaner-offset-checkpoint.copy": {"directory"},
+}
+"""Damages that `make damage` still condemns, by kind: the sample leaves them out. Each goes with its mend."""
+
+
+def told(_: Judged) -> None:
+    """Nobody waits for the progress of a test."""
+
+
+def test_what_is_left_out_are_known_kinds_and_damages() -> None:
+    assert set(OPEN) <= set(KINDS)
+    assert all(harms <= set(HARMS) for harms in OPEN.values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("settings", "count"), [((ONE,), ONE_BROKER), ((FIRST, LAST), THREE_BROKERS)])
+def test_damaged_files_lose_nothing_in_silence(settings: tuple[str, ...], count: int, tmp_path: Path) -> None:
+    brokers = 1 if settings == (ONE,) else 3
+    templates = prepared(tmp_path, [(brokers, CLEAN), (brokers, KILL)], jobs=2)
+    cases = [
+        case
+        for case in cases_of(templates, SEED, bits=1, only=())
+        if case.setting in settings and case.harm not in OPEN.get(case.kind, ())
+    ]
+    assert {case.kind for case in cases} <= set(KINDS)
+    chosen = sample(cases, count, SEED)
+    results = run_all(templates, chosen, tmp_path, SEED, jobs=2, keep=False, told=told)
+    condemned = [f"{judged.case.name}: {finding}" for judged in results for finding in judged.findings]
+    assert not condemned, "\n".join(condemned)

@@ -1,0 +1,102 @@
+"""A cluster of processes whose directories are copied and put back, with all that was acknowledged to its producer."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from struct import Struct
+
+from cluster_processes import OttlaCluster, until
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+TOPIC = "t"
+_LENGTH_AT, _COUNT_AT, _OVERHEAD = 8, 57, 12
+_INT = Struct(">i")
+
+
+class Copied:
+    """Brokers of which some are stopped, and what was acknowledged on one topic."""
+
+    def __init__(self, cluster: OttlaCluster, place: Path) -> None:
+        self.cluster = cluster
+        self.copies = place / "copies"
+        self.acknowledged: list[bytes] = []
+
+    def create(self, replicas: int = 3, partitions: int = 1, required: int = 2) -> None:
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
+        config = {"min.insync.replicas": str(required)}
+        admin.create_topics([NewTopic(TOPIC, partitions, replicas, config=config)])[TOPIC].result(30)
+
+    def produce(self, count: int) -> None:
+        """Records that are all acknowledged, in batches small enough that a copy may end between two of them."""
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap_servers, "acks": "all", "linger.ms": 1})
+        for number in range(count):
+            value = b"%d" % (len(self.acknowledged) + number)
+            producer.produce(TOPIC, value, partition=0, on_delivery=_raise)
+            if number % 50 == 49:
+                assert producer.flush(60) == 0
+        assert producer.flush(60) == 0
+        self.acknowledged += [b"%d" % (len(self.acknowledged) + number) for number in range(count)]
+
+    def read(self) -> list[bytes | None]:
+        consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": "g"})
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        found: list[bytes | None] = []
+        _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=30)
+        while len(found) < end:
+            found += [message.value() for message in consumer.consume(end - len(found), timeout=30)]
+        consumer.close()
+        return found
+
+    def described(self, by: int) -> tuple[int, list[int]]:
+        """Leader and in-sync set of the first partition, as one broker tells them."""
+        admin = AdminClient({"bootstrap.servers": self.cluster.brokers[by].address})
+        partition = admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions[0]
+        return partition.leader, sorted(partition.isrs)
+
+    def all_in_sync(self) -> None:
+        everybody = sorted(self.cluster.brokers)
+        until(lambda: self.described(everybody[0])[1] == everybody, within_s=60)
+
+    def stop(self, numbers: Iterable[int] | None = None) -> None:
+        for number in numbers or self.cluster.brokers:
+            assert self.cluster.brokers[number].stop() == 0
+
+    def kill(self) -> None:
+        for broker in self.cluster.brokers.values():
+            broker.kill()
+
+    def start(self, numbers: Iterable[int] | None = None) -> None:
+        for number in numbers or self.cluster.brokers:
+            self.cluster.brokers[number].start()
+
+    def copy(self, directory: Path) -> None:
+        shutil.copytree(directory, self.copies / directory.name)
+
+    def put_back(self, directory: Path) -> Path:
+        """The copy in the place of the directory; what stood there is kept beside it."""
+        newer = directory.with_name(directory.name + ".newer")
+        directory.rename(newer)
+        shutil.copytree(self.copies / directory.name, directory)
+        return newer
+
+    def directory(self, number: int) -> Path:
+        directory = self.cluster.brokers[number].directory
+        assert directory is not None
+        return directory
+
+    def records_on_disk(self, directory: Path) -> int:
+        """Of the first partition, in one stopped broker's segments."""
+        count = 0
+        for path in sorted((directory / f"{TOPIC}-0").glob("*.log")):
+            body, at = path.read_bytes(), 0
+            while at + _COUNT_AT + 4 <= len(body):
+                count += _INT.unpack_from(body, at + _COUNT_AT)[0]
+                at += _INT.unpack_from(body, at + _LENGTH_AT)[0] + _OVERHEAD
+        return count
+
+
+def _raise(error: object, message: object) -> None:
+    assert error is None, error

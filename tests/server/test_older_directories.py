@@ -1,0 +1,107 @@
+"""Directories of real brokers put back from a copy: while another replica is left nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from cluster_processes import OttlaCluster
+from older_copies import Copied
+
+OLDER = "is older than what the cluster knows of it"
+WAITS = "wait for an administrator"
+NO_LEADER = -1
+
+
+@pytest.fixture
+def three(tmp_path):
+    with OttlaCluster(tmp_path, 3, "--set", "replica.lag.time.max.ms=3000") as cluster:
+        copied = Copied(cluster, tmp_path)
+        copied.create()
+        yield copied
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_copy_that_is_put_back_makes_no_replica_cut_what_was_acknowledged(three, together):
+    three.produce(600)
+    three.stop()
+    three.copy(three.directory(1))
+    three.start()
+    three.produce(900)
+    three.stop()
+    three.put_back(three.directory(1))
+    if together:
+        starts = [threading.Thread(target=broker.start) for broker in three.cluster.brokers.values()]
+        for start in starts:
+            start.start()
+        for start in starts:
+            start.join()
+    else:
+        three.start()
+    three.all_in_sync()
+    assert three.read() == three.acknowledged
+    assert three.cluster.brokers[1].log().count(OLDER) == 1
+    three.stop()
+    assert [three.records_on_disk(three.directory(number)) for number in (1, 2, 3)] == [1500] * 3
+
+
+def test_a_copy_alone_leads_nothing_while_others_are_left(three):
+    three.produce(100)
+    three.stop()
+    three.copy(three.directory(3))
+    three.start()
+    three.all_in_sync()
+    three.produce(100)
+    three.stop((1, 2, 3))
+    three.put_back(three.directory(3))
+    three.start((3,))
+    assert three.described(3) == (NO_LEADER, [])
+    assert WAITS not in three.cluster.brokers[3].log()
+    three.start((1,))
+    assert three.described(1) == (NO_LEADER, [])
+    three.start((2,))
+    three.all_in_sync()
+    assert three.read() == three.acknowledged
+
+
+def test_a_copy_of_a_broker_that_runs_is_seen_for_what_it_is_after_kills(three):
+    three.produce(300)
+    three.copy(three.directory(2))
+    three.produce(300)
+    three.kill()
+    three.start()
+    three.produce(300)
+    three.kill()
+    three.put_back(three.directory(2))
+    three.start((2, 1, 3))
+    three.all_in_sync()
+    assert three.read() == three.acknowledged
+    assert OLDER in three.cluster.brokers[2].log()
+
+
+def test_a_copy_that_was_made_while_the_broker_ran_is_older_than_what_it_closed(three):
+    """The broker has not registered since: that the copy was never closed gives it away."""
+    three.produce(300)
+    three.copy(three.directory(1))
+    three.produce(300)
+    three.stop((1, 2, 3))
+    three.put_back(three.directory(1))
+    three.start()
+    three.all_in_sync()
+    assert three.read() == three.acknowledged
+    assert OLDER in three.cluster.brokers[1].log()
+
+
+def test_directories_that_are_as_they_were_left_are_older_after_no_kind_of_end(three):
+    three.produce(100)
+    three.stop()
+    three.start()
+    three.produce(100)
+    three.kill()
+    three.start()
+    three.all_in_sync()
+    three.stop((3, 1, 2))
+    three.start()
+    three.all_in_sync()
+    assert three.read() == three.acknowledged
+    assert OLDER not in three.cluster.log()

@@ -1,0 +1,324 @@
+"""A start after a kill: what was acknowledged is read back as it was, or refused and said; no offset is given twice."""
+
+from __future__ import annotations
+
+import pytest
+from log_desk import DAY_MS, T0, a_batch, a_directory, config, put, sync
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.records.batch import iterate_batches
+from ottla.records.reader import read_run
+from ottla.sim.disk import SimDisk
+from ottla.storage.directory import LogDirectory
+from ottla.storage.log import Log
+from ottla.storage.memory_disk import MemoryDisk
+from ottla.storage.segment import INDEX, LOG, TIME_INDEX
+
+PLACE = TopicPartition("t", 0)
+PATH = "/data/t-0"
+HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda offset: None}
+BATCHES, PER_BATCH = 6, 2
+END = BATCHES * PER_BATCH
+
+
+def opened(disk: MemoryDisk, **options: object) -> tuple[LogDirectory, Log]:
+    directory = a_directory(disk)
+    (found,) = directory.found
+    return directory, directory.open_log(found, config=config(**options), **HOW)  # type: ignore[arg-type]
+
+
+def written(
+    disk: MemoryDisk, *, batches: int = BATCHES, epochs: int = 1, **options: object
+) -> tuple[LogDirectory, Log]:
+    """A log whose records were all acknowledged; its broker has been killed without any checkpoint."""
+    directory = a_directory(disk)
+    log = directory.create_log("t", 0, bytes(range(16)), config=config(**options), **HOW)  # type: ignore[arg-type]
+    for at in range(batches):
+        values = [b"value-%02d" % (at * PER_BATCH + one) for one in range(PER_BATCH)]
+        put(log, a_batch(*values, timestamp=T0 + at), leader_epoch=4 + at * epochs // batches)
+        sync(log)
+    log.set_high_watermark(log.end_offset)
+    return directory, log
+
+
+def move_recovery_point(directory: LogDirectory, log: Log) -> None:
+    assert log.move_recovery_point()
+    sync(log)
+    assert log.recovery_point == log.end_offset and not log.move_recovery_point()
+    directory.checkpoint_recovery_points()
+
+
+def files_of(disk: MemoryDisk) -> dict[str, bytes]:
+    return {name: disk.read(f"{PATH}/{name}") for name in disk.list(PATH)}
+
+
+def put_back(disk: MemoryDisk, files: dict[str, bytes], root: dict[str, bytes]) -> None:
+    """The folder and the checkpoints beside it, as they were."""
+    disk.remove_tree(PATH)
+    disk.make_directory(PATH)
+    for where, some in ((PATH, files), ("/data", root)):
+        for name in disk.list(where):
+            if not disk.is_directory(f"{where}/{name}"):
+                disk.remove(f"{where}/{name}")
+        for name, body in some.items():
+            disk.open(f"{where}/{name}", create=True).write_at(0, [body])
+
+
+def root_of(disk: MemoryDisk) -> dict[str, bytes]:
+    names = [name for name in disk.list("/data") if not disk.is_directory(f"/data/{name}")]
+    return {name: disk.read(f"/data/{name}") for name in names}
+
+
+def read_all(log: Log) -> tuple[dict[int, bytes | None], list[int]]:
+    """Records by offset, and the offsets that are refused; a reader goes on behind a refusal."""
+    found: dict[int, bytes | None] = {}
+    refused: list[int] = []
+    offset = log.log_start_offset
+    while offset < log.end_offset:
+        read = log.read(offset, 1 << 20, limit_offset=log.end_offset)
+        if isinstance(read, ErrorCode):
+            assert read is ErrorCode.KAFKA_STORAGE_ERROR
+            refused.append(offset)
+            offset += 1
+            continue
+        body = read.data()
+        batches = list(iterate_batches(body))
+        if not batches:
+            break
+        assert all(batch.crc_holds() for batch in batches)
+        found.update({record.offset: record.value for record in read_run(body) if record.offset >= offset})
+        assert batches[-1].next_offset > offset
+        offset = batches[-1].next_offset
+    return found, refused
+
+
+def said(log: Log) -> list[int]:
+    """Offsets that a WARNING of the start speaks of."""
+    spans = [range(one.first_offset, max(one.next_offset, one.first_offset + 1)) for one in log.recovered.remarks]
+    return [offset for span in spans for offset in span]
+
+
+def nothing_is_unseen(log: Log, *, end: int = END) -> None:
+    """Each offset is read back as it was written, or it is refused and said; and the next offset is a new one."""
+    found, refused = read_all(log)
+    for offset in range(end):
+        if offset in found:
+            assert found[offset] == b"value-%02d" % offset, offset
+        else:
+            assert offset in refused and (offset in said(log) or log.damage.covers(offset)), offset
+    assert set(found) <= set(range(end)), "records out of nowhere"
+    assert log.end_offset >= end
+    appended = put(log, a_batch(b"new"), leader_epoch=log.epochs.latest)
+    assert appended.base_offset >= end
+    assert read_all(log)[0][appended.base_offset] == b"new"
+
+
+@pytest.mark.parametrize("checkpoint", ["none", "high watermarks", "recovery points", "clean"])
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_every_flipped_bit_of_the_active_segment_is_seen_after_a_kill(checkpoint: str, epochs: int) -> None:
+    """Without any checkpoint what is torn at the very end is cut, which is said."""
+    disk = MemoryDisk()
+    directory, log = written(disk, epochs=epochs)
+    name = log.active.path(LOG).rpartition("/")[2]
+    if checkpoint == "high watermarks":
+        directory.checkpoint_high_watermarks()
+    elif checkpoint == "recovery points":
+        move_recovery_point(directory, log)
+    elif checkpoint == "clean":
+        directory.close(clean=True)
+    files, root = files_of(disk), root_of(disk)
+    last = len(files[name]) * (BATCHES - 1) // BATCHES
+    for position in range(len(files[name])):
+        for bit in range(8):
+            body = bytearray(files[name])
+            body[position] ^= 1 << bit
+            put_back(disk, {**files, name: bytes(body)}, root)
+            _, log = opened(disk)
+            if position >= last and log.end_offset < END:
+                assert checkpoint == "none" and log.end_offset == END - PER_BATCH
+                assert log.recovered.truncated_bytes and log.recovered.lacks_end and END - PER_BATCH in said(log)
+                nothing_is_unseen(log, end=END - PER_BATCH)
+            else:
+                nothing_is_unseen(log)
+
+
+def test_a_flipped_base_offset_in_a_quarter_of_a_large_segment_stops_no_start() -> None:
+    disk = MemoryDisk()
+    _, log = written(disk, batches=400)
+    path, size = log.active.path(LOG), log.active.size
+    for position in range(size // 4, size // 4 + 120):
+        file = disk.open(path)
+        (before,) = file.read_at(position, 1)
+        file.write_at(position, [bytes([before ^ 0x40])])
+        files, root = files_of(disk), root_of(disk)
+        _, again = opened(disk)
+        nothing_is_unseen(again, end=400 * PER_BATCH)
+        assert len(read_all(again)[1]) == PER_BATCH
+        put_back(disk, files, root)
+        disk.open(path).write_at(position, [bytes([before])])
+
+
+def closed_segments(disk: MemoryDisk, **options: object) -> tuple[LogDirectory, Log]:
+    size = a_batch(b"value-00", b"value-01").size
+    directory, log = written(disk, internal_segment_bytes=2 * size, **options)
+    assert len(log.segments) == 3
+    return directory, log
+
+
+@pytest.mark.parametrize("harm", ["removed", "emptied", "halved", "cut at a batch"])
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("stop", ["killed", "killed after checkpoints", "clean"])
+def test_a_segment_that_is_missing_or_too_short_is_a_gap_that_is_refused(harm: str, which: int, stop: str) -> None:
+    disk = MemoryDisk()
+    directory, log = closed_segments(disk)
+    segment = log.segments[which]
+    path, size = segment.path(LOG), segment.size
+    if stop == "clean":
+        directory.close(clean=True)
+    elif stop == "killed after checkpoints":
+        move_recovery_point(directory, log)
+        directory.checkpoint_high_watermarks()
+    if harm == "removed":
+        for name in disk.list(PATH):
+            if name.startswith(f"{segment.base_offset:020d}.") and not name.endswith(".snapshot"):
+                disk.remove(f"{PATH}/{name}")
+    else:
+        disk.open(path).truncate({"emptied": 0, "halved": size // 2 + 9, "cut at a batch": size // 2}[harm])
+    end = segment.base_offset if which == 2 and stop == "killed" else END
+    for _ in range(3):  # the damage is what it is at every later start
+        directory, log = opened(disk)
+        assert log.log_start_offset == 0
+        found, refused = read_all(log)
+        assert all(found[offset] == b"value-%02d" % offset for offset in found)
+        assert set(range(end)) <= set(found) | set(refused)
+        if end == END:
+            assert refused and log.damage and log.end_offset == END
+            assert set(refused) <= set(range(segment.base_offset, segment.base_offset + 2 * PER_BATCH))
+        directory.checkpoint_recovery_points()
+        directory.close(clean=stop == "clean")
+    if end == END:
+        nothing_is_unseen(opened(disk)[1])
+
+
+def test_a_log_of_which_all_segments_are_gone_goes_on_behind_what_was_committed() -> None:
+    disk = MemoryDisk()
+    directory, log = closed_segments(disk)
+    directory.checkpoint_high_watermarks()
+    for segment in log.segments:
+        disk.remove(segment.path(LOG))
+    _, again = opened(disk)
+    assert (again.log_start_offset, again.end_offset) == (0, END)
+    nothing_is_unseen(again)
+
+
+def test_a_first_segment_that_is_missing_moves_no_start_but_one_that_was_deleted_does() -> None:
+    disk = MemoryDisk()
+    directory, log = closed_segments(disk)
+    first, second = log.segments[:2]
+    log.delete_records_before(second.base_offset)
+    directory.checkpoint_log_starts()
+    disk.remove(first.path(LOG))
+    directory, log = opened(disk)
+    assert log.log_start_offset == second.base_offset and not log.damage and not log.recovered.remarks
+    disk.remove(second.path(LOG))
+    directory, log = opened(disk)
+    assert log.log_start_offset == second.base_offset
+    assert [(one.first_offset, one.next_offset) for one in log.damage.of(4)] == [(4, 8)]
+    assert directory.start_on_disk(log) == second.base_offset
+
+
+def test_a_start_that_retention_moved_is_known_by_the_leader_epochs_where_its_checkpoint_is_gone() -> None:
+    disk = MemoryDisk()
+    directory, log = closed_segments(disk, retention_bytes=1, file_delete_delay_ms=0)
+    log.sync_now()
+    directory.apply_retention(T0, mono_ms=0)
+    disk.remove("/data/log-start-offset-checkpoint")
+    start = log.log_start_offset
+    assert start > 0
+    _, again = opened(disk)
+    assert again.log_start_offset == start and not again.damage
+
+
+def test_a_checkpoint_that_has_the_log_start_behind_its_end_deletes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = MemoryDisk()
+    closed_segments(disk)
+    disk.open("/data/log-start-offset-checkpoint", create=True).write_at(0, [b"0\n1\nt 0 999\n"])
+    _, again = opened(disk)
+    assert again.log_start_offset == 0
+    assert "999 was written down" in caplog.text
+    nothing_is_unseen(again)
+
+
+def test_segments_below_the_log_start_are_deleted_by_retention_and_by_no_start() -> None:
+    disk = MemoryDisk()
+    directory, log = closed_segments(disk)
+    first = log.segments[0].path(LOG)
+    log.delete_records_before(log.bases[1])
+    directory.checkpoint_log_starts()
+    directory, log = opened(disk, file_delete_delay_ms=0)
+    assert disk.exists(first) and log.log_start_offset == log.bases[0] == 4
+    directory.apply_retention(T0, mono_ms=0)
+    assert not disk.exists(first)
+
+
+@pytest.mark.parametrize("suffix", [INDEX, TIME_INDEX])
+@pytest.mark.parametrize("clean", [True, False])
+def test_every_flipped_bit_of_an_active_index_leaves_all_records_readable(suffix: str, clean: bool) -> None:
+    disk = MemoryDisk()
+    options = {"index_interval_bytes": 1}
+    directory, log = written(disk, **options)
+    move_recovery_point(directory, log)
+    path = log.active.path(suffix)
+    if clean:
+        directory.close(clean=True)
+    files, root = files_of(disk), root_of(disk)
+    for position in range(disk.file_size(path)):
+        for bit in range(8):
+            put_back(disk, files, root)
+            file = disk.open(path)
+            (before,) = file.read_at(position, 1)
+            file.write_at(position, [bytes([before ^ 1 << bit])])
+            _, again = opened(disk, **options)
+            again.active.forget_recent()
+            for start in range(END):
+                read = again.read(start, 1, limit_offset=END)
+                assert not isinstance(read, ErrorCode) and read.base_offset == start - start % PER_BATCH
+            for at in range(BATCHES):
+                looked = again.offset_for_timestamp(T0 + at)
+                assert looked is not None and looked.offset == at * PER_BATCH
+            nothing_is_unseen(again)
+
+
+def test_a_torn_end_is_cut_and_said_once() -> None:
+    disk = MemoryDisk()
+    directory, log = written(disk)
+    directory.checkpoint_high_watermarks()
+    size = log.active.size
+    log.active.file.write_at(size, [bytes(a_batch(b"torn").view[:40])])
+    _, again = opened(disk)
+    (remark,) = again.recovered.remarks
+    assert (remark.first_offset, remark.bytes) == (END, 40) and "torn" in remark.what
+    nothing_is_unseen(again)
+    assert not opened(disk)[1].recovered.remarks
+
+
+def test_after_a_loss_of_power_batches_behind_a_lost_sector_are_cut_with_it() -> None:
+    """What was not synced may be lost in any order: nothing of it was acknowledged by all replicas."""
+    disk = SimDisk()
+    disk.make_directory("/data")
+    directory = a_directory(disk)
+    log = directory.create_log("t", 0, bytes(range(16)), config=config(), **HOW)  # type: ignore[arg-type]
+    for at in range(4):
+        put(log, a_batch(b"%d" % at))
+    log.sync_now()
+    path, size = log.active.path(LOG), log.active.size
+    disk.lose_unsynced()
+    disk.flip_bit(path, 2 * size // 4 + 65)
+    directory = a_directory(disk)
+    (found,) = directory.found
+    again = directory.open_log(found, config=config(), **HOW)  # type: ignore[arg-type]
+    assert not directory.cache_kept
+    assert again.end_offset == 2 and not again.damage and again.recovered.remarks

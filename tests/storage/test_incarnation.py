@@ -1,0 +1,203 @@
+"""A log directory's own account of when it is: two files that a crash, a full disk or one bad byte cannot both take."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from ottla.sim.disk import PowerCut, SimDisk
+from ottla.storage.checkpoint import CLEAN_SHUTDOWN, SYNC_FAILED
+from ottla.storage.directory import LogDirectory
+from ottla.storage.disk import LocalDisk
+from ottla.storage.incarnation import FILES, Incarnation, Witness, read_incarnation, write_incarnation
+
+ONE, TWO, THREE = "A" * 22, "B" * 22, "C" * 22
+SAID = Incarnation(ONE, 7, metadata_version=9, metadata_crc=11)
+
+
+def a_disk() -> SimDisk:
+    disk = SimDisk()
+    disk.make_directory("/data")
+    disk.sync_directory("/")
+    return disk
+
+
+def opened(disk: SimDisk, registering: str = "") -> LogDirectory:
+    return LogDirectory.open(
+        disk, "/data", cluster_id="c", node_id=1, new_directory_id="D" * 22, registering=registering
+    )
+
+
+def test_what_is_written_is_read_and_grows_in_number(tmp_path: Path) -> None:
+    disk = LocalDisk()
+    full = Incarnation(ONE, 1 << 50, True, tuple(str(at) * 22 for at in range(8)), 1 << 50, (1 << 32) - 1, True)
+    first = write_incarnation(disk, str(tmp_path), full)
+    second = write_incarnation(disk, str(tmp_path), first)
+    assert read_incarnation(disk, str(tmp_path)) == (full._replace(number=2), True, ())
+    assert second.number == 2
+    assert {(tmp_path / name).stat().st_size for name in FILES} == {512}
+
+
+def test_every_legal_crash_state_holds_the_old_or_the_new() -> None:
+    steps = 0
+    while True:
+        disk = a_disk()
+        before = write_incarnation(disk, "/data", SAID)
+        disk.cut_after = disk.operations + steps
+        try:
+            after = write_incarnation(disk, "/data", before.registered(TWO, 20))
+        except PowerCut:
+            pass
+        else:
+            break
+        for state in disk.legal_states():
+            found = read_incarnation(state, "/data").incarnation
+            assert found is not None
+            assert (found.incarnation, found.number) in ((ONE, 1), (TWO, 2))
+        steps += 1
+    assert steps >= 4
+    assert after.attempts == ()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_bit_of_one_file_may_flip(tmp_path: Path, name: str) -> None:
+    disk = LocalDisk()
+    written = write_incarnation(disk, str(tmp_path), SAID)
+    path = tmp_path / name
+    body = path.read_bytes()
+    for bit in range(len(body) * 8):
+        flipped = bytearray(body)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        found = read_incarnation(disk, str(tmp_path))
+        assert found.incarnation == written
+        assert found.faults == (f"{path} does not match its checksum",)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("harm", ["removed", "emptied", "halved", "a directory"])
+def test_one_file_is_enough_and_the_other_is_written_anew(tmp_path: Path, name: str, harm: str) -> None:
+    disk = LocalDisk()
+    written = write_incarnation(disk, str(tmp_path), SAID)
+    path = tmp_path / name
+    body = path.read_bytes()
+    path.unlink()
+    if harm == "a directory":
+        path.mkdir()
+    elif harm != "removed":
+        path.write_bytes(body[: len(body) // 2] if harm == "halved" else b"")
+    found = read_incarnation(disk, str(tmp_path))
+    assert found.incarnation == written and len(found.faults) == 1
+    write_incarnation(disk, str(tmp_path), written)
+    assert read_incarnation(disk, str(tmp_path)).faults == ()
+
+
+def test_both_gone_is_told_from_both_damaged(tmp_path: Path) -> None:
+    disk = LocalDisk()
+    assert read_incarnation(disk, str(tmp_path)) == (None, False, ())
+    for name in FILES:
+        (tmp_path / name).write_bytes(b"x" * 512)
+    found = read_incarnation(disk, str(tmp_path))
+    assert found.incarnation is None and found.present and len(found.faults) == 2
+
+
+def test_a_full_disk_keeps_no_directory_from_being_noted_again() -> None:
+    disk = a_disk()
+    opened(disk, ONE).close(clean=False)
+    disk.capacity_bytes = disk.used_bytes()
+    directory = opened(disk, TWO)
+    directory.witness.registered(TWO, 20, version=21, crc=None)
+    found = read_incarnation(disk, "/data").incarnation
+    assert found is not None and (found.incarnation, found.broker_epoch, found.metadata_version) == (TWO, 20, 21)
+
+
+def test_a_directory_in_which_nothing_could_be_noted_yet_is_used_without() -> None:
+    disk = a_disk()
+    opened(disk).close(clean=False)
+    disk.capacity_bytes = disk.used_bytes()
+    directory = opened(disk, ONE)
+    assert directory.witness.said is None
+    assert directory.witness.faults == ["no room to note down the incarnation of /data"]
+
+
+def test_a_failed_sync_leaves_the_mark_for_the_next_recovery() -> None:
+    disk = a_disk()
+    opened(disk, ONE).close(clean=False)
+    disk.fail("sync", errno.EIO, where=FILES[1])
+    with pytest.raises(OSError, match="sync"):
+        opened(disk, TWO)
+    assert disk.exists(f"/data/{SYNC_FAILED}")
+
+
+# -- the mark of a clean stop ---
+
+
+def closed_by(disk: SimDisk, incarnation: str, epoch: int, marked: int) -> None:
+    """One run of a broker, whose mark of a clean stop names an epoch."""
+    directory = opened(disk, incarnation)
+    directory.witness.registered(incarnation, epoch, version=epoch, crc=None)
+    directory.close(clean=True, broker_epoch=marked)
+
+
+def test_a_clean_stop_is_believed_of_the_incarnation_that_is_noted() -> None:
+    disk = a_disk()
+    closed_by(disk, ONE, 7, marked=7)
+    directory = opened(disk, TWO)
+    assert directory.clean and directory.witness.faults == []
+    assert directory.witness.said is not None and directory.witness.said.closed
+    assert not disk.exists(f"/data/{CLEAN_SHUTDOWN}")
+
+
+@pytest.mark.parametrize("body", [b'{"version":0,"brokerEpoch":"6"}', b"", b"\0" * 31, b"[]"])
+def test_a_mark_of_another_incarnation_is_no_proof_of_a_clean_stop(body: bytes) -> None:
+    disk = a_disk()
+    closed_by(disk, ONE, 7, marked=7)
+    file = disk.open(f"/data/{CLEAN_SHUTDOWN}")
+    file.truncate(0)
+    file.write_at(0, [body])
+    file.release()
+    directory = opened(disk, TWO)
+    assert not directory.clean
+    assert directory.witness.said is not None and not directory.witness.said.closed
+    assert "all logs are checked" in directory.witness.faults[0]
+    assert not disk.exists(f"/data/{CLEAN_SHUTDOWN}")
+
+
+def test_that_it_was_closed_is_known_after_a_start_that_did_not_come_to_register() -> None:
+    disk = a_disk()
+    closed_by(disk, ONE, 7, marked=7)
+    steps = 0
+    while True:
+        trial = next(iter(disk.legal_states()))
+        trial.cut_after = trial.operations + steps
+        try:
+            opened(trial, TWO)
+        except PowerCut:
+            pass
+        else:
+            break
+        for state in trial.legal_states():
+            found = opened(state, THREE).witness.said
+            assert found is not None and found.closed and found.incarnation == ONE
+        steps += 1
+    assert steps > 4
+
+
+def test_registrations_that_were_begun_are_remembered_until_one_succeeds() -> None:
+    disk = a_disk()
+    for incarnation in (ONE, TWO, THREE):
+        opened(disk, incarnation).close(clean=False)
+    directory = opened(disk, ONE)
+    assert directory.witness.said is not None and directory.witness.said.attempts == (TWO, THREE, ONE)
+    directory.witness.registered(ONE, 30, version=30, crc=None)
+    assert directory.witness.said.attempts == ()
+
+
+def test_what_was_seen_of_the_metadata_only_grows() -> None:
+    witness = Witness(a_disk(), "/data")
+    witness.begin(ONE, "/data/no-mark")
+    witness.seen(5, 55)
+    witness.seen(4, 44)
+    assert witness.said is not None and (witness.said.metadata_version, witness.said.metadata_crc) == (5, 55)
