@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client import offsets, transfer
 from ottla.client.asks import Ask, AskAll, Pause
-from ottla.client.errors import BrokerUnreachable, ConnectionLost
+from ottla.client.errors import BrokerUnreachable, ConnectionLost, MetadataMissing
 from ottla.client.model import LATEST, ClientSettings, CommittedOffset, Destination, OffsetAtTime, Produced
 from ottla.client.plan import ClusterPlan, parse_bootstrap
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -257,6 +257,20 @@ def produced(error: int = 0, leader: int = -1) -> ProduceResponse:
     part = PartitionProduceResponse(index=0, base_offset=5, error_code=error)
     part.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=9)
     return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=[part])])
+
+
+def test_a_partition_is_led_whether_or_not_others_of_its_topic_are() -> None:
+    def answer(request: Any, _destination: Destination) -> Any:
+        found = metadata(2)
+        found.topics[0].partitions.append(MetadataResponsePartition(partition_index=1, leader_id=-1))
+        return found
+
+    script = Script(answer)
+    assert script.run(script.plan.leader("t", 0)).id == 2
+    assert script.run(script.plan.leader("t", 0)).id == 2
+    assert script.asked == [("Metadata", "boot:1")], "and is not asked for again"
+    with pytest.raises(MetadataMissing, match=r"no leader for partitions \[1\]"):
+        script.run(script.plan.leader("t", 1))
 
 
 def test_a_produce_goes_straight_to_the_leader_that_the_refusal_names() -> None:

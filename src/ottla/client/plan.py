@@ -147,8 +147,15 @@ class ClusterPlan:
                 self.metadata.take(response, self.now_ms(), everything=topics is None)
                 return response
 
-    async def ensure(self, topics: Collection[str], *, create: bool = False, timeout_ms: float | None = None) -> None:
-        """Return once every one of the topics is known with a leader for each partition, or raise."""
+    async def ensure(
+        self,
+        topics: Collection[str],
+        *,
+        create: bool = False,
+        timeout_ms: float | None = None,
+        enough: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Return once every one of the topics is known with a leader for each partition, or `enough` is; or raise."""
         missing = self.metadata.missing(topics)
         if not missing:
             return
@@ -157,7 +164,7 @@ class ClusterPlan:
         while True:
             await self.refresh(missing, create=create)
             missing = self.metadata.missing(missing)
-            if not missing:
+            if not missing or enough():
                 return
             fault = self._why_missing(missing[0])
             unknown = isinstance(fault, ApiError) and fault.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -169,11 +176,16 @@ class ClusterPlan:
         return self.metadata.topics[topic]
 
     async def leader(self, topic: str, partition: int) -> Broker:
-        """The broker that leads a partition now."""
-        view = await self.topic(topic)
+        """The broker that leads a partition now; others of its topic may be without a leader."""
+
+        def led() -> bool:
+            return self.metadata.is_led(topic, partition)
+
+        if not led():
+            await self.ensure([topic], enough=led)
         leader = self.metadata.leader(topic, partition)
         if leader is None:
-            raise _no_partition(topic, partition, view)
+            raise _no_partition(topic, partition, self.metadata.topics[topic])
         return leader
 
     async def broker(self, broker_id: int) -> Broker:
