@@ -25,6 +25,8 @@ from ottla.schema.types import Array, Type
 from ottla.wire.apis import APIS
 
 MANY = 1 << 15
+FIRST_TAG_OF_OURS = 100
+"""Tagged fields from here on are ours alone; Kafka passes over them."""
 Json = dict[str, Any]
 Range = tuple[int, int]
 
@@ -120,7 +122,8 @@ def struct_differences(
     cls: type, theirs: list[Json], structs: dict[str, list[Json]], valid: Range, path: str
 ) -> Iterator[str]:
     ours = {each.name: each for each in schema_of(cls).fields if clip(each.since, each.until, valid)}
-    expected = {snake_case(each["name"]): each for each in theirs if clip(*versions_of(each["versions"]), valid)}
+    ours = {name: each for name, each in ours.items() if each.tag is None or each.tag < FIRST_TAG_OF_OURS}
+    expected = {snake_case(each["name"]): each for each in theirs if clip(*versions_in(each), valid)}
     if list(ours) != list(expected):
         yield f"{path}: fields {', '.join(ours)}; Kafka has {', '.join(expected)}"
     for name, each in ours.items():
@@ -138,7 +141,7 @@ def struct_differences(
 
 def facets(each: Field, definition: Json, valid: Range) -> Iterator[tuple[str, object, object]]:
     """What is compared of a field: its name, ours and Kafka's."""
-    there = clip(*versions_of(definition["versions"]), valid)
+    there = clip(*versions_in(definition), valid)
     yield "type", type_name(each), definition["type"]
     yield "versions", clip(each.since, each.until, valid), there
     nullable = clip(max(each.nullable_since, each.since), each.until, valid)
@@ -190,6 +193,11 @@ def kafka_default(definition: Json) -> object:
     if kind == "string":
         return given
     return float(given) if kind == "float64" else int(str(given), 0)
+
+
+def versions_in(definition: Json) -> Range:
+    """The versions that have a field; a tagged one of the coordinators' records says only in which it is tagged."""
+    return versions_of(definition.get("versions") or definition["taggedVersions"])
 
 
 def versions_of(text: str) -> Range:

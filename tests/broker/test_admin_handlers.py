@@ -170,13 +170,6 @@ def test_producer_ids_are_given_out_once_also_after_a_restart(tmp_path: Path):
     assert len(set(given)) == 6
 
 
-def test_a_transactional_producer_is_told_at_once_and_for_good_that_it_cannot_be(admin):
-    answer = admin.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000))
-    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.retriable
-    assert answer.producer_id == -1
-
-
 def test_the_quorum_is_told_in_kafkas_terms(admin):
     asked = RequestTopicData(topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)])
     answer = admin.ask(DescribeQuorumRequest(topics=[asked]))

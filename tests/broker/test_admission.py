@@ -70,9 +70,12 @@ def test_where_the_broker_stamps_the_producers_time_does_not_matter():
     admitted(late, message_timestamp_after_max_ms=HOUR_MS, message_timestamp_type="LogAppendTime")
 
 
-def test_a_transactional_batch_is_refused_as_long_as_there_are_no_transactions():
+def test_a_transactional_batch_is_taken_from_who_names_the_transactional_id_alone():
     records = body(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
-    assert refused(records) is ErrorCode.INVALID_TXN_STATE
+    assert refused(records) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert isinstance(Admission(TopicConfig()).admit_transactional(records, NOW_MS), Batch)
+    nobodys = body(is_transactional=True)
+    assert Admission(TopicConfig()).admit_transactional(nobodys, NOW_MS) is ErrorCode.INVALID_RECORD
 
 
 def test_the_topics_codec_is_put_in_place_of_the_producers():

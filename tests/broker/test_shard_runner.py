@@ -370,7 +370,11 @@ def test_a_topic_deleted_is_forgotten():
 
 
 def append(place: Place, batch: bytes) -> None:
-    assert not isinstance(place.partition.append(Batch(batch), Origin.COORDINATOR, 0), ErrorCode)
+    whole = Batch(batch)
+    guard = None
+    if not whole.is_control:
+        guard = place.partition.guard(whole.producer_id, whole.producer_epoch, -1, bumps=False)
+    assert not isinstance(place.partition.append(whole, Origin.COORDINATOR, 0, guard=guard), ErrorCode)
 
 
 def test_offsets_of_transactions_stand_as_their_markers_say():

@@ -37,6 +37,7 @@ OTHER_DEFAULTS = {
     "log.dir",
     "node.id",
     "offsets.topic.segment.bytes",
+    "transaction.state.log.segment.bytes",
     "replica.fetch.backoff.ms",
 }
 """Each says why in its documentation, or is where a broker without a file listens and writes."""

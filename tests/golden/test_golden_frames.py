@@ -22,8 +22,23 @@ from ottla.wire.apis import APIS
 HERE = Path(__file__).parent
 NOT_SERVED = {69}
 """A key that the tools also asked for: ConsumerGroupDescribe."""
-NEVER_CAPTURED = {"OffsetForLeaderEpoch", "AlterReplicaLogDirs", "AlterPartitionReassignments", "UnregisterBroker"}
-"""One broker was captured: nobody asks it for what takes a change of leaders or a second broker."""
+OF_TRANSACTIONS = {
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "WriteTxnMarkers",
+    "TxnOffsetCommit",
+    "DescribeTransactions",
+    "ListTransactions",
+}
+NEVER_CAPTURED = {
+    "OffsetForLeaderEpoch",
+    "AlterReplicaLogDirs",
+    "AlterPartitionReassignments",
+    "UnregisterBroker",
+    *OF_TRANSACTIONS,
+}
+"""One broker was captured, and no transaction: nobody asks it for what takes a change of leaders or a second broker."""
 
 
 class Frame(NamedTuple):

@@ -74,7 +74,7 @@ class Desk:
             assert not decision.entries
         for entry in decision.entries:
             self.log.append(encode_entry(entry))
-            self.shard.apply(entry, len(self.log) - 1)
+            self.shard.apply(entry, len(self.log) - 1, decision.writer.producer_id if decision.writer else -1)
         for ticket, answer in decision.replies:
             assert not ticket.full, "a ticket was answered twice"
             ticket.fill(answer)

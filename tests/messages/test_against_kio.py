@@ -21,7 +21,7 @@ from kio.serial import entity_reader, entity_writer
 from tests.messages.building import each_version, messages, version_id
 
 from ottla.kernel.errors import ErrorCode
-from ottla.messages import group_records
+from ottla.messages import group_records, transaction_records
 from ottla.messages.headers import RequestHeader, ResponseHeader
 from ottla.schema.codec import decode, encode
 from ottla.schema.message import Field, Message, schema_of
@@ -39,6 +39,8 @@ UNKNOWN_TO_KIO = [
     group_records.OffsetCommitValue,
     group_records.GroupMetadataKey,
     group_records.GroupMetadataValue,
+    transaction_records.TransactionLogKey,
+    transaction_records.TransactionLogValue,
 ]
 HEADERS = {
     (RequestHeader, 1): KioRequestHeader1,
@@ -128,7 +130,8 @@ def within_kio(message: Message, version: int, theirs: type) -> Message:
         elif kind == "error_code":
             setattr(message, mine.name, [*ErrorCode][value % len(ErrorCode)].value)
         elif kind == "datetime_i64":
-            setattr(message, mine.name, value % LAST_DATE_MS if value % 3 else -1)
+            may_be_none = type(None) in typing.get_args(typing.get_type_hints(theirs)[kios.name])
+            setattr(message, mine.name, -1 if may_be_none and value % 3 == 0 else value % LAST_DATE_MS)
         elif kind == "timedelta_i64":
             setattr(message, mine.name, value % (1 << 40))
     return message

@@ -82,8 +82,12 @@ def reopened(
 def put(
     log: Log, batch: Batch, *, leader_epoch: int = 0, wall_ms: int = T0, origin: Origin = Origin.CLIENT
 ) -> Appended:
-    """Append what must be appended."""
-    appended = log.append(batch, leader_epoch=leader_epoch, wall_ms=wall_ms, origin=origin)
+    """Append what must be appended; the coordinator of its transaction, if it is in one, has said yes."""
+    guard = None
+    if batch.is_transactional and not batch.is_control:
+        sequence = batch.base_sequence
+        guard = log.producers.guard(batch.producer_id, batch.producer_epoch, sequence, bumps=False, now_ms=wall_ms)
+    appended = log.append(batch, leader_epoch=leader_epoch, wall_ms=wall_ms, origin=origin, guard=guard)
     assert isinstance(appended, Appended), appended
     return appended
 

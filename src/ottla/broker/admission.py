@@ -94,15 +94,27 @@ class Admission:
                     return batch
         return self._judge(records, wall_ms)
 
-    def _judge(self, records: memoryview | None, wall_ms: int) -> Batch | ErrorCode | Refusal:
+    def admit_transactional(self, records: memoryview | None, wall_ms: int) -> Batch | ErrorCode | Refusal:
+        """As `admit`, of a request that names its transactional id."""
+        batch = self._judge(records, wall_ms, transactional=True)
+        if isinstance(batch, Batch) and batch.is_transactional and batch.producer_id < 0:
+            return ErrorCode.INVALID_RECORD
+        return batch
+
+    def _judge(
+        self, records: memoryview | None, wall_ms: int, *, transactional: bool = False
+    ) -> Batch | ErrorCode | Refusal:
         batch = produced_batch(records)
         if isinstance(batch, ErrorCode):
             return batch
         error = check_batch(batch, max_bytes=self._max_bytes)
         if error:
             return error
-        if batch.is_transactional:
-            return Refusal(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
+        if batch.is_transactional and not transactional:
+            return Refusal(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "The records are part of a transaction, and the request names no transactional id.",
+            )
         seen = scan_records(
             batch,
             need_keys=self._need_keys,

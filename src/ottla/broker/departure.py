@@ -34,7 +34,7 @@ async def hand_over(node: Node) -> None:
     if not node.config.controlled_shutdown_enable:
         return
     led = [partition for partition in node.replicas.all() if partition.leader is not None]
-    node.groups.lay_down()  # whoever coordinates next may answer before we know that it does
+    node.lay_down_coordinating()  # whoever coordinates next may answer before we know that it does
     outcome = await node.follow.submit(DrainBroker(me.broker_id, me.epoch), DRAIN_IN_MS)
     if isinstance(outcome, ApiError):
         log.warning("stopping without handing over: %s", outcome)

@@ -51,7 +51,7 @@ log = logging.getLogger("ottla.dispatch")
 class Call:
     """One request on its way: who asks, what, over which connection. Made per request: slotted, not frozen."""
 
-    __slots__ = ("api_key", "api_version", "connection", "correlation_id", "node")
+    __slots__ = ("api_key", "api_version", "blocks", "connection", "correlation_id", "node")
 
     def __init__(
         self, node: Node, connection: ServerConnection, api_key: int, api_version: int, correlation_id: int
@@ -61,6 +61,8 @@ class Call:
         self.api_key = api_key
         self.api_version = api_version
         self.correlation_id = correlation_id
+        self.blocks = False
+        """Set by a handler behind which no other request of the connection may begin."""
 
     @property
     def principal(self) -> str:
@@ -212,7 +214,7 @@ class Dispatch:
         except Exception as error:
             parts = self.failed(call, request, error)
         else:
-            exchange = call.connection.expect(blocks=is_long or call.api_key in _BLOCKING)
+            exchange = call.connection.expect(blocks=is_long or call.blocks or call.api_key in _BLOCKING)
             slot.when_full(_Suspended(self, call, story, request, exchange).step)
             return
         self._answer(call, parts)

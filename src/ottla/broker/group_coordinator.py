@@ -1,99 +1,48 @@
 """The groups that this broker coordinates: a runner for each partition of `__consumer_offsets` that it leads.
 
-Handlers of the group APIs come here; next door is shard_runner.py. Here too is the one clock of all shards, which
-forgives members what they could not help: time in which this process stood still (rule A5).
+Handlers of the group APIs come here; next door is coordinator.py.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from ottla.broker.coordinator import Coordinator
 from ottla.broker.partition import Partition, Surroundings
-from ottla.broker.shard_runner import Decide, Phase, ShardRunner
-from ottla.broker.waiting import Deadline
-from ottla.groups.entries import partition_for
+from ottla.broker.shard_runner import ShardRunner
 from ottla.groups.shard import GroupShard
 from ottla.groups.values import Caller, GroupSettings
-from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Entropy
-from ottla.kernel.story import Slot
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
     from ottla.config.broker import BrokerConfig
 
 OFFSETS_TOPIC = "__consumer_offsets"
-PROBE_MS = 500
-"""How often, at least, it is seen whether time passes as it should."""
-LATE_MS = 50
-"""A ring later than this says that the process stood still."""
 
 
-class GroupCoordinator:
-    """Every shard of this broker. `partitions` says how many the offsets topic has, 0 while there is none."""
+class GroupCoordinator(Coordinator[GroupShard]):
+    """Every group shard of this broker. `partitions` says how many the offsets topic has, 0 while there is none."""
 
     def __init__(
         self, around: Surroundings, entropy: Entropy, config: BrokerConfig, partitions: Callable[[], int]
     ) -> None:
-        self._around = around
+        super().__init__(around, partitions)
         self._entropy = entropy
-        self._partitions = partitions
         self._settings = settings_of(config)
         self._commit_timeout_ms = config.offsets_commit_timeout_ms
-        self._runners: dict[int, ShardRunner] = {}
-        self._not_before_ms: dict[int, int] = {}
-        """By partition, where a leader before us may answer until then, which must not be contradicted (rule A12)."""
-        self._timer: Deadline | None = None
-        self._ticking = False
-        self._laid_down = False
-        self.answers_from_ms: Callable[[], int] = _at_once
-        """Until when a coordinator before us may answer, which must not be contradicted (rule A12)."""
 
-    # Roles
-
-    def lead(self, partition: Partition, *, not_before_ms: int = 0) -> None:
-        """This broker leads a partition of the offsets topic in a new epoch: load it afresh."""
-        index = partition.index
-        self.resign(index)
-        self._not_before_ms[index] = max(not_before_ms, self._not_before_ms.get(index, 0))
-        if self._laid_down:
-            return
-        self._runners[index] = ShardRunner(
+    def _run(self, partition: Partition, answers_from_ms: Callable[[], int]) -> ShardRunner[GroupShard]:
+        return ShardRunner(
             partition,
             GroupShard(self._settings, self._new_suffix),
             self._around,
             commit_timeout_ms=self._commit_timeout_ms,
             on_deadline=self._wake_at,
-            answers_from_ms=lambda: max(self.answers_from_ms(), self._not_before_ms[index]),
+            answers_from_ms=answers_from_ms,
         )
-
-    def resign(self, index: int) -> None:
-        """This broker leads the partition no more."""
-        runner = self._runners.pop(index, None)
-        if runner is not None:
-            runner.end()
-
-    def lay_down(self) -> None:
-        """Coordinate nothing, whatever is led here, until it is known what is."""
-        self._laid_down = True
-        self.close()
-
-    def take_up(self, led: Iterable[Partition]) -> None:
-        """What was laid down and is led here still."""
-        self._laid_down = False
-        for partition in led:
-            self.resume(partition)
-
-    def resume(self, partition: Partition) -> None:
-        """This broker leads the partition, and may have laid it down alone."""
-        if not self._laid_down and partition.index not in self._runners:
-            self.lead(partition)
-
-    def close(self) -> None:
-        for index in list(self._runners):
-            self.resign(index)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Options that may change while the broker runs apply to shards loaded from now on, and to waits."""
@@ -105,84 +54,8 @@ class GroupCoordinator:
         for runner in list(self._runners.values()):
             runner.tell(lambda shard: shard.topics_deleted(topics))
 
-    # Asking
-
-    def partition_for(self, group_id: str) -> int | None:
-        """The partition of the offsets topic that a group lives in; None while there is no such topic."""
-        partitions = self._partitions()
-        return partition_for(group_id, partitions) if partitions else None
-
-    def ask(self, group_id: str, decide: Decide) -> Slot[Any]:
-        """The answer of a group's shard once it may leave, or an ErrorCode that refuses the whole request."""
-        index = self.partition_for(group_id)
-        runner = None if index is None else self._runners.get(index)
-        if runner is None:
-            slot: Slot[Any] = Slot()
-            slot.fill(ErrorCode.NOT_COORDINATOR)
-            return slot
-        return runner.ask(decide)
-
-    def ask_all(self, decide: Decide) -> list[Slot[Any]]:
-        """The answers of all shards here, in the order of their partitions."""
-        return [self._runners[index].ask(decide) for index in sorted(self._runners)]
-
-    @property
-    def loading(self) -> bool:
-        """Whether some shard does not serve yet."""
-        return any(runner.phase is Phase.LOADING for runner in self._runners.values())
-
-    def shards(self) -> list[GroupShard]:
-        """The shards that serve, for metrics: to be read only."""
-        return [runner.shard for runner in self._runners.values() if runner.phase is Phase.SERVING]
-
     def _new_suffix(self) -> str:
         return str(uuid.UUID(bytes=self._entropy.bytes(16), version=4))
-
-    # Time
-
-    def _wake_at(self, at_ms: int) -> None:
-        """See that the timer rings by then, and now and then anyway."""
-        if self._ticking or (self._timer is not None and self._timer.at_ms <= at_ms):
-            return
-        at_ms = min(at_ms, self._around.clock.mono_ms() + PROBE_MS)
-        if self._timer is not None:
-            if self._timer.at_ms <= at_ms:
-                return
-            self._timer.cancel()
-        self._timer = self._around.deadlines.at(at_ms, self._ring)
-
-    def _ring(self) -> None:
-        """Before anybody is counted out, the sockets are drained: a turn of the loop goes by first.
-
-        While the lease has run out nobody is heard, however often they come: that time is forgiven as well.
-        """
-        assert self._timer is not None
-        late_ms = self._around.clock.mono_ms() - self._timer.at_ms
-        if not self._around.may_lead():
-            late_ms += PROBE_MS
-        self._timer = None
-        if late_ms > LATE_MS:
-            for runner in self._runners.values():
-                runner.shard.postpone(late_ms)
-        if not self._ticking:
-            self._ticking = True
-            self._around.clock.call_soon(lambda: self._around.clock.call_soon(self._tick))
-
-    def _tick(self) -> None:
-        done = True
-        for runner in list(self._runners.values()):
-            done &= runner.tick()
-        if done:
-            self._ticking = False
-            wanted = [at for runner in self._runners.values() if (at := runner.shard.next_deadline_ms) is not None]
-            if wanted:
-                self._wake_at(min(wanted))
-        else:
-            self._around.clock.call_soon(self._tick)
-
-
-def _at_once() -> int:
-    return 0
 
 
 def settings_of(config: BrokerConfig) -> GroupSettings:

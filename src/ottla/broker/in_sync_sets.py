@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.group_coordinator import OFFSETS_TOPIC
 from ottla.cluster.commands import ChangeInSync, ReplicaEpoch
 from ottla.cluster.partitions import with_reassignment_completed
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -85,7 +84,7 @@ class InSyncSets:
         )
         lays_down = self._may_end_leadership(partition)
         if lays_down:  # whoever coordinates next may answer before we know that it does
-            node.groups.resign(partition.index)
+            node.coordinators[partition.topic].resign(partition.index)
         slot = node.follow.submit(command)
         slot.when_full(lambda: self._ended(partition, keeper, proposal, slot, laid_down=lays_down))
 
@@ -116,7 +115,7 @@ class InSyncSets:
         """A reassignment that takes our replica away is completed with some change of the in-sync set."""
         node = self._node
         state = node.metadata.partition(partition.topic_id, partition.index)
-        return partition.topic == OFFSETS_TOPIC and state is not None and node.broker in state.removing
+        return partition.topic in node.coordinators and state is not None and node.broker in state.removing
 
     def _ended(
         self,
@@ -129,7 +128,7 @@ class InSyncSets:
     ) -> None:
         self._completing.pop(partition, None)
         if laid_down and partition.leader is not None:
-            self._node.groups.resume(partition)
+            self._node.coordinators[partition.topic].resume(partition)
         outcome = slot.result()
         if not isinstance(outcome, ApiError):
             keeper.on_done(proposal)

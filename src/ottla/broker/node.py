@@ -20,6 +20,7 @@ from ottla.broker.full_disks import FullDisks
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.handlers.metadata import Fragments
 from ottla.broker.incarnations import refuse_older_store
+from ottla.broker.internal_topics import creation_of
 from ottla.broker.log_directories import by_topic
 from ottla.broker.membership import PeerProof
 from ottla.broker.metadata_follow import MetadataFollow
@@ -31,8 +32,10 @@ from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
 from ottla.broker.scrubber import Scrubber, ScrubInTurns, ScrubWork
 from ottla.broker.throttle import throttles
+from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC, TransactionCoordinator
+from ottla.broker.verification import Verification
 from ottla.broker.waiting import Deadlines
-from ottla.cluster.commands import CreateTopic
+from ottla.cluster.brokers import TRANSACTIONS
 from ottla.cluster.partitions import DECIDING
 from ottla.cluster.upkeep import Upkeep
 from ottla.config.resolve import Layers
@@ -45,8 +48,11 @@ from ottla.metrics.metric import Traffic
 from ottla.storage.directory import HeldLock
 
 if TYPE_CHECKING:
+    from ottla.broker.coordinator import Coordinator
     from ottla.config.broker import BrokerConfig
     from ottla.config.topic import TopicConfig
+    from ottla.groups.shard import GroupShard
+    from ottla.transactions.shard import TransactionShard
     from ottla.wire.connection import ServerConnection
     from ottla.wire.hot import Endpoint
 
@@ -102,10 +108,10 @@ class Node:
         self.follow.upkeep = _upkeep(self.config)
         self.leader_throttle, self.follower_throttle = throttles(self.deadlines, self.config)
         self.full_disks = FullDisks(self.deadlines, lambda log: self.replicas.directories.of(log).path)
-        self.doubts = Doubts(self)
-        self.peers = Peers(self, network)
+        self.doubts, self.peers = Doubts(self), Peers(self, network)
         self.producer_ids = ProducerIds(self.follow)
-        self.groups = GroupCoordinator(self, entropy, self.config, self._offsets_partitions)
+        self.groups, self.transactions = self._new_coordinators()
+        self.verification = Verification(self)
         self.compactor = Compactor(self, compaction or InTurns(disk, clock))
         self.scrubber = Scrubber(self, scrub or ScrubInTurns(disk, clock))
         self.repairs = Repairs(self)
@@ -119,6 +125,10 @@ class Node:
         self.syncs: Callable[[], int] = _zero
         self.connections: Callable[[], int] = _zero
         self.accepted: Callable[[], int] = _zero
+
+    def _new_coordinators(self) -> tuple[GroupCoordinator, TransactionCoordinator]:
+        groups = GroupCoordinator(self, self.entropy, self.config, lambda: self._partitions_of(OFFSETS_TOPIC))
+        return groups, TransactionCoordinator(self, self.config, lambda: self._partitions_of(TRANSACTION_TOPIC))
 
     # --- life ---
 
@@ -176,7 +186,8 @@ class Node:
         self.scrubber.stop()
         self.repairs.stop()
         self.peers.close()
-        self.groups.close()
+        for coordinator in self.coordinators.values():
+            coordinator.close()
         epoch = self.metadata.brokers[self.broker].epoch if self.broker in self.metadata.brokers else -1
         self.follow.on_reconcile = _ignore
         self.replicas.close(clean=clean, broker_epoch=epoch)
@@ -256,6 +267,7 @@ class Node:
         self.leader_throttle.rate = self.config.leader_replication_throttled_rate
         self.follower_throttle.rate = self.config.follower_replication_throttled_rate
         self.groups.reconfigure(self.config)
+        self.transactions.reconfigure(self.config)
         for topic in metadata.topics.values():
             config = self.topic_config(topic)
             for partition in topic.partitions:
@@ -275,10 +287,11 @@ class Node:
 
     def started_leading(self, partition: Partition, before: BrokerId) -> None:
         """`before`: who led it until now, as far as was known here."""
-        if partition.topic == OFFSETS_TOPIC:
+        coordinator = self.coordinators.get(partition.topic)
+        if coordinator is not None:
             deposed = self._deposed_unheard(partition, before)
             not_before_ms = self.clock.mono_ms() + self.follow.lease_ms if deposed else 0
-            self.groups.lead(partition, not_before_ms=not_before_ms)
+            coordinator.lead(partition, not_before_ms=not_before_ms)
 
     def _deposed_unheard(self, partition: Partition, before: BrokerId) -> bool:
         """Whether who led may live, not know it, and not be waited for, as it is no replica any more (rule A12).
@@ -294,17 +307,34 @@ class Node:
         return broker is None or (turned and not broker.fenced)
 
     def stopped_leading(self, partition: Partition) -> None:
-        if partition.topic == OFFSETS_TOPIC:
-            self.groups.resign(partition.index)
+        coordinator = self.coordinators.get(partition.topic)
+        if coordinator is not None:
+            coordinator.resign(partition.index)
+
+    @property
+    def coordinators(self) -> dict[str, Coordinator[GroupShard] | Coordinator[TransactionShard]]:
+        """By the name of their topic."""
+        return {OFFSETS_TOPIC: self.groups, TRANSACTION_TOPIC: self.transactions}
+
+    def lay_down_coordinating(self) -> None:
+        """Coordinate nothing, whatever is led here, until it is known what is."""
+        for coordinator in self.coordinators.values():
+            coordinator.lay_down()
 
     def resume_coordinating(self) -> None:
         """All was laid down before a change that might have ended it: take up what is led here still."""
-        offsets = [partition for partition in self.replicas.all() if partition.topic == OFFSETS_TOPIC]
-        self.groups.take_up([partition for partition in offsets if partition.leader is not None])
+        for topic, coordinator in self.coordinators.items():
+            led = [each for each in self.replicas.all() if each.topic == topic and each.leader is not None]
+            coordinator.take_up(led)
 
-    def _offsets_partitions(self) -> int:
-        topic = self.metadata.topic(OFFSETS_TOPIC)
+    def _partitions_of(self, name: str) -> int:
+        topic = self.metadata.topic(name)
         return 0 if topic is None else len(topic.partitions)
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether every broker of the cluster coordinates transactions and takes their markers."""
+        return self.metadata.metadata_version() >= TRANSACTIONS
 
     # --- questions of the handlers ---
 
@@ -336,7 +366,8 @@ class Node:
         """Before it starts: the store cannot look at once who lives, so those who refuse are fenced (rule C8)."""
         early_fence = self.doubts.early_fence = EarlyFence(self)
         self.follow.refusing = early_fence.refusing
-        self.groups.answers_from_ms = early_fence.lease_of_fenced_ends_ms
+        for coordinator in self.coordinators.values():
+            coordinator.answers_from_ms = early_fence.lease_of_fenced_ends_ms
 
     def membership(self) -> PeerProof:
         """The steps by which whoever has connected proves to be a broker of this cluster."""
@@ -396,27 +427,7 @@ class Node:
 
     async def create_topic_as_configured(self, name: str) -> ErrorCode:
         """Create a topic that somebody asked for, or an internal one; waits until it is ready."""
-        topic_id = TopicId(new_id(self.entropy))
-        if name == OFFSETS_TOPIC:
-            command = CreateTopic(
-                name,
-                topic_id,
-                partitions=self.config.offsets_topic_num_partitions,
-                replication_factor=self.config.offsets_topic_replication_factor,
-                configs=(
-                    ("cleanup.policy", "compact"),
-                    ("compression.type", "producer"),
-                    ("segment.bytes", str(self.config.offsets_topic_segment_bytes)),
-                ),
-                as_far_as_possible=True,
-            )
-        else:
-            command = CreateTopic(
-                name,
-                topic_id,
-                partitions=self.config.num_partitions,
-                replication_factor=self.config.default_replication_factor,
-            )
+        command = creation_of(name, TopicId(new_id(self.entropy)), self.config)
         outcome = await self.follow.submit(command)
         return outcome.code if isinstance(outcome, ApiError) else ErrorCode.NONE
 
@@ -439,7 +450,10 @@ def _upkeep(config: BrokerConfig) -> Upkeep:
     return Upkeep(
         balances=config.auto_leader_rebalance_enable,
         interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
-        factors={OFFSETS_TOPIC: config.offsets_topic_replication_factor},
+        factors={
+            OFFSETS_TOPIC: config.offsets_topic_replication_factor,
+            TRANSACTION_TOPIC: config.transaction_state_log_replication_factor,
+        },
     )
 
 

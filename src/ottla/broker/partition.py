@@ -21,6 +21,7 @@ from ottla.metrics.metric import Traffic
 from ottla.replication.follower import FollowerReplica
 from ottla.replication.in_sync import InSyncKeeper, Proposal
 from ottla.replication.leader import Diverged, LeaderReplica, Refused, ReplicaKey
+from ottla.storage.producers import Guard
 from ottla.storage.values import Appended, Origin
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ class Partition:
         if self.follower is not None and self.follower.agreed:
             self._agreed_epoch = self.follower.epoch
         self.leader = self.follower = self.keeper = None
+        self.log.producers.forget_guards()
         self.leader_id = BrokerId(-1)
         self.waits.fail(error)
         self.start_waits.fail(error)
@@ -296,11 +298,33 @@ class Partition:
             return batch
         return self.append(batch, Origin.CLIENT, wall_ms)  # type: ignore[arg-type]
 
-    def append(self, batch: Batch, origin: Origin, wall_ms: int) -> Appended | ErrorCode:
-        """Append a checked batch in this epoch and see that it is put on disk."""
+    def produce_in_transaction(
+        self, records: memoryview | None, guard: Guard | None, *, acks: int, wall_ms: int
+    ) -> Appended | ErrorCode | Refusal:
+        """As `produce`, for a request that names its transactional id; with the batch's guard, where it needs one."""
+        leader = self.leader
+        if leader is None or not self._around.may_lead():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if acks == ALL_IN_SYNC and not leader.enough_in_sync:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        batch = self._admission.admit_transactional(records, wall_ms)
+        if isinstance(batch, Refusal | ErrorCode):
+            return batch
+        return self.append(batch, Origin.CLIENT, wall_ms, guard=guard)
+
+    def has(self, batch: Batch) -> bool:
+        """Whether a producer's batch is in the log, and only comes again."""
+        return self.log.producers.repeats(batch)
+
+    def append(
+        self, batch: Batch, origin: Origin, wall_ms: int, *, guard: object | None = None, bumps: bool = False
+    ) -> Appended | ErrorCode:
+        """Append a checked batch in this epoch and see that it is put on disk. `Log.append` says the rest."""
         log = self.log
         try:
-            appended = log.append(batch, leader_epoch=self.leader_epoch, wall_ms=wall_ms, origin=origin)
+            appended = log.append(
+                batch, leader_epoch=self.leader_epoch, wall_ms=wall_ms, origin=origin, guard=guard, bumps=bumps
+            )
         except OSError as error:
             self._around.disk_failed(error)
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -318,6 +342,16 @@ class Partition:
         else:
             self._around.syncer.submit(log)
         return appended
+
+    def guard(self, producer_id: int, epoch: int, sequence: int, *, bumps: bool) -> Guard | ErrorCode | None:
+        """What the first batch of a transaction here needs, once its coordinator has said yes; None where it is open.
+
+        `sequence` is -1 for the offsets of a group, `bumps` whether each transaction has an epoch of its own.
+        """
+        if self.leader is None or not self._around.may_lead():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        now_ms = self._around.clock.wall_ms()
+        return self.log.producers.guard(producer_id, epoch, sequence, bumps=bumps, now_ms=now_ms)
 
     def committed(self, through: int, timeout_ms: int) -> Slot[ErrorCode] | ErrorCode:
         """NONE where everything below `through` is committed already, else the wait for it (errors 6, 7, 20)."""

@@ -21,6 +21,8 @@ class ProducerIds:
         self._next = 0
         self._end = 0
         self._waiting: list[Slot[ProducerId | ErrorCode]] = []
+        self._spare: ProducerId | None = None
+        """Fetched for one who cannot wait."""
 
     def take(self) -> Slot[ProducerId | ErrorCode]:
         """The next id; from a new block where this one is used up."""
@@ -32,6 +34,24 @@ class ProducerIds:
         if len(self._waiting) == 1:
             run_story(self._refill())
         return slot
+
+    def take_now(self) -> ProducerId | None:
+        """The next id for one who cannot wait; None where none is at hand, and then one will be soon."""
+        if self._next < self._end:
+            return self._step()
+        spare, self._spare = self._spare, None
+        if spare is None:
+            run_story(self.ready())
+        return spare
+
+    async def ready(self) -> ErrorCode:
+        """Ends when `take_now` has an id, unless others are faster; an error where there is none to be had."""
+        if self._next >= self._end and self._spare is None:
+            taken = await self.take()
+            if isinstance(taken, ErrorCode):
+                return taken
+            self._spare = taken
+        return ErrorCode.NONE
 
     def _step(self) -> ProducerId:
         self._next += 1

@@ -29,6 +29,10 @@ _LISTS = (
     ("partitions", "partitions"),
     ("partition_indexes", "partitions"),
     ("partitions", "partition_result"),
+    ("partitions", "results_by_partition"),
+    ("v3_and_below_topics", "results_by_topic_v3_and_below"),
+    ("markers", "markers"),
+    ("transactional_ids", "transaction_states"),
 )
 """Pairs of lists: what was asked for, and where the answer says how each went."""
 
@@ -42,10 +46,12 @@ _NAMES = (
     "resource_name",
     "partition_index",
     "partition",
+    "producer_id",
 )
 """Fields by which asked and answered things are known alike."""
 
-_TEXT_NAMES = ("name", "group_id", "topic", "key")
+_ERRORS = ("error_code", "partition_error_code")
+_TEXT_NAMES = ("name", "group_id", "topic", "key", "transactional_id")
 _NUMBER_NAMES = ("partition_index", "partition_id")
 _NOTHING = {"node_id": -1, "port": -1, "committed_offset": -1}
 """What Kafka gives where there is nothing to give, and the field's own default is another."""
@@ -117,8 +123,8 @@ def _mirror(asked: Any, answer: Any, version: int, error: ErrorCode) -> bool:
     """Say the error in an answer, and in the answer to each thing inside; False where this version has no place."""
     said = False
     for field in _fields(answer):
-        if field.name == "error_code" and field.is_in(version):
-            answer.error_code = int(error)
+        if field.name in _ERRORS and field.is_in(version):
+            setattr(answer, field.name, int(error))
             said = True
         elif field.name in _NOTHING:
             setattr(answer, field.name, _NOTHING[field.name])

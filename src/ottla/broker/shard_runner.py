@@ -1,7 +1,8 @@
 """Runs one shard of a coordinator: decide, append, apply, and hold what leaves until it is committed.
 
-group_coordinator.py comes here with requests and with the time; the machine is groups/shard.py, the log is that of one
-partition of `__consumer_offsets`. A runner lives for one leadership; after it, a new one replays the log.
+coordinator.py comes here with requests and with the time; the machine is groups/shard.py or transactions/shard.py, the
+log is that of one partition of `__consumer_offsets` or `__transaction_state`. A runner lives for one leadership; after
+it, a new one replays the log.
 """
 
 from __future__ import annotations
@@ -11,25 +12,62 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.partition import Partition, Surroundings
 from ottla.broker.waiting import Deadline
-from ottla.groups.entries import decode_entry, encode_entry
-from ottla.groups.shard import GroupShard
-from ottla.groups.values import Decision, Entry, Moment, Reply, Ticket, coordinator_error
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import LeaderEpoch
 from ottla.kernel.seams import Buffer
+from ottla.kernel.shards import Moment, Outcome, Reply, Ticket, Writer, coordinator_error
 from ottla.kernel.story import Slot
 from ottla.records.batch import Batch, iterate_batches
 from ottla.records.builder import build_batch
-from ottla.records.control import Marker, read_marker
+from ottla.records.control import Marker, build_marker, read_marker
 from ottla.records.faults import CorruptRecords
 from ottla.records.reader import Record, read_records
 from ottla.schema.codec import MalformedMessage
-from ottla.storage.values import Origin
+from ottla.storage.values import Appended, Origin
 
-Decide = Callable[[GroupShard, Ticket, Moment], Decision]
+S = TypeVar("S", bound="Shard")
+Decide = Callable[[S, Ticket, Moment], Outcome[Any]]
+
+
+class Shard(Protocol):
+    """A machine over one log. Entries are its own; the runner hands them on."""
+
+    def encode(self, entry: Any) -> tuple[bytes, bytes | None]: ...
+
+    def decode(self, key: bytes, value: bytes | None) -> Any | None: ...
+
+    def apply(self, entry: Any, record_offset: int, producer: int = -1) -> None: ...
+
+    def apply_marker(self, producer: int, *, committed: bool) -> None: ...
+
+    def loaded(self, now: Moment) -> Outcome[Any]: ...
+
+    def refused(self, decision: Any, error: ErrorCode, now: Moment) -> Outcome[Any]: ...
+
+    def parked(self) -> list[Ticket]: ...
+
+    @property
+    def next_deadline_ms(self) -> int | None: ...
+
+    def postpone(self, late_ms: int) -> None: ...
+
+    def tick(self, now: Moment) -> Outcome[Any] | None: ...
+
+
+class TransactionEnd(NamedTuple):
+    """A transaction that ends in this log."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    bumps: bool
+    """Whether each transaction of the producer has an epoch of its own."""
+
 
 SLICE_MS = 5
 """How long loading and ticking may hold the loop at a time (rule D1)."""
@@ -41,7 +79,7 @@ _REFUSED = -1
 _REFUSED_MS = 1000
 """How long loading rests where the log cannot be read: another replica leads soon, or somebody has to look."""
 
-log = logging.getLogger("ottla.groups")
+log = logging.getLogger("ottla.coordinators")
 
 
 class Phase(Enum):
@@ -59,25 +97,29 @@ class _Held(NamedTuple):
     replies: list[Reply]
 
 
-class ShardRunner:
+class ShardRunner(Generic[S]):
     """One shard while this broker leads its partition in one epoch.
 
-    `on_deadline` is told of the shard's next deadline whenever it may have moved. Before `answers_from_ms` it does not
+    `on_deadline` is told of the shard's next deadline whenever it may have moved, `on_effect` of what leaves the shard
+    beside replies, once it is committed. Before `answers_from_ms` it does not
     serve: a coordinator that was fenced early may still answer (rule A12).
     """
 
     def __init__(
         self,
         partition: Partition,
-        shard: GroupShard,
+        shard: S,
         around: Surroundings,
         *,
         commit_timeout_ms: int,
         on_deadline: Callable[[int], None],
         answers_from_ms: Callable[[], int],
+        on_effect: Callable[[ShardRunner[S], object], None] | None = None,
     ) -> None:
         self.phase = Phase.LOADING
         self.shard = shard
+        self.epoch: LeaderEpoch = partition.leader_epoch
+        self._on_effect = on_effect
         self._partition = partition
         self._around = around
         self._commit_timeout_ms = commit_timeout_ms
@@ -86,27 +128,53 @@ class ShardRunner:
         self._through = 0
         """The offset after all that this shard knows of: nothing leaves before it is committed."""
         self._held: deque[_Held] = deque()
+        self._leaving: deque[tuple[int, object]] = deque()
+        """Effects, each with the offset that must be committed before it."""
         self._check: Deadline | None = None
         self._replay = self._read_log()
         self._replay_ended = False
         self._waits_for_lease = False
-        self._told: list[Callable[[GroupShard], Decision]] = []
+        self._told: list[Callable[[S], Outcome[Any]]] = []
         partition.when_committed(self._committed)
         around.clock.call_soon(self._load)
 
     # Asking
 
-    def ask(self, decide: Decide) -> Slot[Any]:
+    def ask(self, decide: Decide[S]) -> Slot[Any]:
         """The place of an answer, filled when it may leave; with an ErrorCode where the shard does not serve."""
         slot: Slot[Any] = Slot()
-        if self.phase is Phase.GONE or not self._around.may_lead():
-            slot.fill(ErrorCode.NOT_COORDINATOR)
-        elif self.phase is Phase.LOADING:
-            slot.fill(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        error = self._not_serving()
+        if error:
+            slot.fill(error)
         else:
             self._carry_out(decide(self.shard, slot, self._now()))
             self._say_deadline()
         return slot
+
+    def end_transaction(self, end: TransactionEnd) -> Slot[Any]:
+        """Write a marker into this log and apply it; NONE once it is committed."""
+        slot: Slot[Any] = Slot()
+        error = self._not_serving() or self._write_marker(end)
+        if error:
+            slot.fill(coordinator_error(error))
+        else:
+            self._hold([Reply(slot, ErrorCode.NONE)])
+        return slot
+
+    @property
+    def gone(self) -> bool:
+        """Whether the leadership of this runner is over."""
+        return self.phase is Phase.GONE
+
+    def guard(self, producer_id: int, producer_epoch: int, *, bumps: bool) -> object | ErrorCode | None:
+        """What the first offsets of a transaction in this log need, as `Partition.guard` says."""
+        error = self._not_serving()
+        return error or self._partition.guard(producer_id, producer_epoch, -1, bumps=bumps)
+
+    def _not_serving(self) -> ErrorCode:
+        if self.phase is Phase.GONE or not self._around.may_lead():
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.phase is Phase.LOADING else ErrorCode.NONE
 
     def tick(self) -> bool:
         """Carry out what deadlines that have passed mean; False where the slice was too short for all of them."""
@@ -121,7 +189,7 @@ class ShardRunner:
             if self._around.clock.mono_ms() >= end_ms:
                 return False
 
-    def tell(self, decide: Callable[[GroupShard], Decision]) -> None:
+    def tell(self, decide: Callable[[S], Outcome[Any]]) -> None:
         """Let the shard decide about something that nobody waits for; one that loads does so once it serves."""
         if self.phase is Phase.SERVING:
             self._carry_out(decide(self.shard))
@@ -136,6 +204,7 @@ class ShardRunner:
         self._partition.forget_listener(self._committed)
         if self._check is not None:
             self._check.cancel()
+        self._leaving.clear()
         held, self._held = self._held, deque()
         tickets = [reply.ticket for each in held for reply in each.replies] + self.shard.parked()
         for ticket in tickets:
@@ -152,41 +221,69 @@ class ShardRunner:
 
     # Carrying out
 
-    def _carry_out(self, decision: Decision) -> None:
-        error = self._write(decision.entries)
+    def _carry_out(self, decision: Outcome[Any]) -> None:
+        error = self._write(decision.entries, decision.writer)
         if error:
             decision = self.shard.refused(decision, error, self._now())
-            self._write(decision.entries)
+            self._write(decision.entries, decision.writer)
+        if decision.effects:
+            self._leaving.extend((self._through, effect) for effect in decision.effects)
+            self._let_leave(self._partition.log.high_watermark)
         if decision.replies:
             self._hold(decision.replies)
 
-    def _write(self, entries: Sequence[Entry]) -> ErrorCode:
+    def _write(self, entries: Sequence[Any], writer: Writer | None) -> ErrorCode:
         """Append and apply at once. What nobody asked for may be more than one batch takes."""
         for start in range(0, len(entries), _ENTRIES_PER_BATCH):
-            error = self._write_batch(entries[start : start + _ENTRIES_PER_BATCH])
+            error = self._write_batch(entries[start : start + _ENTRIES_PER_BATCH], writer)
             if error:
                 return error
         return ErrorCode.NONE
 
-    def _write_batch(self, entries: Sequence[Entry]) -> ErrorCode:
-        partition = self._partition
-        leader = partition.leader
+    def _write_batch(self, entries: Sequence[Any], writer: Writer | None) -> ErrorCode:
+        wall_ms = self._around.clock.wall_ms()
+        records = [Record(0, wall_ms, *self.shard.encode(entry)) for entry in entries]
+        if writer is None:
+            producer, guard, batch = -1, None, Batch(build_batch(records))
+        else:
+            producer, epoch, guard = writer
+            batch = Batch(build_batch(records, producer_id=producer, producer_epoch=epoch, is_transactional=True))
+        if batch.size > self._partition.config.max_message_bytes:
+            return ErrorCode.MESSAGE_TOO_LARGE
+        appended = self._append(batch, wall_ms, guard=guard)
+        if isinstance(appended, ErrorCode):
+            return appended
+        for place, entry in enumerate(entries):
+            self.shard.apply(entry, appended.base_offset + place, producer)
+        return ErrorCode.NONE
+
+    def _write_marker(self, end: TransactionEnd) -> ErrorCode:
+        wall_ms = self._around.clock.wall_ms()
+        marker = build_marker(
+            Marker.COMMIT if end.committed else Marker.ABORT,
+            producer_id=end.producer_id,
+            producer_epoch=end.producer_epoch,
+            coordinator_epoch=end.coordinator_epoch,
+            timestamp=wall_ms,
+        )
+        appended = self._append(Batch(marker), wall_ms, bumps=end.bumps)
+        if isinstance(appended, ErrorCode):
+            return appended
+        self.shard.apply_marker(end.producer_id, committed=end.committed)
+        return ErrorCode.NONE
+
+    def _append(
+        self, batch: Batch, wall_ms: int, *, guard: object | None = None, bumps: bool = False
+    ) -> Appended | ErrorCode:
+        leader = self._partition.leader
         if leader is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not leader.enough_in_sync:
             return ErrorCode.NOT_ENOUGH_REPLICAS
-        wall_ms = self._around.clock.wall_ms()
-        records = [Record(0, wall_ms, *encode_entry(entry)) for entry in entries]
-        batch = Batch(build_batch(records))
-        if batch.size > partition.config.max_message_bytes:
-            return ErrorCode.MESSAGE_TOO_LARGE
-        appended = partition.append(batch, Origin.COORDINATOR, wall_ms)
-        if isinstance(appended, ErrorCode):
-            return appended
-        self._through = appended.next_offset
-        for place, entry in enumerate(entries):
-            self.shard.apply(entry, appended.base_offset + place)
-        return ErrorCode.NONE
+        appended = self._partition.append(batch, Origin.COORDINATOR, wall_ms, guard=guard, bumps=bumps)
+        if isinstance(appended, Appended):
+            self._through = appended.next_offset
+        return appended
 
     # Holding
 
@@ -205,7 +302,16 @@ class ShardRunner:
         for ticket, answer in replies:
             ticket.fill(answer if may_answer else ErrorCode.NOT_COORDINATOR)
 
+    def _let_leave(self, high_watermark: int) -> None:
+        """Effects are decided once they are committed, whatever becomes of the lease."""
+        leaving = self._leaving
+        while leaving and leaving[0][0] <= high_watermark:
+            effect = leaving.popleft()[1]
+            assert self._on_effect is not None
+            self._on_effect(self, effect)
+
     def _committed(self, high_watermark: int) -> None:
+        self._let_leave(high_watermark)
         held = self._held
         while held and held[0].through <= high_watermark:
             self._release(held.popleft().replies)
@@ -277,7 +383,7 @@ class ShardRunner:
             read = partition_log.read(offset, _READ_BYTES, limit_offset=partition_log.end_offset)
             if isinstance(read, ErrorCode):
                 if offset >= partition_log.log_start_offset:
-                    log.error("%s-%d cannot be loaded at offset %d, and its groups wait: error %d",
+                    log.error("%s-%d cannot be loaded at offset %d, and who asks for it waits: error %d",
                               self._partition.topic, self._partition.index, offset, read)  # fmt: skip
                     self._partition.suspect(offset)
                     yield _REFUSED
@@ -312,7 +418,7 @@ class ShardRunner:
     def _replay_record(self, record: Record, producer: int) -> None:
         """A record that is none of ours, written by hand perhaps, does not keep a broker from serving the others."""
         try:
-            entry = decode_entry(record.key or b"", record.value)
+            entry = self.shard.decode(record.key or b"", record.value)
         except (MalformedMessage, CorruptRecords, UnicodeDecodeError) as fault:
             log.warning("%s: skipped the record at %d: %s", self._partition.topic, record.offset, fault)
             return

@@ -38,7 +38,6 @@ from ottla.cluster.partitions import (
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch, TopicId
 from ottla.metadata import entries as log
-from ottla.metadata.seal import SEALED_ENTRIES
 from ottla.metadata.state import METADATA_VERSION, Metadata, PartitionState, Topic
 
 FIRST_METADATA_VERSION = 1
@@ -46,7 +45,9 @@ EARLY_FENCES = 2
 """From this level on a fence may be marked as early: every broker knows what that asks of coordinators."""
 LEADERS_COMPLETE = 2
 """A broker that knows this level completes the reassignments of what it leads."""
-LATEST_METADATA_VERSION = SEALED_ENTRIES
+TRANSACTIONS = 4
+"""From this level on every broker coordinates transactions and takes their markers."""
+LATEST_METADATA_VERSION = TRANSACTIONS
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
 _PRODUCER_IDS_LOST = 1 << 40

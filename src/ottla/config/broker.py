@@ -286,9 +286,52 @@ class BrokerConfig(OptionSet):
         "leader.imbalance.check.interval.seconds", 300, Kind.LONG, check=at_least(1),
         doc="How often it is looked who leads what others are preferred for.",
     )
+    # Transactions
+    add_partitions_to_txn_retry_backoff_ms: int = option(
+        "add.partitions.to.txn.retry.backoff.ms", 20, Kind.INT, check=at_least(1),
+        doc="How long the first batch of a transaction waits before its coordinator is asked again.",
+    )
+    add_partitions_to_txn_retry_backoff_max_ms: int = option(
+        "add.partitions.to.txn.retry.backoff.max.ms", 100, Kind.INT, check=at_least(0),
+        doc="How long the coordinator is asked again while the transaction before still ends.",
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = option(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000, Kind.INT, check=at_least(1),
+        doc="How often transactions are looked for that are open for longer than their timeout.",
+    )
     transaction_max_timeout_ms: int = option(
-        "transaction.max.timeout.ms", 900_000, Kind.INT, check=at_least(1), status=Status.NO_EFFECT,
-        doc="The longest timeout a transactional producer may ask for; there are none yet.",
+        "transaction.max.timeout.ms", 900_000, Kind.INT, check=at_least(1),
+        doc="The longest timeout a transactional producer may ask for.",
+    )
+    transaction_partition_verification_enable: bool = option(
+        "transaction.partition.verification.enable", True, Kind.BOOLEAN, scope=Scope.CLUSTER_WIDE,
+        doc="Ask the coordinator before the first batch of a transaction is written, for clients that add partitions "
+        "themselves; others are always asked for.",
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = option(
+        "transaction.remove.expired.transaction.cleanup.interval.ms", 3_600_000, Kind.INT, check=at_least(1),
+        doc="How often transactional ids are looked for that nobody uses.",
+    )
+    transaction_state_log_min_isr: int = option(
+        "transaction.state.log.min.isr", 2, Kind.INT, check=at_least(1),
+        doc="min.insync.replicas of __transaction_state when it is created, as far as there are replicas.",
+    )
+    transaction_state_log_num_partitions: int = option(
+        "transaction.state.log.num.partitions", 50, Kind.INT, check=at_least(1),
+        doc="Partitions of __transaction_state when it is created.",
+    )
+    transaction_state_log_replication_factor: int = option(
+        "transaction.state.log.replication.factor", 3, Kind.SHORT, check=at_least(1),
+        doc="Replicas of __transaction_state, as far as there are brokers.",
+    )
+    transaction_state_log_segment_bytes: int = option(
+        "transaction.state.log.segment.bytes", 16 * MiB, Kind.INT, check=at_least(1),
+        doc="Segment size of __transaction_state: small, so that a coordinator loads quickly. "
+        "Apache Kafka's default is 100 MiB.",
+    )
+    transactional_id_expiration_ms: int = option(
+        "transactional.id.expiration.ms", 7 * DAY_MS, Kind.INT, check=at_least(1),
+        doc="Forget a transactional id that nobody has used for this long.",
     )
     # What would change who may do what is refused rather than ignored.
     authorizer_class_name: str = option(

@@ -6,9 +6,9 @@ A key begins with an int16 that says what it is the key of; a value with an int1
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
 
 from ottla.groups.values import Entry
+from ottla.kernel.shards import partition_for
 from ottla.messages.group_records import (
     GROUP_METADATA_TYPE,
     LEGACY_OFFSET_COMMIT_TYPE,
@@ -20,21 +20,21 @@ from ottla.messages.group_records import (
 )
 from ottla.schema.codec import MalformedMessage, decoder, encoder
 
+__all__ = [
+    "decode_entry",
+    "encode_entry",
+    "group_entry",
+    "offset_entry",
+    "partition_for",
+    "subscribed_topics",
+    "writable",
+]
+
 _GROUP_METADATA_VERSION = 3
 _NEWEST_VALUE_VERSION = 4
 _LONGEST_STRING = 0x7FFF
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
-
-
-@lru_cache(maxsize=8192)
-def partition_for(group_id: str, partitions: int) -> int:
-    """The partition a group lives in: Java's `String.hashCode`, its sign bit cleared, modulo the number of them."""
-    units = group_id.encode("utf-16-be", "surrogatepass")
-    code = 0
-    for (unit,) in struct.iter_unpack(">H", units):
-        code = (code * 31 + unit) & 0xFFFFFFFF
-    return (code & 0x7FFFFFFF) % partitions
 
 
 def writable(text: str) -> bool:

@@ -91,7 +91,7 @@ class Offsets:
             response.topics.append(said)
             for partition in topic.partitions:
                 error = ErrorCode.NONE
-                if self._too_long(partition.committed_metadata):
+                if self.too_long(partition.committed_metadata):
                     error = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
                     value = _value(partition, topic.topic_id, now.wall_ms, expire_ms)
@@ -101,8 +101,8 @@ class Offsets:
                 )
         return response
 
-    def _too_long(self, metadata: str | None) -> bool:
-        """Java counts UTF-16 units."""
+    def too_long(self, metadata: str | None) -> bool:
+        """Whether the metadata of a commit is above `offset.metadata.max.bytes`. Java counts UTF-16 units."""
         limit = self._settings.offset_metadata_max_bytes
         if metadata is None or len(metadata) * 2 <= limit:
             return False
@@ -162,12 +162,22 @@ class Offsets:
             out.write(offset_entry(group_id, topic, index, None))
 
     def delete_topics(self, topics: dict[str, bytes], out: Decision) -> None:
-        """Topics are gone, by name and id: an offset committed for another topic of that name stays."""
-        for group_id in list(self._groups):
+        """Topics are gone, by name and id: an offset committed for another topic of that name stays.
+
+        A tombstone takes with it what open transactions have for its place.
+        """
+        gone: dict[tuple[str, str, int], None] = {}
+        for group_id, held_topics in self._groups.items():
             for topic, topic_id in topics.items():
-                for index, held in self._groups[group_id].get(topic, {}).items():
+                for index, held in held_topics.get(topic, {}).items():
                     if held.topic_id in (NO_TOPIC_ID, topic_id):
-                        out.write(offset_entry(group_id, topic, index, None))
+                        gone[group_id, topic, index] = None
+        for pending in self._pending.values():
+            for place, held in pending.items():
+                if place[1] in topics and held.topic_id in (NO_TOPIC_ID, topics[place[1]]):
+                    gone[place] = None
+        for place in gone:
+            out.write(offset_entry(*place, None))
 
     def expire(self, group: Group, wall_ms: int, out: Decision) -> bool:
         """Forget what is past its retention; True where nothing of the group is left after that."""

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from ottla.groups import classic_sync
+from ottla.groups import classic_sync, transactional
 from ottla.groups.classic_join import Joins
 from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
-from ottla.groups.entries import group_entry, writable
+from ottla.groups.entries import decode_entry, encode_entry, group_entry, writable
 from ottla.groups.group import Group, GroupState
 from ottla.groups.offsets import NO_PRODUCER, Offsets, commit_error, unknown_group_error
 from ottla.groups.rebalance import Rebalances
 from ottla.groups.values import Caller, Decision, Entry, GroupSettings, Moment, Ticket, Turn, coordinator_error
 from ottla.kernel.errors import ErrorCode, clipped
+from ottla.kernel.shards import Writer
 from ottla.messages.delete_groups import DeletableGroupResult
 from ottla.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ottla.messages.group_records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
@@ -29,6 +30,7 @@ from ottla.messages.offset_commit import OffsetCommitRequest
 from ottla.messages.offset_delete import OffsetDeleteRequest
 from ottla.messages.offset_fetch import OffsetFetchRequestGroup
 from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 CLASSIC = "classic"
 _NOT_FOUND_SINCE = 6
@@ -138,6 +140,26 @@ class GroupShard:
         out.answer(ticket, self.offsets.commit(request, now, out))
         return out
 
+    def commit_in_transaction(
+        self,
+        request: TxnOffsetCommitRequest,
+        topic_ids: dict[str, bytes],
+        writer: Writer,
+        ticket: Ticket,
+        now: Moment,
+    ) -> Decision:
+        """Keep offsets until their transaction ends, of topics whose ids are given. An ErrorCode refuses them all."""
+        out = Decision()
+        error = transactional.refusal(self.groups.get(request.group_id), request)
+        if not writable(request.group_id):
+            error = ErrorCode.INVALID_GROUP_ID
+        if error:
+            out.answer(ticket, error)
+            return out
+        out.writer = writer
+        out.answer(ticket, transactional.commit(self.offsets, request, topic_ids, now, out))
+        return out
+
     def fetch_offsets(self, request: OffsetFetchRequestGroup, *, require_stable: bool, ticket: Ticket) -> Decision:
         out = Decision()
         out.answer(ticket, self.offsets.fetch(request, require_stable=require_stable))
@@ -210,6 +232,13 @@ class GroupShard:
         return out
 
     # The log
+
+    def encode(self, entry: Entry) -> tuple[bytes, bytes | None]:
+        return encode_entry(entry)
+
+    def decode(self, key: bytes, value: bytes | None) -> Entry | None:
+        """None where another release wrote it for itself; raises MalformedMessage where nobody can have."""
+        return decode_entry(key, value)
 
     def apply(self, entry: Entry, record_offset: int, producer: int = NO_PRODUCER) -> None:
         """Take in one entry: appended a moment ago, or read back from the log."""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ottla.kernel.errors import ErrorCode
-from ottla.kernel.story import Slot
+from ottla.kernel.shards import Moment, Outcome, Reply, Ticket, coordinator_error
 from ottla.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
-Ticket = Slot[Any]
-"""The place of one answer. The machine carries tickets about and never fills one: the answer's type hangs on the API,
-and an `ErrorCode` in its stead means that the whole request failed."""
-
-
-class Moment(NamedTuple):
-    """Now, by both clocks: monotonic for deadlines, wall for what is written and for retention."""
-
-    mono_ms: int
-    wall_ms: int
+__all__ = [
+    "Caller",
+    "Decision",
+    "Entry",
+    "GroupSettings",
+    "Moment",
+    "Reply",
+    "Ticket",
+    "Turn",
+    "coordinator_error",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +53,15 @@ class Entry(NamedTuple):
     value_version: int
 
 
-class Reply(NamedTuple):
-    """An answer that leaves once everything appended before it is committed."""
+class Decision(Outcome[Entry]):
+    """A group shard's decision. Where the append is refused, `GroupShard.refused` says what happens instead."""
 
-    ticket: Ticket
-    answer: object
-
-
-class Decision:
-    """What the shard wants done: first `entries` appended as one batch and applied, then `replies` given.
-
-    Where the append is refused, `GroupShard.refused` says what happens instead.
-    """
-
-    __slots__ = ("entries", "if_refused", "replies")
+    __slots__ = ("if_refused",)
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.replies: list[Reply] = []
+        super().__init__()
         self.if_refused: Callable[[Moment, Decision], None] | None = None
         """Puts right in memory what was decided in the hope that the entries would be written."""
-
-    def answer(self, ticket: Ticket, answer: object) -> None:
-        self.replies.append(Reply(ticket, answer))
-
-    def write(self, entry: Entry) -> None:
-        self.entries.append(entry)
 
 
 @dataclass(slots=True)
@@ -92,20 +75,3 @@ class Turn:
 
     def answer(self, answer: object) -> None:
         self.out.answer(self.ticket, answer)
-
-
-def coordinator_error(error: ErrorCode) -> ErrorCode:
-    """What a client of the coordinator is told when an append to `__consumer_offsets` ended with `error`."""
-    return _COORDINATOR_ERRORS.get(error, error)
-
-
-_COORDINATOR_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}

@@ -217,11 +217,18 @@ class Log:
     # -- writing ---
 
     def append(
-        self, batch: Batch, *, leader_epoch: int, wall_ms: int, origin: Origin = Origin.CLIENT
+        self,
+        batch: Batch,
+        *,
+        leader_epoch: int,
+        wall_ms: int,
+        origin: Origin = Origin.CLIENT,
+        guard: object | None = None,
+        bumps: bool = False,
     ) -> Appended | ErrorCode:
         """Append one checked batch; the view need not outlive the call.
 
-        A duplicate of one of its producer's last five batches is answered with the offset it first got.
+        A duplicate is answered with the offset it first got. `sequencing.py` says what `guard` and `bumps` are.
         Written flat for speed: bench/append.py.
         """
         if self.refusing:
@@ -230,7 +237,7 @@ class Log:
             return run.append_run(self, batch.view, wall_ms=wall_ms)
         producer_id = batch.producer_id
         if producer_id >= 0:
-            verdict = sequencing.check_producer(self, batch, origin)
+            verdict = sequencing.check_producer(self, batch, origin, guard, bumps=bumps)
             if verdict is not None:
                 return verdict
         size = batch.size
@@ -308,12 +315,12 @@ class Log:
             return reading.nothing(self, offset)
         active = self.active
         ends = active.ends
-        if with_aborted or not ends or offset < active.bases[0]:
+        if not ends or offset < active.bases[0]:
             return reading.read_cold(self, offset, max_bytes, limit_offset, at_least_one, with_aborted)
         at = bisect_right(ends, offset)
         stop = len(ends) if limit_offset == end else bisect_right(ends, limit_offset)
         if at >= stop:
-            return LogRead([], -1, 0, None)
+            return LogRead([], -1, 0, [] if with_aborted else None)
         positions = active.positions
         position = positions[at]
         length = (positions[stop] if stop < len(ends) else active.size) - position
@@ -323,10 +330,11 @@ class Log:
                 if not at_least_one and active.size - position > max_bytes:
                     first_end = positions[at + 1] if at + 1 < len(ends) else active.size
                     if first_end - position > max_bytes:
-                        return LogRead([], -1, 0, None)
+                        return LogRead([], -1, 0, [] if with_aborted else None)
                 cut = at + 1
             length = (positions[cut] if cut < len(ends) else active.size) - position
-        return LogRead([FileSlice(active.file, position, length)], active.bases[at], length, None)
+        aborted = reading.aborted_between(self, active, offset, limit_offset) if with_aborted else None
+        return LogRead([FileSlice(active.file, position, length)], active.bases[at], length, aborted)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at or after a time; None where there is none."""
@@ -351,7 +359,9 @@ class Log:
         if self.producers.no_transactions:
             return self.high_watermark
         unstable = self.producers.first_unstable(self.high_watermark)
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        if unstable is None:
+            return self.high_watermark
+        return max(self.log_start_offset, min(unstable, self.high_watermark))
 
     def active_producers(self) -> list[ActiveProducer]:
         """What DescribeProducers answers, by producer id."""

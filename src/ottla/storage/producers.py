@@ -10,12 +10,14 @@ from collections import deque
 from typing import NamedTuple
 
 from ottla.kernel.errors import ErrorCode
+from ottla.records.batch import Batch
 from ottla.records.control import EndOfTransaction, Marker
 from ottla.storage.aborted import AbortedEntry
 from ottla.storage.scan import Header
 from ottla.storage.values import ActiveProducer
 
 INT_MAX = 2**31 - 1
+LAST_EPOCH = 32767
 BATCHES_KEPT = 5
 MAX_PRODUCERS = 200_000
 """At this many known producer ids new ones are refused: state goes by age only, never because there is much."""
@@ -38,6 +40,23 @@ class Mark(NamedTuple):
         return (self.last_sequence - self.offset_delta) & INT_MAX if self.last_sequence >= 0 else -1
 
 
+class Guard:
+    """The proof that a producer's coordinator is being asked whether this partition is in the transaction.
+
+    Held from the question to the first append. A marker takes it away, so that an answer that is late does not let
+    records into the next transaction: it is the object that counts, not that there is one (KAFKA-14884).
+    """
+
+    __slots__ = ("bumps", "epoch", "lowest_sequence", "since_ms")
+
+    def __init__(self, epoch: int, sequence: int, *, bumps: bool, since_ms: int) -> None:
+        self.epoch = epoch
+        self.lowest_sequence = sequence
+        self.bumps = bumps
+        """Whether each transaction of this producer has an epoch of its own (transaction.version 2)."""
+        self.since_ms = since_ms
+
+
 class ProducerState:
     """One producer id."""
 
@@ -54,14 +73,23 @@ class ProducerState:
     def last_sequence(self) -> int:
         return self.marks[-1].last_sequence if self.marks else -1
 
+    def repeated(self, epoch: int, first_sequence: int, last_sequence: int) -> Mark | None:
+        """The mark of a batch that is in the log already."""
+        if epoch == self.epoch:
+            for mark in self.marks:
+                if mark[0] == last_sequence and mark.first_sequence == first_sequence:
+                    return mark
+        return None
+
 
 class Producers:
     """All producers of one log, and its open and lately ended transactions."""
 
-    __slots__ = ("_ended", "_open", "_states", "changed")
+    __slots__ = ("_ended", "_guards", "_open", "_states", "changed")
 
     def __init__(self) -> None:
         self._states: dict[int, ProducerState] = {}
+        self._guards: dict[int, Guard] = {}
         self._open: dict[int, int] = {}
         """Producer id to the first offset of its open transaction; in rising order, as they were begun."""
         self._ended: deque[tuple[int, int]] = deque()
@@ -71,6 +99,7 @@ class Producers:
 
     def clear(self) -> None:
         self._states, self._open = {}, {}
+        self._guards.clear()
         self._ended.clear()
         self.changed = True
 
@@ -90,13 +119,78 @@ class Producers:
             self._open[producer_id] = state.transaction_start
             self._open = dict(sorted(self._open.items(), key=lambda entry: entry[1]))
 
+    def ended(self) -> list[tuple[int, int]]:
+        """(marker's offset, first offset) of ended transactions whose marker may not be committed yet."""
+        return list(self._ended)
+
+    def restore_ended(self, ended: list[tuple[int, int]]) -> None:
+        """What a snapshot says of them."""
+        self._ended.extend(ended)
+
     # -- before an append ---
 
+    def guard(
+        self, producer_id: int, epoch: int, sequence: int, *, bumps: bool, now_ms: int
+    ) -> Guard | ErrorCode | None:
+        """What the first batch of a transaction in this log needs; None where the transaction is open here already.
+
+        `sequence` is -1 for the offsets of a group.
+        """
+        state = self._states.get(producer_id)
+        if state is not None:
+            if epoch < state.epoch:
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+            if epoch == state.epoch and state.transaction_start >= 0:
+                return None
+        guard = self._guards.get(producer_id)
+        if guard is None or guard.epoch != epoch or guard.bumps != bumps:
+            guard = self._guards[producer_id] = Guard(epoch, sequence, bumps=bumps, since_ms=now_ms)
+        guard.lowest_sequence = min(guard.lowest_sequence, sequence)
+        return guard
+
+    def repeats(self, batch: Batch) -> bool:
+        """Whether a batch is one of its producer's last in the log."""
+        state = self._states.get(batch.producer_id)
+        if state is None:
+            return False
+        return state.repeated(batch.producer_epoch, batch.base_sequence, batch.last_sequence) is not None
+
+    def forget_guards(self) -> None:
+        """This replica leads no more."""
+        self._guards.clear()
+
+    def _check_guard(self, producer_id: int, epoch: int, base_sequence: int, guard: object | None) -> ErrorCode | None:
+        """A transactional batch must be of the open transaction, or bring the guard that still stands."""
+        state = self._states.get(producer_id)
+        if state is not None and state.transaction_start >= 0 and state.epoch == epoch:
+            return None
+        if state is not None and epoch < state.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        held = self._guards.get(producer_id)
+        if held is None or held is not guard or held.epoch != epoch:
+            return ErrorCode.INVALID_TXN_STATE
+        if base_sequence > held.lowest_sequence or (held.bumps and state is None and base_sequence > 0):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return None
+
     def check(
-        self, producer_id: int, epoch: int, base_sequence: int, last_sequence: int, transactional: bool
+        self,
+        producer_id: int,
+        epoch: int,
+        base_sequence: int,
+        last_sequence: int,
+        transactional: bool,
+        guard: object | None = None,
     ) -> Mark | ErrorCode | None:
         """None where a client's batch may be appended; the mark of its first try where it is a duplicate."""
         state = self._states.get(producer_id)
+        if transactional:
+            known = None if state is None else state.repeated(epoch, base_sequence, last_sequence)
+            if known is not None:
+                return known
+            refused = self._check_guard(producer_id, epoch, base_sequence, guard)
+            if refused is not None:
+                return refused
         if state is None:
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED if len(self._states) >= MAX_PRODUCERS else None
         if epoch != state.epoch:
@@ -105,22 +199,31 @@ class Producers:
             return None if base_sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         marks = state.marks
         if base_sequence != ((marks[-1][0] + 1) & INT_MAX if marks else 0):
-            for mark in marks:
-                if mark[0] == last_sequence and mark.first_sequence == base_sequence:
-                    return mark
-            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            return state.repeated(epoch, base_sequence, last_sequence) or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if state.transaction_start >= 0 and not transactional:
             return ErrorCode.INVALID_TXN_STATE
         return None
 
-    def check_coordinator(self, producer_id: int, epoch: int, marker: EndOfTransaction | None) -> ErrorCode | None:
-        """Whether a coordinator may append for a producer: its marker, or the offsets of its transaction."""
+    def check_coordinator(self, producer_id: int, epoch: int, guard: object | None) -> ErrorCode | None:
+        """Whether the offsets of a transaction may be appended; they have no sequence."""
+        state = self._states.get(producer_id)
+        if state is None and len(self._states) >= MAX_PRODUCERS:
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        return self._check_guard(producer_id, epoch, -1, guard)
+
+    def check_marker(self, producer_id: int, epoch: int, marker: EndOfTransaction, *, bumps: bool) -> ErrorCode | None:
+        """Whether a marker may be appended. With `bumps` each transaction has its own epoch (rule D3).
+
+        Such a marker's epoch is the next transaction's. One that is equal to the epoch known here is a repeat, unless
+        that next transaction is open: then it is late (KIP-1228, KAFKA-19999).
+        """
         state = self._states.get(producer_id)
         if state is None:
             return None
-        if epoch < state.epoch:
+        is_late = bumps and epoch == state.epoch and state.transaction_start >= 0 and epoch < LAST_EPOCH
+        if epoch < state.epoch or is_late:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        if marker is not None and marker.coordinator_epoch < state.coordinator_epoch:
+        if marker.coordinator_epoch < state.coordinator_epoch:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         return None
 
@@ -146,14 +249,22 @@ class Producers:
         state.marks.append(Mark(last_sequence, last_offset, last_offset - first_offset, timestamp))
         state.last_timestamp = timestamp
         self.changed = True
-        if transactional and state.transaction_start < 0:
-            state.transaction_start = first_offset
-            self._open[producer_id] = first_offset
+        if transactional:
+            self._guards.pop(producer_id, None)
+            if state.transaction_start < 0:
+                state.transaction_start = first_offset
+                self._open[producer_id] = first_offset
 
     def note_marker(
         self, producer_id: int, epoch: int, offset: int, timestamp: int, marker: EndOfTransaction
     ) -> tuple[int, bool] | None:
-        """A transaction's marker is in the log: its first offset and whether it was aborted, if one was open."""
+        """A transaction's marker is in the log: its first offset and whether it was aborted, if one was open.
+
+        A guard of the marker's own epoch stays where each transaction has an epoch: the next one is being verified.
+        """
+        guard = self._guards.get(producer_id)
+        if guard is not None and not (guard.bumps and guard.epoch == epoch):
+            del self._guards[producer_id]
         state = self._states.get(producer_id)
         if state is None:
             state = self._states[producer_id] = ProducerState(epoch)
@@ -232,6 +343,7 @@ class Producers:
         ]
         for producer_id in silent:
             del self._states[producer_id]
+        self._guards = {each: guard for each, guard in self._guards.items() if guard.since_ms >= before_ms}
         self.changed = self.changed or bool(silent)
         return len(silent)
 

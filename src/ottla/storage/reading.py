@@ -63,7 +63,8 @@ def _read_sound(
         if not at_least_one:
             return LogRead([], -1, 0, [] if with_aborted else None)
         length = found.size
-    aborted = aborted_between(log, segment, offset, limit_offset) if with_aborted else None
+    upper_offset = min(limit_offset, segment.next_offset)  # no batch of a later segment is returned
+    aborted = aborted_between(log, segment, offset, upper_offset) if with_aborted else None
     return LogRead([FileSlice(segment.file, found.position, length)], found.base_offset, length, aborted)
 
 
@@ -92,7 +93,7 @@ def _is_sound_gap(log: Log, offset: int, located: tuple[Segment, Found] | None) 
 def aborted_between(log: Log, first: Segment, offset: int, upper_offset: int) -> list[AbortedTransaction]:
     """Aborted transactions with a record in [offset, upper_offset): their markers may lie in later segments."""
     found: list[AbortedTransaction] = []
-    for segment in log.segments[log.segments.index(first) :]:
+    for segment in (first,) if first is log.active else log.segments[log.segments.index(first) :]:
         for entry in segment.aborted.entries:
             if entry.last_offset >= offset and entry.first_offset < upper_offset:
                 found.append(AbortedTransaction(entry.producer_id, entry.first_offset))

@@ -14,14 +14,18 @@ if TYPE_CHECKING:
     from ottla.storage.log import Log
 
 
-def check_producer(log: Log, batch: Batch, origin: Origin) -> Appended | ErrorCode | None:
+def check_producer(
+    log: Log, batch: Batch, origin: Origin, guard: object | None, *, bumps: bool
+) -> Appended | ErrorCode | None:
+    """None where a producer's batch may be appended; where it is in the log already, since when.
+
+    The first batch of a transaction brings its `guard`. `bumps` says of a marker that its producer's transactions each
+    have an epoch of their own (transaction.version 2).
+    """
+    producers, producer_id, epoch, attributes = log.producers, batch.producer_id, batch.producer_epoch, batch.attributes
     if origin == 0:
-        verdict = log.producers.check(
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.base_sequence,
-            batch.last_sequence,
-            bool(batch.attributes & TRANSACTIONAL),
+        verdict = producers.check(
+            producer_id, epoch, batch.base_sequence, batch.last_sequence, bool(attributes & TRANSACTIONAL), guard
         )
         if verdict is None or isinstance(verdict, ErrorCode):
             return verdict
@@ -32,8 +36,10 @@ def check_producer(log: Log, batch: Batch, origin: Origin) -> Appended | ErrorCo
             True,
             verdict.timestamp if log.append_time else -1,
         )
-    log.marker = read_marker(batch) if batch.attributes & CONTROL else None
-    return log.producers.check_coordinator(batch.producer_id, batch.producer_epoch, log.marker)
+    log.marker = read_marker(batch) if attributes & CONTROL else None
+    if log.marker is not None:
+        return producers.check_marker(producer_id, epoch, log.marker, bumps=bumps)
+    return producers.check_coordinator(producer_id, epoch, guard)
 
 
 def note_producer(log: Log, batch: Batch, first_offset: int, last_offset: int, timestamp: int) -> None:

@@ -1,7 +1,8 @@
 """Producer state on disk: Kafka's `.snapshot` file, version 1, one at each roll and one at a clean close.
 
 Kafka keeps one batch per producer in it; we keep all five (a retry after a restart must be known again), the earlier
-ones behind Kafka's entries, where its own reader does not look and its CRC still covers them.
+ones behind Kafka's entries, where its own reader does not look and its CRC still covers them. Behind those are the
+transactions that have ended by a marker which was not known to be committed: else the last stable offset would pass it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 _MARK = struct.Struct(">iqiq")
 _VERSION = 1
 _TRAILER = b"ottla-marks-1"
+_ENDED_TRAILER = b"ottla-ended-1"
+_ENDED = struct.Struct(">qq")
 
 
 class BadSnapshot(Exception):
@@ -58,6 +61,9 @@ def encode_snapshot(producers: Producers) -> bytes:
     for _, state in entries:
         parts.append(bytes((len(state.marks),)))
         parts += [_MARK.pack(*mark) for mark in state.marks]
+    ended = producers.ended()
+    parts += [_ENDED_TRAILER, _COUNT.pack(len(ended))]
+    parts += [_ENDED.pack(*each) for each in ended]
     body = b"".join(parts)
     return _HEAD.pack(_VERSION, crc32c(body)) + body
 
@@ -79,9 +85,10 @@ def decode_snapshot(body: bytes) -> Producers:
     for _ in range(count):
         states.append(_decode_entry(body, at))
         at += _ENTRY.size
-    if body[at : at + len(_TRAILER)] == _TRAILER:
-        _decode_marks(body, at + len(_TRAILER), [state for _, state in states])
     producers = Producers()
+    if body[at : at + len(_TRAILER)] == _TRAILER:
+        at = _decode_marks(body, at + len(_TRAILER), [state for _, state in states])
+        producers.restore_ended(_decode_ended(body, at))
     for producer_id, state in states:
         producers.restore(producer_id, state)
     return producers
@@ -98,7 +105,8 @@ def _decode_entry(body: bytes, at: int) -> tuple[int, ProducerState]:
     return producer_id, state
 
 
-def _decode_marks(body: bytes, at: int, states: list[ProducerState]) -> None:
+def _decode_marks(body: bytes, at: int, states: list[ProducerState]) -> int:
+    """Where they end."""
     try:
         for state in states:
             count = body[at]
@@ -109,6 +117,20 @@ def _decode_marks(body: bytes, at: int, states: list[ProducerState]) -> None:
                 at += _MARK.size
     except (IndexError, struct.error):
         raise BadSnapshot("the earlier batches are cut off") from None
+    return at
+
+
+def _decode_ended(body: bytes, at: int) -> list[tuple[int, int]]:
+    """Transactions that had ended; none where an older version wrote the snapshot."""
+    if body[at : at + len(_ENDED_TRAILER)] != _ENDED_TRAILER:
+        return []
+    at += len(_ENDED_TRAILER)
+    try:
+        (count,) = _COUNT.unpack_from(body, at)
+        at += _COUNT.size
+        return [_ENDED.unpack_from(body, at + place * _ENDED.size) for place in range(count)]
+    except struct.error:
+        raise BadSnapshot("the ended transactions are cut off") from None
 
 
 def write_snapshot(disk: Disk, directory: str, offset: int, producers: Producers) -> OpenFile:

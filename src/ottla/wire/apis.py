@@ -189,6 +189,8 @@ _ALTER_TOPIC = Permission(Operation.ALTER, Resource.TOPIC)
 _READ_GROUP = Permission(Operation.READ, Resource.GROUP)
 _DESCRIBE_GROUP = Permission(Operation.DESCRIBE, Resource.GROUP)
 _DELETE_GROUP = Permission(Operation.DELETE, Resource.GROUP)
+_WRITE_TRANSACTION = Permission(Operation.WRITE, Resource.TRANSACTIONAL_ID)
+_DESCRIBE_TRANSACTION = Permission(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID)
 _CREATE_CLUSTER = Permission(Operation.CREATE, Resource.CLUSTER)
 _DESCRIBE_CLUSTER = Permission(Operation.DESCRIBE, Resource.CLUSTER)
 _ALTER_CLUSTER = Permission(Operation.ALTER, Resource.CLUSTER)
@@ -220,6 +222,11 @@ _TABLE = (
     _api(21, "DeleteRecords", (0, 2), 2, _DELETE_TOPIC),
     _api(22, "InitProducerId", (0, 6), 2, _IDEMPOTENT_WRITE, announced=(0, 5)),
     _api(23, "OffsetForLeaderEpoch", (2, 4), 4, _DESCRIBE_TOPIC),
+    _api(24, "AddPartitionsToTxn", (0, 5), 3, _WRITE_TRANSACTION),
+    _api(25, "AddOffsetsToTxn", (0, 4), 3, _WRITE_TRANSACTION),
+    _api(26, "EndTxn", (0, 5), 3, _WRITE_TRANSACTION),
+    _api(27, "WriteTxnMarkers", (1, 2), 1, _ALTER_CLUSTER),
+    _api(28, "TxnOffsetCommit", (0, 5), 3, _WRITE_TRANSACTION, most_bytes=MOST_BYTES_WITH_BLOBS),
     _api(32, "DescribeConfigs", (1, 4), 4, _DESCRIBE_CONFIGS),
     _api(33, "AlterConfigs", (0, 2), 2, _ALTER_CONFIGS),
     _api(34, "AlterReplicaLogDirs", (1, 2), 2, _ALTER_CLUSTER),
@@ -236,6 +243,8 @@ _TABLE = (
     _api(60, "DescribeCluster", (0, 2), 0, None),
     _api(61, "DescribeProducers", (0, 0), 0, _READ_TOPIC),
     _api(64, "UnregisterBroker", (0, 0), 0, _ALTER_CLUSTER),
+    _api(65, "DescribeTransactions", (0, 0), 0, _DESCRIBE_TRANSACTION),
+    _api(66, "ListTransactions", (0, 2), 0, _DESCRIBE_TRANSACTION),
     _api(74, "ListConfigResources", (0, 1), 0, _LIST_CONFIGS),
     _api(75, "DescribeTopicPartitions", (0, 0), 0, _DESCRIBE_TOPIC),
 )

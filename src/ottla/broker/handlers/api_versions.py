@@ -1,6 +1,7 @@
 """ApiVersions (key 18): what this broker serves, as Apache Kafka 4.3.1 announces it for the same APIs.
 
-No `transaction.version` is finalized: there are no transactions yet, and clients stay away from them.
+The APIs of transactions and the feature `transaction.version` are announced together, once every broker of the cluster
+has them: the feature, not the versions of the APIs, is what clients go by.
 """
 
 from __future__ import annotations
@@ -9,12 +10,21 @@ import re
 from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from ottla.transactions.values import EPOCH_BUMPS
 from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
 
+_TRANSACTION_VERSION = "transaction.version"
+_OF_TRANSACTIONS = frozenset({24, 25, 26, 27, 28, 65, 66})
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -25,10 +35,23 @@ async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         call.connection.software_name = software
         call.connection.software_version = version
-    return ApiVersionsResponse(
+    response = ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=api.announced.first, max_version=api.announced.last)
             for key, api in sorted(APIS.items())
-            if not api.peers_only
+            if not api.peers_only and (call.node.has_transactions or key not in _OF_TRANSACTIONS)
         ]
     )
+    if call.node.has_transactions:
+        _tell_features(response, epoch=call.node.metadata.version)
+    return response
+
+
+def _tell_features(response: ApiVersionsResponse, *, epoch: int) -> None:
+    response.supported_features = [
+        SupportedFeatureKey(name=_TRANSACTION_VERSION, min_version=0, max_version=EPOCH_BUMPS)
+    ]
+    response.finalized_features_epoch = epoch
+    response.finalized_features = [
+        FinalizedFeatureKey(name=_TRANSACTION_VERSION, min_version_level=EPOCH_BUMPS, max_version_level=EPOCH_BUMPS)
+    ]

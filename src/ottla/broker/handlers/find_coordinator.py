@@ -1,8 +1,9 @@
-"""FindCoordinator (key 10): which broker coordinates a group. The first question creates the offsets topic.
+"""FindCoordinator (key 10): which broker coordinates a group or a transactional id. The first question makes the topic.
 
 Apache Kafka answers that first question with COORDINATOR_NOT_AVAILABLE and lets the client ask again; here it waits for
-the topic. There are no transactions yet: who asks for their coordinator gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the
-one code that Java's clients and librdkafka both take as final (librdkafka asks for ever at INVALID_REQUEST).
+the topic. While the cluster still has brokers without transactions, their coordinator is refused with
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one code that Java's clients and librdkafka both take as final (librdkafka
+asks for ever at INVALID_REQUEST).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.group_coordinator import OFFSETS_TOPIC
+from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 
 _GROUP, _TRANSACTION = 0, 1
 _BATCHED_SINCE = 4
-_NO_TRANSACTIONS = "This broker does not coordinate transactions yet."
+_TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC}
+_NO_TRANSACTIONS = "Not every broker of this cluster has transactions yet."
 
 
 class _Found(NamedTuple):
@@ -56,15 +59,16 @@ async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinator
 
 
 async def _find(call: Call, key_type: int, key: str) -> _Found:
-    if key_type == _TRANSACTION:
-        return _Found(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NO_TRANSACTIONS)
-    if key_type != _GROUP:
-        return _Found(ErrorCode.INVALID_REQUEST)
     node = call.node
-    if node.metadata.topic(OFFSETS_TOPIC) is None:
-        await node.create_topic_as_configured(OFFSETS_TOPIC)
-    topic = node.metadata.topic(OFFSETS_TOPIC)
-    index = node.groups.partition_for(key)
+    name = _TOPICS.get(key_type)
+    if name is None or (key_type == _TRANSACTION and not key):
+        return _Found(ErrorCode.INVALID_REQUEST)
+    if key_type == _TRANSACTION and not node.has_transactions:
+        return _Found(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NO_TRANSACTIONS)
+    if node.metadata.topic(name) is None:
+        await node.create_topic_as_configured(name)
+    topic = node.metadata.topic(name)
+    index = node.coordinators[name].partition_for(key)
     if topic is None or index is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     leader = topic.partitions[index].leader

@@ -1,37 +1,70 @@
-"""InitProducerId (key 22): an id for an idempotent producer. There are no transactions yet.
+"""InitProducerId (key 22): an id and an epoch for an idempotent producer, or for the owner of a transactional id.
 
-A transactional id is answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED: of all codes this API may give, it is the one that
-every client (Java, librdkafka, kafka-python, aiokafka) takes as final and shows to its user. UNSUPPORTED_VERSION and
-INVALID_REQUEST make librdkafka ask for ever.
+While the cluster still has brokers without transactions, a transactional id is answered
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED: of all codes this API may give, it is the one that every client (Java,
+librdkafka, kafka-python, aiokafka) takes as final and shows to its user. Two-phase commit (KIP-939) is refused.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.transaction_coordinator import fenced_as
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_PRODUCER_ID
 from ottla.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.transactions.decisions import Expected
+from ottla.transactions.values import Given
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
 
 NO_PRODUCER_EPOCH = -1
+_KNOWS_FENCED_SINCE = 4
 
 
 async def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    if request.transactional_id is not None:
-        return _refused(_why_not(request.transactional_id))
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is not None:
+        return await _transactional(call, request, request.transactional_id)
     taken = await call.node.producer_ids.take()
     if isinstance(taken, ErrorCode):
         return _refused(taken)
     return InitProducerIdResponse(producer_id=taken, producer_epoch=0)
 
 
-def _why_not(transactional_id: str) -> ErrorCode:
-    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if transactional_id else ErrorCode.INVALID_REQUEST
+async def _transactional(call: Call, request: InitProducerIdRequest, transactional_id: str) -> InitProducerIdResponse:
+    node = call.node
+    error = _refusal(call, request, transactional_id) or await node.producer_ids.ready()
+    if error:
+        return _refused(error)
+    expected = None
+    if request.producer_id != NO_PRODUCER_ID:
+        expected = Expected(request.producer_id, request.producer_epoch)
+    answer: Given | ErrorCode = await node.transactions.ask(
+        transactional_id,
+        lambda shard, ticket, now: shard.init_producer_id(
+            transactional_id, expected, request.transaction_timeout_ms, ticket, now
+        ),
+    )
+    if isinstance(answer, ErrorCode):
+        return _refused(answer)
+    if answer.error:
+        return _refused(fenced_as(answer.error, known=call.api_version >= _KNOWS_FENCED_SINCE))
+    return InitProducerIdResponse(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
+
+
+def _refusal(call: Call, request: InitProducerIdRequest, transactional_id: str) -> ErrorCode:
+    if not transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    if not call.node.has_transactions or request.enable2_pc:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if request.keep_prepared_txn:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if not 0 < request.transaction_timeout_ms <= call.node.config.transaction_max_timeout_ms:
+        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    return ErrorCode.NONE
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

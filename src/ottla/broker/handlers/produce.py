@@ -18,6 +18,7 @@ from ottla.wire.hot_answers import encode_produced
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
+    from ottla.broker.handlers.produce_in_transaction import Cleared
     from ottla.messages.produce import ProduceResponse
 
 _ADMIN_CLIENT = "__admin_client"
@@ -30,6 +31,12 @@ Pending = tuple[list[Any], int, Partition, Appended]
 async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
     node = call.node
     acks = request.acks
+    cleared: Cleared | None = None
+    if request.transactional_id is not None:
+        from ottla.broker.handlers.produce_in_transaction import clear
+
+        cleared = await clear(call, request)
+        request = cleared.request
     wall_ms = node.clock.wall_ms()
     answers: list[ProducedTopic] = []
     pending: list[Pending] = []
@@ -42,14 +49,15 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
             outcome: Appended | ErrorCode | Refusal
             if partition.__class__ is not Partition:
                 outcome = partition  # type: ignore[assignment]
-            elif request.transactional_id is not None:
-                outcome = Refusal(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
             elif partition.is_internal and call.client_id != _ADMIN_CLIENT:
                 outcome = ErrorCode.INVALID_TOPIC_EXCEPTION
             elif acks not in _ACKS:
                 outcome = ErrorCode.INVALID_REQUIRED_ACKS
             else:
-                outcome = partition.produce(records, acks=acks, wall_ms=wall_ms)
+                if cleared is None:
+                    outcome = partition.produce(records, acks=acks, wall_ms=wall_ms)
+                else:
+                    outcome = cleared.append(partition, (len(answers) - 1, len(partitions)), records, acks, wall_ms)
                 partition.traffic.produces += 1
             if outcome.__class__ is Appended:
                 if acks == ALL_IN_SYNC:

@@ -1,0 +1,87 @@
+"""AddPartitionsToTxn (key 24): clients add partitions (versions 0 to 3), brokers add for them or verify (4 and 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.transaction_coordinator import add_partitions, fenced_as
+from ottla.broker.verification import Question, ask_here, refuse_missing
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.kernel.story import run_story
+from ottla.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+)
+from ottla.transactions.values import Verified
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_BROKERS_SINCE = 4
+_KNOWS_FENCED_SINCE = 2
+
+
+async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    if call.api_version >= _BROKERS_SINCE:
+        return await _of_brokers(call, request)
+    partitions = _partitions(request.v3_and_below_topics)
+    if not request.v3_and_below_transactional_id:
+        outcome: Verified | None = dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
+    else:
+        outcome = refuse_missing(call.node, partitions)
+    if outcome is None:
+        error = await add_partitions(
+            call.node,
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            partitions,
+            bumps=False,
+        )
+        outcome = dict.fromkeys(partitions, fenced_as(error, known=call.api_version >= _KNOWS_FENCED_SINCE))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(outcome))
+
+
+async def _of_brokers(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    """All are asked for before the first answer is waited for: their entries share a commit."""
+    if call.peer is None:
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    asked = [
+        run_story(
+            ask_here(
+                call.node,
+                Question(
+                    each.transactional_id,
+                    each.producer_id,
+                    each.producer_epoch,
+                    _partitions(each.topics),
+                    adds=not each.verify_only,
+                ),
+            )
+        )
+        for each in request.transactions
+    ]
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=_by_topic(await slot))
+            for each, slot in zip(request.transactions, asked, strict=True)
+        ]
+    )
+
+
+def _partitions(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic.name, index) for topic in topics for index in topic.partitions)
+
+
+def _by_topic(outcome: Verified) -> list[AddPartitionsToTxnTopicResult]:
+    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
+    for (topic, index), error in sorted(outcome.items()):
+        topics.setdefault(topic, AddPartitionsToTxnTopicResult(name=topic)).results_by_partition.append(
+            AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+        )
+    return list(topics.values())

@@ -1,0 +1,35 @@
+"""DescribeTransactions (key 65): the state of transactions by their id, each from the shard that has it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.shards import Moment, Ticket
+from ottla.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from ottla.transactions.shard import TransactionShard
+from ottla.transactions.values import Decision
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    response = DescribeTransactionsResponse()
+    for transactional_id in request.transactional_ids:
+        answer: TransactionState | ErrorCode = ErrorCode.INVALID_REQUEST
+        if transactional_id:
+            answer = await call.node.transactions.ask(transactional_id, partial(_describe, transactional_id))
+        if isinstance(answer, ErrorCode):
+            answer = TransactionState(transactional_id=transactional_id, error_code=answer)
+        response.transaction_states.append(answer)
+    return response
+
+
+def _describe(transactional_id: str, shard: TransactionShard, ticket: Ticket, now: Moment) -> Decision:
+    return shard.describe(transactional_id, ticket)

@@ -1,0 +1,40 @@
+"""EndTxn (key 26): commit or abort a transaction. The answer says that it is decided; markers follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.transaction_coordinator import fenced_as
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.transactions.values import EPOCH_BUMPS, Given
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_KNOWS_FENCED_SINCE = 2
+_BUMPS_SINCE = 5
+
+
+async def handle(call: Call, request: EndTxnRequest) -> EndTxnResponse:
+    if not request.transactional_id:
+        return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
+    answer: Given | ErrorCode = await call.node.transactions.ask(
+        request.transactional_id,
+        lambda shard, ticket, now: shard.end(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            committed=request.committed,
+            version=EPOCH_BUMPS if call.api_version >= _BUMPS_SINCE else 0,
+            ticket=ticket,
+            now=now,
+        ),
+    )
+    if isinstance(answer, ErrorCode):
+        return EndTxnResponse(error_code=answer)
+    if answer.error:
+        return EndTxnResponse(error_code=fenced_as(answer.error, known=call.api_version >= _KNOWS_FENCED_SINCE))
+    if call.api_version < _BUMPS_SINCE:
+        return EndTxnResponse()
+    return EndTxnResponse(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)

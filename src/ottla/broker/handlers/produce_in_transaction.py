@@ -1,0 +1,152 @@
+"""The first batches of transactions in Produce: the coordinator is asked, and what it says is told (KIP-890).
+
+produce.py comes here before it appends. While the coordinator is asked, no later request of the connection begins
+(rule D4), so that a producer's batches stay in their order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.broker.admission import Refusal
+from ottla.broker.partition import Partition
+from ottla.broker.verification import Question
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.records.batch import HEADER_SIZE, Batch
+from ottla.storage.producers import Guard
+from ottla.storage.values import Appended
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+    from ottla.wire.hot import Produce
+
+Place = tuple[int, int]
+"""Of a batch in a request: its topic's place in the list, and its own in the topic's."""
+_KNOWS_ABORTABLE_SINCE = 11
+_ADDS_SINCE = 12
+_NOT_NOW = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+    }
+)
+"""The last two: the coordinator has not heard yet of a partition that is led here."""
+
+
+class Cleared(NamedTuple):
+    """The request as it may be appended, and what each batch needs: its guard, or why it is refused."""
+
+    request: Produce
+    guards: dict[Place, Guard | ErrorCode | Refusal]
+
+    def append(
+        self, partition: Partition, place: Place, records: memoryview | None, acks: int, wall_ms: int
+    ) -> Appended | ErrorCode | Refusal:
+        """Append a batch, unless its coordinator has refused it."""
+        guard = self.guards.get(place)
+        if isinstance(guard, ErrorCode | Refusal):
+            return guard
+        return partition.produce_in_transaction(records, guard, acks=acks, wall_ms=wall_ms)
+
+
+class _First(NamedTuple):
+    """A batch that is the first of its transaction in a partition."""
+
+    place: Place
+    partition: TopicPartition
+    producer: tuple[int, int]
+    guard: Guard
+
+
+async def clear(call: Call, request: Produce) -> Cleared:
+    """Ask the coordinator about the partitions in which the transaction is not open yet."""
+    if not call.node.has_transactions:
+        return _all_refused(request, Refusal(ErrorCode.INVALID_TXN_STATE, "Not every broker has transactions yet."))
+    found = _look(call, request)
+    producers = {each.producer for each in found.firsts}
+    if len(found.producers) > 1:
+        return _all_refused(request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    guards: dict[Place, Guard | ErrorCode | Refusal] = dict(found.refused)
+    adds = call.api_version >= _ADDS_SINCE
+    asks = adds or call.node.config.transaction_partition_verification_enable
+    guards |= {each.place: each.guard for each in found.firsts}
+    if not producers or not asks:
+        return Cleared(request, guards)
+    call.blocks = True
+    owned = _owned(request)
+    assert request.transactional_id is not None
+    (producer,) = producers
+    partitions = frozenset(each.partition for each in found.firsts)
+    said = await call.node.verification.ask(Question(request.transactional_id, *producer, partitions, adds))
+    for each in found.firsts:
+        error = said[each.partition]
+        if error:
+            guards[each.place] = _told(error, call.api_version)
+    return Cleared(owned, guards)
+
+
+class _Found(NamedTuple):
+    producers: set[tuple[int, int]]
+    firsts: list[_First]
+    refused: dict[Place, ErrorCode]
+
+
+def _look(call: Call, request: Produce) -> _Found:
+    """Which batches need their coordinator's word. What is wrong with others is found where they are appended."""
+    found = _Found(set(), [], {})
+    for topic_place, (name, topic_id, records_of) in enumerate(request.topics):
+        for place, (index, records) in enumerate(records_of):
+            if records is None or len(records) < HEADER_SIZE:
+                continue
+            batch = Batch(records)
+            if not batch.is_transactional or batch.producer_id < 0:
+                continue
+            producer = (batch.producer_id, batch.producer_epoch)
+            found.producers.add(producer)
+            partition = call.node.partition(name, topic_id, index)
+            if not isinstance(partition, Partition):
+                continue
+            guard = partition.guard(*producer, batch.base_sequence, bumps=call.api_version >= _ADDS_SINCE)
+            if isinstance(guard, ErrorCode):
+                found.refused[topic_place, place] = guard
+            elif guard is not None and not partition.has(batch):
+                named = TopicPartition(partition.topic, partition.index)
+                found.firsts.append(_First((topic_place, place), named, producer, guard))
+    return found
+
+
+def _told(error: ErrorCode, version: int) -> ErrorCode | Refusal:
+    """What the coordinator said, in a code that clients of the version know."""
+    if error == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error == ErrorCode.TRANSACTION_ABORTABLE and version < _KNOWS_ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    if error in _NOT_NOW or (error == ErrorCode.CONCURRENT_TRANSACTIONS and version < _ADDS_SINCE):
+        why = f"Unable to verify the partition has been added to the transaction: {error.message}"
+        return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, why)
+    return error
+
+
+def _all_refused(request: Produce, why: ErrorCode | Refusal) -> Cleared:
+    return Cleared(
+        request,
+        {
+            (topic_place, place): why
+            for topic_place, (_, _, records_of) in enumerate(request.topics)
+            for place in range(len(records_of))
+        },
+    )
+
+
+def _owned(request: Produce) -> Produce:
+    """The frame's bytes are another's once the story waits (rule E4)."""
+    topics = [
+        (name, topic_id, [(index, None if records is None else memoryview(bytes(records))) for index, records in some])
+        for name, topic_id, some in request.topics
+    ]
+    return request._replace(topics=topics)

@@ -1,0 +1,60 @@
+"""WriteTxnMarkers (key 27): write the markers that end transactions; answered when all of them are committed.
+
+Coordinators send it, and administrators who abort a transaction that hangs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.marker_writing import WantedMarker, write_markers
+from ottla.broker.shard_runner import TransactionEnd
+from ottla.kernel.ids import TopicPartition
+from ottla.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ottla.transactions.values import EPOCH_BUMPS
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    wanted = [
+        WantedMarker(
+            TransactionEnd(
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.transaction_result,
+                marker.coordinator_epoch,
+                bumps=marker.transaction_version >= EPOCH_BUMPS,
+            ),
+            TopicPartition(topic.name, index),
+        )
+        for marker in request.markers
+        for topic in marker.topics
+        for index in topic.partition_indexes
+    ]
+    outcomes = iter(await write_markers(call.node, wanted))
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=next(outcomes))
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )

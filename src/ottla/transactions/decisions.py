@@ -1,0 +1,203 @@
+"""The coordinator's decision table: which step a request takes, or with which error it is refused.
+
+Each function is a column of the table, its checks in the order in which Kafka makes them. Kafka knows a pending state
+between the append of an entry and its commit; here an entry applies at its append and answers wait for the commit, so
+what is pending is a transaction whose markers are on their way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.transactions import transitions
+from ottla.transactions.values import (
+    EPOCH_BUMPS,
+    LAST_EPOCH,
+    NO_EPOCH,
+    Given,
+    State,
+    TakeId,
+    Transaction,
+    Verified,
+)
+
+
+class Expected(NamedTuple):
+    """The producer that the asker of an InitProducerId says it is (KIP-360)."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+def begin(
+    current: Transaction | None,
+    expected: Expected | None,
+    *,
+    timeout_ms: int,
+    version: int,
+    take_id: TakeId,
+    now_ms: int,
+) -> Transaction | ErrorCode:
+    """InitProducerId. A transaction in PrepareAbort means: fence the owner of the open one, and answer 51.
+
+    `version` is the server's own level: the client's does not count for a fence.
+    """
+    if current is None:
+        taken = take_id()
+        if taken is None:
+            return transitions.NO_ID_AT_HAND
+        current = Transaction(taken)
+    if current.prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if expected is not None and not _is_owner(current, expected):
+        return ErrorCode.PRODUCER_FENCED
+    if current.state == State.ONGOING:
+        return transitions.prepared(
+            current, State.PREPARE_ABORT, version=version, fences=True, take_id=take_id, now_ms=now_ms
+        )
+    if current.exhausted and (expected is None or expected.producer_epoch == current.producer_epoch):
+        taken = take_id()
+        if taken is None:
+            return transitions.NO_ID_AT_HAND
+        last_epoch = NO_EPOCH if expected is None else current.producer_epoch
+        return transitions.rotated(
+            current, producer_id=taken, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms
+        )
+    epochs = _next_epochs(current, expected)
+    if epochs is None:
+        return ErrorCode.PRODUCER_FENCED
+    return transitions.initialized(current, epoch=epochs[0], last_epoch=epochs[1], timeout_ms=timeout_ms, now_ms=now_ms)
+
+
+def _is_owner(current: Transaction, expected: Expected) -> bool:
+    if current.producer_epoch == NO_EPOCH or expected.producer_id == current.producer_id:
+        return True
+    return expected.producer_id == current.previous_id and expected.producer_epoch >= LAST_EPOCH - 1
+
+
+def _next_epochs(current: Transaction, expected: Expected | None) -> tuple[int, int] | None:
+    """The epoch to give and the one before it; None where the asker's epoch is neither.
+
+    One who expects the last epoch repeats a request of which the answer was lost: it is given the same again. Nobody
+    else was given it meanwhile, as that would have set the last epoch to -1.
+    """
+    epoch = current.producer_epoch
+    if expected is None:
+        return epoch + 1, NO_EPOCH
+    if epoch in (NO_EPOCH, expected.producer_epoch):
+        return epoch + 1, epoch
+    return (epoch, current.last_epoch) if expected.producer_epoch == current.last_epoch else None
+
+
+def add(
+    current: Transaction | None,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: frozenset[TopicPartition],
+    *,
+    version: int,
+    now_ms: int,
+) -> Transaction | ErrorCode:
+    """AddPartitionsToTxn and AddOffsetsToTxn; NONE where all partitions are in the transaction already.
+
+    While markers are on their way the producer may hold an id and epoch that come only after them (KAFKA-18660).
+    """
+    if current is None:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if current.prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    wrong = _other_producer(current, producer_id, producer_epoch)
+    if wrong:
+        return wrong
+    if current.state == State.ONGOING and partitions <= current.partitions:
+        return ErrorCode.NONE
+    return transitions.with_partitions(current, partitions, version=version, now_ms=now_ms)
+
+
+def verify(
+    current: Transaction | None, producer_id: int, producer_epoch: int, partitions: frozenset[TopicPartition]
+) -> Verified | ErrorCode:
+    """AddPartitionsToTxn that only asks whether partitions are in the transaction."""
+    if current is None:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    wrong = _other_producer(current, producer_id, producer_epoch)
+    if wrong:
+        return wrong
+    if current.prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    inside = current.partitions
+    return {each: ErrorCode.NONE if each in inside else ErrorCode.TRANSACTION_ABORTABLE for each in sorted(partitions)}
+
+
+def _other_producer(current: Transaction, producer_id: int, producer_epoch: int) -> ErrorCode:
+    if producer_id != current.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return ErrorCode.NONE if producer_epoch == current.producer_epoch else ErrorCode.PRODUCER_FENCED
+
+
+def end(
+    current: Transaction | None,
+    producer_id: int,
+    producer_epoch: int,
+    *,
+    committed: bool,
+    version: int,
+    take_id: TakeId,
+    now_ms: int,
+) -> Transaction | Given:
+    """EndTxn; a `Given` where there is nothing to write."""
+    if current is None:
+        return Given(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if version >= EPOCH_BUMPS:
+        verdict = _may_end(current, producer_id, producer_epoch, committed=committed)
+    else:
+        verdict = _may_end_at_equal_epoch(current, producer_id, producer_epoch, committed=committed)
+    if verdict is not None:
+        return verdict
+    after = transitions.prepared(
+        current,
+        State.PREPARE_COMMIT if committed else State.PREPARE_ABORT,
+        version=version,
+        fences=False,
+        take_id=take_id,
+        now_ms=now_ms,
+    )
+    return Given(after) if isinstance(after, ErrorCode) else after
+
+
+def _may_end_at_equal_epoch(
+    current: Transaction, producer_id: int, producer_epoch: int, *, committed: bool
+) -> Given | None:
+    """EndTxn 0 to 4. A repeated end of the same kind is success: the epoch does not tell it from the first."""
+    wrong = _other_producer(current, producer_id, producer_epoch)
+    if wrong:
+        return Given(wrong)
+    if current.prepared:
+        return Given(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if current.state == State.ONGOING:
+        return None
+    if current.state == (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT):
+        return Given(ErrorCode.NONE, current.producer_id, current.producer_epoch)
+    return Given(ErrorCode.INVALID_TXN_STATE)
+
+
+def _may_end(current: Transaction, producer_id: int, producer_epoch: int, *, committed: bool) -> Given | None:
+    """EndTxn 5. An epoch one below is a repeat; an equal one ends the next transaction, which may have no partition."""
+    if current.prepared:
+        return Given(ErrorCode.CONCURRENT_TRANSACTIONS)  # before all else: a fence would be final (KAFKA-18464)
+    same_id = producer_id == current.producer_id
+    over_rotation = (producer_id, producer_epoch, current.producer_epoch) == (current.previous_id, LAST_EPOCH - 1, 0)
+    if not same_id and not over_rotation:
+        return Given(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    repeats = over_rotation or producer_epoch + 1 == current.producer_epoch
+    done = current.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+    if not (same_id and producer_epoch == current.producer_epoch) and not (repeats and done):
+        return Given(ErrorCode.PRODUCER_FENCED)
+    if current.state == State.ONGOING:
+        return None
+    if done and repeats:
+        alike = (current.state == State.COMPLETE_COMMIT) == committed
+        return Given(ErrorCode.NONE, *current.told) if alike else Given(ErrorCode.INVALID_TXN_STATE)
+    return Given(ErrorCode.INVALID_TXN_STATE) if committed else None

@@ -1,0 +1,345 @@
+"""The transactions of one partition of `__transaction_state`: decides what each request and each deadline means.
+
+broker/shard_runner.py comes here with requests and carries decisions out: it appends their entries, hands them back to
+`apply`, and lets replies and markers go once all that was appended before them is committed. Replay uses the same
+`apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.kernel.shards import Moment, Outcome, Ticket, coordinator_error
+from ottla.messages.describe_transactions import TopicData
+from ottla.messages.describe_transactions import TransactionState as Described
+from ottla.messages.list_transactions import ListTransactionsRequest
+from ottla.messages.list_transactions import TransactionState as Listed
+from ottla.transactions import decisions, transitions
+from ottla.transactions.decisions import Expected
+from ottla.transactions.entries import decode_entry, encode_entry, tombstone, transaction_entry, transaction_of
+from ottla.transactions.timing import Timing
+from ottla.transactions.values import (
+    Decision,
+    Entry,
+    Given,
+    Markers,
+    State,
+    TakeId,
+    Transaction,
+    TransactionSettings,
+)
+
+_IDS_PER_EXPIRY = 200
+_ABORTS_PER_CHECK = 200
+
+
+class TransactionShard:
+    """`take_id` gives a fresh producer id, or None where there is none at hand."""
+
+    def __init__(self, settings: TransactionSettings, take_id: TakeId) -> None:
+        self.settings = settings
+        self.transactions: dict[str, Transaction] = {}
+        self._take_id = take_id
+        self._ongoing: dict[str, None] = {}
+        self._unmarked: dict[str, set[TopicPartition]] = {}
+        """By transactional id, the partitions that have not confirmed their marker."""
+        self._timing = Timing(settings)
+
+    # Requests
+
+    def init_producer_id(
+        self, transactional_id: str, expected: Expected | None, timeout_ms: int, ticket: Ticket, now: Moment
+    ) -> Decision:
+        """Answers a `Given`."""
+        out = Decision()
+        after = decisions.begin(
+            self.transactions.get(transactional_id),
+            expected,
+            timeout_ms=timeout_ms,
+            version=self.settings.transaction_version,
+            take_id=self._take_id,
+            now_ms=now.wall_ms,
+        )
+        if isinstance(after, ErrorCode):
+            out.answer(ticket, Given(after))
+        elif after.state == State.PREPARE_ABORT:
+            self._prepare(transactional_id, after, now, out)
+            out.answer(ticket, Given(ErrorCode.CONCURRENT_TRANSACTIONS))
+        else:
+            self._write(transactional_id, after, out)
+            out.answer(ticket, Given(ErrorCode.NONE, after.producer_id, after.producer_epoch))
+        return out
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        *,
+        version: int,
+        ticket: Ticket,
+        now: Moment,
+    ) -> Decision:
+        """Answers an ErrorCode for all partitions."""
+        out = Decision()
+        current = self.transactions.get(transactional_id)
+        after = decisions.add(current, producer_id, producer_epoch, partitions, version=version, now_ms=now.wall_ms)
+        if isinstance(after, Transaction):
+            self._write(transactional_id, after, out)
+            after = ErrorCode.NONE
+        out.answer(ticket, after)
+        return out
+
+    def verify_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        *,
+        ticket: Ticket,
+    ) -> Decision:
+        """Answers `Verified`, or an ErrorCode for all partitions."""
+        out = Decision()
+        current = self.transactions.get(transactional_id)
+        out.answer(ticket, decisions.verify(current, producer_id, producer_epoch, partitions))
+        return out
+
+    def end(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        committed: bool,
+        version: int,
+        ticket: Ticket,
+        now: Moment,
+    ) -> Decision:
+        """Answers a `Given`, before any marker has left: that the transaction ends so is committed by then."""
+        out = Decision()
+        after = decisions.end(
+            self.transactions.get(transactional_id),
+            producer_id,
+            producer_epoch,
+            committed=committed,
+            version=version,
+            take_id=self._take_id,
+            now_ms=now.wall_ms,
+        )
+        if isinstance(after, Transaction):
+            self._prepare(transactional_id, after, now, out)
+            after = Given(ErrorCode.NONE, *after.told)
+        out.answer(ticket, after)
+        return out
+
+    def describe(self, transactional_id: str, ticket: Ticket) -> Decision:
+        """Answers a DescribeTransactions state; of a transaction that ends, the partitions still without a marker."""
+        out = Decision()
+        current = self.transactions.get(transactional_id)
+        described = Described(transactional_id=transactional_id)
+        if current is None:
+            described.error_code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        else:
+            described.transaction_state = current.state.label
+            described.transaction_timeout_ms = current.timeout_ms
+            described.transaction_start_time_ms = current.started_ms
+            described.producer_id, described.producer_epoch = current.producer_id, current.producer_epoch
+            left = self._unmarked.get(transactional_id, current.partitions)
+            topics: dict[str, TopicData] = {}
+            for topic, index in sorted(left):
+                topics.setdefault(topic, TopicData(topic=topic)).partitions.append(index)
+            described.topics = list(topics.values())
+        out.answer(ticket, described)
+        return out
+
+    def list_transactions(
+        self, request: ListTransactionsRequest, matches: Callable[[str], bool], ticket: Ticket, now: Moment
+    ) -> Decision:
+        """Answers the transactions that pass the request's filters and whose id `matches`."""
+        out = Decision()
+        states, producers = frozenset(request.state_filters), frozenset(request.producer_id_filters)
+        out.answer(
+            ticket,
+            [
+                Listed(
+                    transactional_id=transactional_id,
+                    producer_id=each.producer_id,
+                    transaction_state=each.state.label,
+                )
+                for transactional_id, each in sorted(self.transactions.items())
+                if (not states or each.state.label in states)
+                and (not producers or each.producer_id in producers)
+                and (request.duration_filter < 0 or now.wall_ms - each.started_ms > request.duration_filter)
+                and matches(transactional_id)
+            ],
+        )
+        return out
+
+    # Markers
+
+    def marked(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: TopicPartition, now: Moment
+    ) -> Decision:
+        """A partition has its marker, or needs none any more; with the last of them the transaction is complete.
+
+        An answer to markers of an earlier transaction changes nothing.
+        """
+        out = Decision()
+        current = self.transactions.get(transactional_id)
+        left = self._unmarked.get(transactional_id)
+        if current is None or left is None:
+            return out
+        if (current.producer_id, current.producer_epoch) != (producer_id, producer_epoch):
+            return out
+        left.discard(partition)
+        if not left:
+            self._complete([transactional_id], now, out)
+        return out
+
+    def _prepare(self, transactional_id: str, after: Transaction, now: Moment, out: Decision) -> None:
+        """Markers leave once this is committed (rule D2); without partitions there is nothing to wait for."""
+        self._write(transactional_id, after, out)
+        if after.partitions:
+            out.effects.append(_markers(transactional_id, after))
+        else:
+            done = transitions.completed(after, now.wall_ms)
+            assert transitions.follows_on(after, done)
+            out.write(transaction_entry(transactional_id, done, value_version=self._value_version))
+
+    def _complete(self, transactional_ids: Iterable[str], now: Moment, out: Decision) -> None:
+        for transactional_id in transactional_ids:
+            self._write(transactional_id, transitions.completed(self.transactions[transactional_id], now.wall_ms), out)
+
+    def _write(self, transactional_id: str, after: Transaction, out: Decision) -> None:
+        assert transitions.follows_on(self.transactions.get(transactional_id), after), (transactional_id, after)
+        out.write(transaction_entry(transactional_id, after, value_version=self._value_version))
+
+    @property
+    def _value_version(self) -> int:
+        return 1 if self.settings.transaction_version else 0
+
+    # The log
+
+    def encode(self, entry: Entry) -> tuple[bytes, bytes | None]:
+        return encode_entry(entry)
+
+    def decode(self, key: bytes, value: bytes | None) -> Entry | None:
+        """None where another release wrote it for itself; raises MalformedMessage where nobody can have."""
+        return decode_entry(key, value)
+
+    def apply(self, entry: Entry, record_offset: int, producer: int = -1) -> None:
+        """Take in one entry: appended a moment ago, or read back from the log."""
+        transactional_id = entry.key.transactional_id
+        self._ongoing.pop(transactional_id, None)
+        self._unmarked.pop(transactional_id, None)
+        if entry.value is None:
+            self.transactions.pop(transactional_id, None)
+            return
+        transaction = self.transactions[transactional_id] = transaction_of(entry.value)
+        if transaction.state == State.ONGOING:
+            self._ongoing[transactional_id] = None
+        elif transaction.prepared:
+            self._unmarked[transactional_id] = set(transaction.partitions)
+
+    def apply_marker(self, producer: int, *, committed: bool) -> None:
+        """No transaction has records in this log."""
+
+    def loaded(self, now: Moment) -> Decision:
+        """The log has been read to its end: all markers of transactions that end are sent again.
+
+        Which of them were written before is not in the log; partitions take a repeat.
+        """
+        out = Decision()
+        for transactional_id in self._unmarked:
+            current = self.transactions[transactional_id]
+            if current.partitions:
+                out.effects.append(_markers(transactional_id, current))
+        self._timing.begin(now)
+        if any(not left for left in self._unmarked.values()):
+            self._timing.complete_soon(now)
+        return out
+
+    def refused(self, decision: Outcome[Entry], error: ErrorCode, now: Moment) -> Decision:
+        """The entries of a decision were not written: each that it would have answered learns why.
+
+        Completions are tried again, as nobody asks for them; aborts of transactions that timed out come up again.
+        """
+        instead = Decision()
+        for reply in decision.replies:
+            instead.answer(reply.ticket, coordinator_error(error))
+        if any(not left for left in self._unmarked.values()):
+            self._timing.complete_soon(now)
+        return instead
+
+    def parked(self) -> list[Ticket]:
+        """No request waits in this shard."""
+        return []
+
+    # Time
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` next has something to do, by the monotonic clock."""
+        return self._timing.next_ms
+
+    def postpone(self, late_ms: int) -> None:
+        """The process stood still for so long: transactions are not to blame for that."""
+        self._timing.postpone(late_ms)
+
+    def tick(self, now: Moment) -> Decision | None:
+        """What one deadline that has passed means; None once none has. Call again after carrying it out."""
+        out = Decision()
+        if self._timing.completion_due(now):
+            self._complete([each for each, left in self._unmarked.items() if not left], now, out)
+        elif self._timing.abort_due(now):
+            self._abort_late(now, out)
+        elif self._timing.expiry_due(now):
+            self._expire(now, out)
+        else:
+            return None
+        return out
+
+    def _abort_late(self, now: Moment, out: Decision) -> None:
+        """Fence the owners of transactions that are open for longer than their timeout."""
+        late = [
+            each
+            for each in self._ongoing
+            if self.transactions[each].started_ms + self.transactions[each].timeout_ms
+            < now.wall_ms - self._timing.forgiven_ms
+        ]
+        for transactional_id in late[:_ABORTS_PER_CHECK]:
+            after = transitions.prepared(
+                self.transactions[transactional_id],
+                State.PREPARE_ABORT,
+                version=self.settings.transaction_version,
+                fences=True,
+                take_id=self._take_id,
+                now_ms=now.wall_ms,
+            )
+            if isinstance(after, Transaction):
+                self._prepare(transactional_id, after, now, out)
+        self._timing.aborts_looked_for(now, again=len(late) > _ABORTS_PER_CHECK)
+
+    def _expire(self, now: Moment, out: Decision) -> None:
+        """Forget transactional ids that nobody has used for long; the rest of a round follows at once."""
+        for transactional_id in self._timing.next_to_expire(self.transactions, _IDS_PER_EXPIRY, now):
+            current = self.transactions.get(transactional_id)
+            if current is None or current.state not in transitions.BEFORE[State.DEAD]:
+                continue
+            if now.wall_ms - current.updated_ms >= self.settings.id_expiration_ms:
+                out.write(tombstone(transactional_id))
+
+
+def _markers(transactional_id: str, transaction: Transaction) -> Markers:
+    return Markers(
+        transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.state == State.PREPARE_COMMIT,
+        transaction.version,
+        tuple(sorted(transaction.partitions)),
+    )

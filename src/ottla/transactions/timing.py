@@ -1,0 +1,92 @@
+"""When a transaction shard looks for what is late: open transactions, unused ids, completions that were refused.
+
+Deadlines go by the monotonic clock, ages by the wall clock, as the log holds times of day.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from ottla.kernel.shards import Moment
+from ottla.transactions.values import TransactionSettings
+
+_COMPLETE_AGAIN_MS = 100
+_NEXT_SLICE_MS = 1
+
+
+class Timing:
+    """The deadlines of one shard. None are set before `begin`."""
+
+    def __init__(self, settings: TransactionSettings) -> None:
+        self._settings = settings
+        self._abort_at_ms: int | None = None
+        self._expire_at_ms: int | None = None
+        self._complete_at_ms: int | None = None
+        self._queue: deque[str] = deque()
+        self._looked = Moment(0, 0)
+        self._paused_until_ms = 0
+        self.forgiven_ms = 0
+        """Time in which the process stood still, which is not held against the transactions that were open then."""
+
+    def begin(self, now: Moment) -> None:
+        self._abort_at_ms = now.mono_ms + self._settings.abort_check_ms
+        self._expire_at_ms = now.mono_ms + self._settings.expiration_check_ms
+        self._looked, self._paused_until_ms = now, now.mono_ms
+
+    @property
+    def next_ms(self) -> int | None:
+        set_ones = [at for at in (self._abort_at_ms, self._expire_at_ms, self._complete_at_ms) if at is not None]
+        return min(set_ones, default=None)
+
+    def postpone(self, late_ms: int) -> None:
+        self.forgiven_ms += late_ms
+
+    # Completions
+
+    def complete_soon(self, now: Moment) -> None:
+        self._complete_at_ms = now.mono_ms + _COMPLETE_AGAIN_MS
+
+    def completion_due(self, now: Moment) -> bool:
+        due = self._complete_at_ms is not None and self._complete_at_ms <= now.mono_ms
+        if due:
+            self._complete_at_ms = None
+        return due
+
+    # Transactions that are open for too long
+
+    def abort_due(self, now: Moment) -> bool:
+        return self._abort_at_ms is not None and self._abort_at_ms <= now.mono_ms
+
+    def aborts_looked_for(self, now: Moment, *, again: bool) -> None:
+        """What was forgiven counts for one look: whoever is late by the next one had that time to end."""
+        if not again:
+            self.forgiven_ms = 0
+        self._abort_at_ms = now.mono_ms + (_NEXT_SLICE_MS if again else self._settings.abort_check_ms)
+
+    # Ids that nobody uses
+
+    def expiry_due(self, now: Moment) -> bool:
+        return self._expire_at_ms is not None and self._expire_at_ms <= now.mono_ms
+
+    def next_to_expire(self, ids: Iterable[str], most: int, now: Moment) -> list[str]:
+        """The next ids of this round, or of a new one; none while the wall clock cannot be believed."""
+        if not self._queue and self._time_is_told_truly(now):
+            self._queue.extend(ids)
+        some = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
+        self._expire_at_ms = now.mono_ms + (_NEXT_SLICE_MS if self._queue else self._settings.expiration_check_ms)
+        return some
+
+    def _time_is_told_truly(self, now: Moment) -> bool:
+        """A forward jump of the wall clock by more than a tenth of the retention pauses expiry (rule B9).
+
+        The pause is as long as the jump was, one retention at most; a jump back ends it.
+        """
+        before, self._looked = self._looked, now
+        retention_ms = self._settings.id_expiration_ms
+        jump_ms = (now.wall_ms - before.wall_ms) - (now.mono_ms - before.mono_ms)
+        if jump_ms > retention_ms // 10:
+            self._paused_until_ms = now.mono_ms + min(jump_ms, retention_ms)
+        elif jump_ms < -(retention_ms // 10):
+            self._paused_until_ms = now.mono_ms
+        return now.mono_ms >= self._paused_until_ms

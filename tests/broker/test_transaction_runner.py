@@ -1,0 +1,241 @@
+"""A transaction shard over a real log on a disk in memory: what leaves, and when."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hand_syncer import HandSyncer
+
+from ottla.broker.group_coordinator import OFFSETS_TOPIC
+from ottla.broker.partition import Partition
+from ottla.broker.shard_runner import ShardRunner, TransactionEnd
+from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC
+from ottla.broker.waiting import Deadlines
+from ottla.config.topic import TopicConfig
+from ottla.groups.shard import GroupShard
+from ottla.groups.values import GroupSettings
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from ottla.kernel.shards import Writer
+from ottla.kernel.story import Slot
+from ottla.messages.offset_fetch import OffsetFetchRequestGroup
+from ottla.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from ottla.metrics.metric import Traffic
+from ottla.sim.loop import SimLoop
+from ottla.storage.log import Log
+from ottla.storage.memory_disk import MemoryDisk
+from ottla.transactions.shard import TransactionShard
+from ottla.transactions.values import Markers, TransactionSettings
+
+ME = BrokerId(1)
+TOPIC_ID = bytes(range(16))
+P0 = TopicPartition("t", 0)
+COMMIT_TIMEOUT_MS = 5_000
+
+
+class Place(HandSyncer):
+    """A broker around one partition of an internal topic; `sync` puts on disk what was submitted."""
+
+    def __init__(self, topic: str = TRANSACTION_TOPIC) -> None:
+        self.broker = ME
+        self.clock = SimLoop(1)
+        self.deadlines = Deadlines(self.clock)
+        super().__init__()
+        self.syncer = self
+        self.lease = True
+        self.topic = topic
+        self.ids = itertools.count(1)
+        self.sent: list[Markers] = []
+        self.disk = MemoryDisk()
+        log = Log.create(
+            self.disk,
+            f"/data/{topic}-0",
+            topic=topic,
+            partition=0,
+            topic_id=TOPIC_ID,
+            config=TopicConfig(),
+            wall_ms=self.clock.wall_ms(),
+            producer_expiration_ms=86_400_000,
+            on_synced=lambda _: None,
+        )
+        self.partition = Partition(topic, 0, TOPIC_ID, log, TopicConfig(), Traffic(), self)  # type: ignore[arg-type]
+        log.on_synced = self.partition.on_synced
+        self.epoch = 0
+        self.runner: Any = None
+        self.lead()
+
+    def disk_failed(self, error: OSError) -> None:
+        raise error
+
+    def may_lead(self) -> bool:
+        return self.lease
+
+    def suspect(self, partition: Partition, offset: int) -> None:
+        raise AssertionError("sound logs are not suspected")
+
+    def lead(self) -> None:
+        """Lead in a new epoch, with a new shard."""
+        if self.runner is not None:
+            self.runner.end()
+        self.epoch += 1
+        self.partition.lead(
+            LeaderEpoch(self.epoch), replicas=(ME,), in_sync=frozenset({ME}), registered={ME: BrokerEpoch(1)}
+        )
+        shard: Any = (
+            TransactionShard(TransactionSettings(), lambda: next(self.ids))
+            if self.topic == TRANSACTION_TOPIC
+            else GroupShard(GroupSettings(), lambda: "suffix")
+        )
+        self.runner = ShardRunner(
+            self.partition,
+            shard,
+            self,  # type: ignore[arg-type]
+            commit_timeout_ms=COMMIT_TIMEOUT_MS,
+            on_deadline=lambda _: None,
+            answers_from_ms=lambda: 0,
+            on_effect=lambda _, effect: self.sent.append(effect),
+        )
+        self.sync()
+        self.clock.run_for(0)
+
+    # transactions
+
+    def init(self) -> tuple[int, int]:
+        slot = self.runner.ask(lambda shard, ticket, now: shard.init_producer_id("tx", None, 60_000, ticket, now))
+        self.sync()
+        return slot.result()[1:]
+
+    def add(self, producer: tuple[int, int]) -> Slot[Any]:
+        return self.runner.ask(
+            lambda shard, ticket, now: shard.add_partitions(
+                "tx", *producer, frozenset({P0}), version=2, ticket=ticket, now=now
+            )
+        )
+
+    def end(self, producer: tuple[int, int], *, commit: bool = True) -> Slot[Any]:
+        return self.runner.ask(
+            lambda shard, ticket, now: shard.end("tx", *producer, committed=commit, version=2, ticket=ticket, now=now)
+        )
+
+    # groups
+
+    def commit_offset(self, offset: int, guard: object | None) -> Slot[Any]:
+        place = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[place])]
+        request = TxnOffsetCommitRequest(group_id="g", topics=topics)
+        return self.runner.ask(
+            lambda shard, ticket, now: shard.commit_in_transaction(
+                request, {"t": TOPIC_ID}, Writer(7, 0, guard), ticket, now
+            )
+        )
+
+    def offsets(self) -> Slot[Any]:
+        asked = OffsetFetchRequestGroup(group_id="g", topics=None)
+        return self.runner.ask(lambda shard, ticket, _: shard.fetch_offsets(asked, require_stable=False, ticket=ticket))
+
+
+def open_transaction(place: Place) -> tuple[int, int]:
+    producer = place.init()
+    place.add(producer)
+    place.sync()
+    return producer
+
+
+def test_d2_markers_leave_once_the_prepare_entry_is_committed_and_so_does_the_answer():
+    place = Place()
+    producer = open_transaction(place)
+    answer = place.end(producer)
+    assert place.sent == [] and not answer.full
+    place.sync()
+    assert answer.result().error == ErrorCode.NONE
+    assert [each.partitions for each in place.sent] == [(P0,)]
+
+
+def test_markers_are_sent_though_nobody_waits_for_the_answer_any_more():
+    place = Place()
+    answer = place.end(open_transaction(place))
+    place.clock.run_for(COMMIT_TIMEOUT_MS + 1)
+    assert answer.result() == ErrorCode.COORDINATOR_NOT_AVAILABLE and place.sent == []
+    place.sync()
+    assert len(place.sent) == 1
+
+
+def test_markers_are_sent_though_the_lease_has_run_out_and_the_answer_is_not_given():
+    place = Place()
+    answer = place.end(open_transaction(place))
+    place.lease = False
+    place.sync()
+    assert answer.result() == ErrorCode.NOT_COORDINATOR
+    assert len(place.sent) == 1, "that it ends so is committed, whoever coordinates"
+
+
+def test_a_shard_whose_leadership_has_ended_sends_nothing_and_its_successor_sends_it():
+    place = Place()
+    place.end(open_transaction(place))
+    place.runner.end()
+    place.sync()
+    assert place.sent == []
+    place.lead()
+    assert len(place.sent) == 1
+
+
+def test_what_was_committed_and_not_answered_is_known_to_the_next_shard():
+    place = Place()
+    producer = open_transaction(place)
+    place.end(producer)
+    place.lead()
+    assert place.runner.shard.transactions["tx"].producer_epoch == producer[1] + 1
+
+
+@pytest.mark.parametrize(("committed", "offset"), [(True, 5), (False, None)])
+def test_the_end_of_a_transaction_is_told_once_its_offsets_stand_and_are_committed(committed: bool, offset: int | None):
+    place = Place(OFFSETS_TOPIC)
+    guard = place.runner.guard(7, 0, bumps=True)
+    taken = place.commit_offset(5, guard)
+    place.sync()
+    assert taken.result().topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert place.runner.guard(7, 0, bumps=True) is None
+    ended = place.runner.end_transaction(TransactionEnd(7, 1, committed, 3, bumps=True))
+    read = place.offsets()
+    assert not ended.full and not read.full
+    place.sync()
+    assert ended.result() == ErrorCode.NONE
+    found = [each.committed_offset for topic in read.result().topics for each in topic.partitions]
+    assert found == ([] if offset is None else [offset])
+    place.lead()
+    again = place.offsets().result()
+    assert [each.committed_offset for topic in again.topics for each in topic.partitions] == found
+
+
+def test_offsets_without_a_guard_or_with_that_of_an_ended_transaction_are_refused():
+    place = Place(OFFSETS_TOPIC)
+    assert place.commit_offset(5, None).result() == ErrorCode.INVALID_TXN_STATE
+    guard = place.runner.guard(7, 0, bumps=False)
+    place.runner.end_transaction(TransactionEnd(7, 0, False, 3, bumps=False))
+    place.sync()
+    assert place.commit_offset(5, guard).result() == ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_stale_marker_is_refused_and_changes_nothing():
+    place = Place(OFFSETS_TOPIC)
+    place.commit_offset(5, place.runner.guard(7, 0, bumps=True))
+    place.sync()
+    stale = place.runner.end_transaction(TransactionEnd(7, 0, True, 3, bumps=True))
+    assert stale.result() == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert place.offsets().result().topics == []
+
+
+def test_a_shard_that_loads_takes_no_marker():
+    place = Place(OFFSETS_TOPIC)
+    place.commit_offset(5, place.runner.guard(7, 0, bumps=True))
+    place.runner.end()
+    assert place.runner.end_transaction(TransactionEnd(7, 1, True, 3, bumps=True)).result() == (
+        ErrorCode.NOT_COORDINATOR
+    )
+    assert place.runner.guard(7, 1, bumps=True) == ErrorCode.NOT_COORDINATOR
