@@ -145,8 +145,8 @@ class CheckpointFiles:
         """Whether a checksum said that its numbers are those that were written."""
         return self.trust.get(name) in (Trust.SEALED, Trust.COPIED)
 
-    def load(self, name: str, here: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Without the entries of partitions that are gone: a new topic may have an old one's name.
+    def load(self, name: str, here: Collection[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """With `here`, without the entries of partitions that are gone: a new topic may have an old one's name.
 
         A damaged one is written anew from its second copy; a disk that is full now is asked again at the next writing.
         """
@@ -155,7 +155,7 @@ class CheckpointFiles:
         self.trust[name] = read.trust
         if read.trust is Trust.UNSEALED:
             self.stale.add(name)  # the next round gives it a checksum
-        kept = {place: offset for place, offset in read.offsets.items() if place in here}
+        kept = {place: offset for place, offset in read.offsets.items() if here is None or place in here}
         damaged = read.trust in (Trust.COPIED, Trust.LOST)
         if damaged:
             log.warning("%s: %s (%d partitions)", read.fault, read.trust.value, len(kept))
