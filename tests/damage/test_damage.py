@@ -24,7 +24,6 @@ OPEN = {
     "newest snapshot": {"halved", "garbage", "unreadable"},
     "leader-epoch-checkpoint": {"removed", "older"},
     "partition directory": {"emptied", "removed", "unreadable", "older"},
-    "log-start-offset-checkpoint": {"older"},
     ".kafka_cleanshutdown": {"emptied", "halved", "garbage", "bit", "unreadable", "directory"},
     "meta.properties": {"emptied", "halved", "garbage", "bit", "unreadable", "directory"},
     ".page-cache": {"unreadable"},
@@ -36,10 +35,6 @@ OPEN = {
     "metadata.db-journal": {"unreadable", "directory"},
     "broker lock": {"unreadable", "directory"},
     "leader-epoch-checkpoint.copy": {"directory"},
-    "recovery-point-offset-checkpoint.copy": {"directory"},
-    "log-start-offset-checkpoint.copy": {"directory"},
-    "replication-offset-checkpoint.copy": {"directory"},
-    "cleaner-offset-checkpoint.copy": {"directory"},
 }
 """Damages that `make damage` still condemns, by kind: the sample leaves them out. Each goes with its mend."""
 

@@ -70,6 +70,8 @@ class LogDirectory:
         """In the folders of partitions (leftovers.py)."""
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
+        self._copied_starts: dict[TopicPartition, int] = {}
+        """Larger than those in `_log_starts`, by the second copy."""
         self._cleaned: dict[TopicPartition, int] = {}
 
     @classmethod
@@ -153,6 +155,7 @@ class LogDirectory:
         here = {TopicPartition(each.topic, each.partition) for each in self.found}
         self._recovery_points = self.files.load(checkpoint.RECOVERY_POINT)
         self._log_starts = self.files.load(checkpoint.LOG_START)
+        self._copied_starts = self.files.ahead_in_copy(checkpoint.LOG_START, self._log_starts)
         self.high_watermarks = self.files.load(checkpoint.REPLICATION)
         self._cleaned = self.files.load(checkpoint.CLEANER, here)
         self.scrubbed = self.files.load(checkpoint.SCRUBBED, here)
@@ -178,6 +181,9 @@ class LogDirectory:
         """Open, and after a crash recover, a partition that was found."""
         place = TopicPartition(found.topic, found.partition)
         start, recovery_point = compared(self.disk, found.path, str(place), self._noted(place))
+        if start == self._copied_starts.get(place):
+            self._log_starts[place] = start  # so that no writing of it says less
+            self.files.stale.add(checkpoint.LOG_START)
         self._set_aside_files += set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
         opened = Log.open(
             self.disk,
@@ -207,6 +213,7 @@ class LogDirectory:
             self.files.trust[checkpoint.RECOVERY_POINT],
             self.high_watermarks.get(place, 0),
             self.clean,
+            self._copied_starts.get(place),
         )
 
     def create_log(
