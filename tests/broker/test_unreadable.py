@@ -65,6 +65,11 @@ def lose_identity(disk: SimDisk) -> None:
         disk.remove(path)
 
 
+def remove_the_folder(disk: SimDisk) -> None:
+    disk.remove_tree("/data/t-0")
+    disk.sync_directory("/data")
+
+
 HARMS: dict[str, Callable[[SimDisk], object]] = {
     "its identity is spoilt": spoil_identity,
     "its identity is missing": lose_identity,
@@ -72,6 +77,7 @@ HARMS: dict[str, Callable[[SimDisk], object]] = {
         become_a_directory(disk, path) for path in (METADATA, METADATA + ".copy")
     ],
     "a segment is a directory": lambda disk: become_a_directory(disk, SEGMENT),
+    "its folder is gone": remove_the_folder,
     "a segment cannot be read": lambda disk: disk.fail("read", errno.EIO, where=SEGMENT),
 }
 
@@ -211,8 +217,12 @@ def test_a_topic_of_the_same_name_does_not_begin_in_the_folder_of_a_replica_that
 # --- among others ---
 
 
-@pytest.mark.parametrize("harm", ["its identity is spoilt", "its identity is missing", "a segment is a directory"])
-def test_a_replica_that_cannot_be_opened_is_fetched_anew_from_another(harm: str) -> None:
+@pytest.mark.parametrize(
+    "harm", ["its identity is spoilt", "its identity is missing", "a segment is a directory", "its folder is gone"]
+)
+def test_a_replica_that_cannot_be_opened_is_fetched_anew_from_another(
+    harm: str, caplog: pytest.LogCaptureFixture
+) -> None:
     cluster = SimCluster(3, min_insync_replicas="2")
     create(cluster, partitions=2, replicas=3)
     cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
@@ -221,11 +231,13 @@ def test_a_replica_that_cannot_be_opened_is_fetched_anew_from_another(harm: str)
         assert answer.responses[0].partition_responses[0].error_code == 0
     victim = 2
     cluster.until(lambda: cluster.node(victim).replicas.by_name["t", 0].log.end_offset == 3)
-    cluster.loop.run_for(1000)
+    cluster.loop.run_for(20_000)  # the checkpoints are written
     cluster.kill(victim)
     disk = cluster.machines[victim].disk
     HARMS[harm](disk)
-    cluster.start(victim)
+    with caplog.at_level(logging.WARNING):
+        cluster.start(victim)
+    assert len([record for record in caplog.records if "t-0 in /data/t-0 " in record.message]) == 1
 
     def whole() -> bool:
         replica = cluster.node(victim).replicas.by_name.get(("t", 0))
@@ -234,6 +246,44 @@ def test_a_replica_that_cannot_be_opened_is_fetched_anew_from_another(harm: str)
         return replica is not None and replica.log.end_offset == 3 and in_sync
 
     cluster.until(whole, 60_000)
-    assert len(stray_folders(disk, "/data")) == 1  # what was damaged is kept
+    assert len(stray_folders(disk, "/data")) == (harm != "its folder is gone")  # what was damaged is kept
     for number in (1, 3):
         assert cluster.node(number).replicas.by_name["t", 0].log.end_offset == 3
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_folder_that_is_gone_is_missed_and_no_offset_is_given_again(
+    broker: SimBroker, clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.loop.run_for(60_000)
+    with caplog.at_level(logging.WARNING):
+        restart(broker, remove_the_folder, clean=clean)
+    assert [produce(broker, index) for index in (0, 1)] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    (said,) = [record.message for record in caplog.records if "/data/t-0 " in record.message]
+    assert "offline" in said and "its folder is missing" in said
+    broker.loop.run_for(60_000)
+    restart(broker, lambda disk: None, clean=clean)  # what the checkpoints say of it is not forgotten
+    assert produce(broker, 0) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not broker.machine.disk.exists("/data/t-0")
+    (trouble,) = json.loads(as_json(broker.here.node))
+    assert (trouble["topic"], trouble["partition"]) == ("t", 0)
+
+
+def test_a_folder_that_is_gone_is_served_again_once_it_is_put_back(broker: SimBroker) -> None:
+    broker.loop.run_for(60_000)
+    restart(broker, lambda disk: disk.rename("/data/t-0", "/elsewhere"))
+    assert produce(broker, 0) == ErrorCode.KAFKA_STORAGE_ERROR
+    restart(broker, lambda disk: disk.rename("/elsewhere", "/data/t-0"))
+    assert produce(broker, 0) == 0
+    assert broker.here.node.replicas.by_name["t", 0].log.end_offset == 2
+
+
+def test_a_topic_that_is_made_again_is_not_missed_for_the_checkpoints_of_the_one_before(broker: SimBroker) -> None:
+    broker.loop.run_for(60_000)
+    restart(broker, remove_the_folder)
+    broker.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000), most=6)
+    create(broker)
+    broker.loop.run_for(1000)
+    assert produce(broker, 0) == 0
+    broker.restart(clean=False)
+    assert produce(broker, 0) == 0

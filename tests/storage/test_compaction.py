@@ -514,3 +514,19 @@ def test_what_a_consumer_of_all_keys_sees_does_not_depend_on_compaction(seed: in
             if record.value is not None:
                 seen[record.key] = record.value
         assert seen == state
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_segment_of_which_compaction_left_an_empty_batch_opens_without_a_remark(clean: bool) -> None:
+    """It has no entry in its time index, rightly."""
+    log = a_log(**COMPACT)
+    a_record(log, b"k", b"1", producer_id=5, base_sequence=0)
+    roll_and_commit(log)
+    a_record(log, b"k", b"2" * 320)
+    roll_and_commit(log)
+    compact(log, now_ms=T0)
+    assert batches_of(log)[0].records_count == 0 and len(log.bases) == 3
+    log.close(clean=clean)
+    again = reopened(log, clean=clean, recovery_point=log.end_offset)
+    assert again.recovered.remarks == () and again.recovered.rebuilt_indexes == 0
+    assert [record.value for record in records_of(again)] == [b"2" * 320]

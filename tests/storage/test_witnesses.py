@@ -98,6 +98,46 @@ def test_a_damaged_checkpoint_is_said_and_read_from_its_second_copy(
     assert not caplog.records
 
 
+@pytest.mark.parametrize("name", [STARTS, POINTS, COMMITTED])
+def test_a_directory_in_the_place_of_a_second_copy_fails_no_writing(data: Path, name: str) -> None:
+    directory, _ = reopened(data)
+    become_a_directory(data / f"{name}.copy")
+    directory.files.write(name, {PLACE: 3})
+    assert (data / f"{name}.copy").read_bytes() == (data / name).read_bytes()
+    assert (data / f"{name}.copy.aside").is_dir()  # what stood there is kept
+    directory.close(clean=True)
+
+
+def test_a_log_start_that_is_older_than_its_second_copy_is_taken_from_the_copy(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    older = (data / STARTS).read_bytes()
+    directory, log = reopened(data)
+    log.set_high_watermark(20)
+    assert log.delete_records_before(4) == 4
+    directory.checkpoint_log_starts()
+    directory.close(clean=False)
+    (data / STARTS).write_bytes(older)
+    with caplog.at_level(logging.WARNING):
+        directory, log = reopened(data)
+    assert log.log_start_offset == 4
+    assert values_of(log) == EVERYTHING[2:]
+    (said,) = [record.message for record in caplog.records]
+    assert STARTS in said and "t-0" in said and "4" in said
+    directory.checkpoint_log_starts()
+    assert checkpoint.read_offsets(LocalDisk(), str(data / STARTS)) == {PLACE: 4}  # it is mended
+    directory.close(clean=True)
+
+
+def test_a_log_start_of_a_second_copy_behind_the_log_is_not_taken(data: Path) -> None:
+    checkpoint.write_offsets(LocalDisk(), str(data / "other"), {PLACE: 90})
+    (data / f"{STARTS}.copy").write_bytes((data / "other").read_bytes())
+    (data / "other").unlink()
+    directory, log = reopened(data)
+    assert log.log_start_offset == 2 and values_of(log) == EVERYTHING
+    directory.close(clean=True)
+
+
 def test_no_flipped_bit_of_a_checkpoint_is_believed(data: Path) -> None:
     body = (data / STARTS).read_bytes()
     for position in range(len(body)):

@@ -117,6 +117,8 @@ class LogDirectories:
                 self._let_go(directory)
         self.unreadable.drop_found_elsewhere(self.recovered)
         self._end_moves()
+        for directory in self.online:
+            self.unreadable.miss(directory, self.recovered)
         self._see_what_is_missing()
         self.offline.update(dict.fromkeys(self.unreadable.are_the_last()))
 

@@ -23,6 +23,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import FailedSync
 from ottla.storage import recovery
 from ottla.storage.checkpoint import BadCheckpoint
+from ottla.storage.found import FoundPartition
 from ottla.storage.log import FULL_DISK
 from ottla.storage.snapshot import BadSnapshot
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
     from ottla.metadata.state import PartitionState, Topic
     from ottla.storage.directory import LogDirectory
-    from ottla.storage.found import FoundPartition
 
 log = logging.getLogger("ottla.replicas")
 Key = tuple[bytes, int]
@@ -131,6 +131,24 @@ class UnreadableReplicas:
         directory.unopened = True
         log.warning("%s-%d in %s cannot be opened and is offline: %s", topic.name, found.partition, found.path, reason)
 
+    def miss(self, directory: LogDirectory, opened: Container[Key]) -> None:
+        """Replicas whose folder is gone, though this broker counts for them and had records of them there.
+
+        To make one anew in silence would give its offsets again where no other replica is left.
+        """
+        missed: list[TopicPartition] = []
+        for place, held in directory.gone.items():
+            topic, here = self._node.metadata.topic(place.topic), self._node.broker
+            if topic is None or place.partition >= len(topic.partitions):
+                continue
+            state, key = topic.partitions[place.partition], (bytes(topic.topic_id), place.partition)
+            if here in (*state.in_sync, *state.eligible) and key not in opened and key not in self.by_key:
+                path = join(directory.path, str(place))
+                reason = f"its folder is missing, and it held the offsets {held.start} to {held.stop - 1}"
+                self._add(directory, topic, FoundPartition(*place, topic.topic_id, path), reason)
+                missed.append(place)
+        directory.forget_gone(missed)
+
     def drop_found_elsewhere(self, opened: Container[Key]) -> None:
         """Folders without a topic id whose replica was opened in another directory are strays."""
         for key in [key for key in self.by_key if key in opened]:
@@ -168,7 +186,10 @@ class UnreadableReplicas:
 
     def _give_up(self, key: Key, reason: str) -> None:
         one = self.by_key[key]
-        self.set_aside(one.directory, [(one.found, reason)])
+        if one.directory.disk.exists(one.found.path):
+            self.set_aside(one.directory, [(one.found, reason)])
+        else:
+            log.warning("%s is made anew: %s", one.found.path, reason)
         del self.by_key[key]
 
 

@@ -18,7 +18,7 @@ from ottla.config.topic import TopicConfig
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint, page_cache, strays
-from ottla.storage.found import DELETE_SUFFIX, FoundPartition, find_partitions, give_second_copy
+from ottla.storage.found import DELETE_SUFFIX, FoundPartition, find_partitions, give_second_copy, left_of
 from ottla.storage.incarnation import Witness
 from ottla.storage.leftovers import set_unexplained_aside
 from ottla.storage.log import FULL_DISK, Log
@@ -59,6 +59,8 @@ class LogDirectory:
         """Partitions that were there at the opening; each is for `open_log` or `discard`."""
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As checkpointed when last open; `checkpoint_high_watermarks` writes those of the open logs."""
+        self.gone: dict[TopicPartition, range] = {}
+        """Partitions whose folder is missing, and the offsets that it held, as far as the checkpoints say."""
         self.scrubbed: dict[TopicPartition, int] = {}
         """How far the pass of the scrub that runs has come."""
         self.files = CheckpointFiles(disk, path)
@@ -68,6 +70,8 @@ class LogDirectory:
         """In the folders of partitions (leftovers.py)."""
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
+        self._copied_starts: dict[TopicPartition, int] = {}
+        """Larger than those in `_log_starts`, by the second copy."""
         self._cleaned: dict[TopicPartition, int] = {}
 
     @classmethod
@@ -149,11 +153,16 @@ class LogDirectory:
         self.cache_kept = page_cache.was_kept(self.disk, self.path)
         self.found, self.found_futures, self._doomed = find_partitions(self.disk, self.path)
         here = {TopicPartition(each.topic, each.partition) for each in self.found}
-        self._recovery_points = self.files.load(checkpoint.RECOVERY_POINT, here)
-        self._log_starts = self.files.load(checkpoint.LOG_START, here)
-        self.high_watermarks = self.files.load(checkpoint.REPLICATION, here)
+        self._recovery_points = self.files.load(checkpoint.RECOVERY_POINT)
+        self._log_starts = self.files.load(checkpoint.LOG_START)
+        self._copied_starts = self.files.ahead_in_copy(checkpoint.LOG_START, self._log_starts)
+        self.high_watermarks = self.files.load(checkpoint.REPLICATION)
         self._cleaned = self.files.load(checkpoint.CLEANER, here)
         self.scrubbed = self.files.load(checkpoint.SCRUBBED, here)
+        for place in sorted(self._noted_places() - here):
+            end = max(offsets.get(place, 0) for _, offsets in self.checkpoints())
+            if end and not left_of(self.disk, self.path, place):
+                self.gone[place] = range(self._log_starts.get(place, 0), end)
         if self.clean:  # gone before anything is written: the next crash must not look clean
             self.disk.remove(marker)
             self.disk.sync_directory(self.path)
@@ -172,6 +181,9 @@ class LogDirectory:
         """Open, and after a crash recover, a partition that was found."""
         place = TopicPartition(found.topic, found.partition)
         start, recovery_point = compared(self.disk, found.path, str(place), self._noted(place))
+        if start == self._copied_starts.get(place):
+            self._log_starts[place] = start  # so that no writing of it says less
+            self.files.stale.add(checkpoint.LOG_START)
         self._set_aside_files += set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
         opened = Log.open(
             self.disk,
@@ -201,6 +213,7 @@ class LogDirectory:
             self.files.trust[checkpoint.RECOVERY_POINT],
             self.high_watermarks.get(place, 0),
             self.clean,
+            self._copied_starts.get(place),
         )
 
     def create_log(
@@ -319,6 +332,14 @@ class LogDirectory:
                 self.files.write(name, {place: at for place, at in offsets.items() if place not in gone})
                 for place in gone:
                     offsets.pop(place, None)
+
+    def forget_gone(self, kept: Collection[TopicPartition]) -> None:
+        """Drop what the checkpoints say of partitions that are not here, but for `kept`, which are missed."""
+        here = {TopicPartition(found.topic, found.partition) for found in self.found}
+        _fits(lambda: self._forget(self._noted_places() - here - set(self.logs) - set(kept)))
+
+    def _noted_places(self) -> set[TopicPartition]:
+        return {place for _, offsets in self.checkpoints() for place in offsets}
 
     def checkpoints(self) -> list[tuple[str, dict[TopicPartition, int]]]:
         """By name, as last written."""

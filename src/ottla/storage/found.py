@@ -16,6 +16,7 @@ from ottla.storage.values import parse_directory_name
 log = logging.getLogger("ottla.storage")
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+_NAME_MAX = 255
 FUTURE_SUFFIX = "-future"
 
 
@@ -59,6 +60,17 @@ def find_partitions(disk: Disk, root: str) -> Found:
         if place is not None and not name.endswith((DELETE_SUFFIX, STRAY_SUFFIX)):
             (found.futures if future else found.partitions).append(_found(disk, inside, place))
     return found
+
+
+def left_of(disk: Disk, root: str, place: TopicPartition) -> list[str]:
+    """Folders that were renamed to be deleted, or set aside: they tell where a partition of that name has gone."""
+    found = [name for name in disk.list(root) if name.endswith((DELETE_SUFFIX, STRAY_SUFFIX))]
+    starts = [(name, name.rpartition(".")[0]) for name in found]
+    return [
+        name
+        for name, start in starts
+        if start == str(place) or (len(name) == _NAME_MAX and start and str(place).startswith(start))
+    ]
 
 
 def _found(disk: Disk, path: str, place: TopicPartition) -> FoundPartition:

@@ -145,8 +145,8 @@ class CheckpointFiles:
         """Whether a checksum said that its numbers are those that were written."""
         return self.trust.get(name) in (Trust.SEALED, Trust.COPIED)
 
-    def load(self, name: str, here: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Without the entries of partitions that are gone: a new topic may have an old one's name.
+    def load(self, name: str, here: Collection[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """With `here`, without the entries of partitions that are gone: a new topic may have an old one's name.
 
         A damaged one is written anew from its second copy; a disk that is full now is asked again at the next writing.
         """
@@ -155,7 +155,7 @@ class CheckpointFiles:
         self.trust[name] = read.trust
         if read.trust is Trust.UNSEALED:
             self.stale.add(name)  # the next round gives it a checksum
-        kept = {place: offset for place, offset in read.offsets.items() if place in here}
+        kept = {place: offset for place, offset in read.offsets.items() if here is None or place in here}
         damaged = read.trust in (Trust.COPIED, Trust.LOST)
         if damaged:
             log.warning("%s: %s (%d partitions)", read.fault, read.trust.value, len(kept))
@@ -169,8 +169,24 @@ class CheckpointFiles:
                     raise
         return kept
 
+    def ahead_in_copy(self, name: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Numbers of the second copy that are larger than those of the file, where both checksums hold.
+
+        The copy is written last: a file with smaller numbers may be an older text that has come back.
+        """
+        path = posixpath.join(self._root, name + COPY)
+        try:
+            body = read_small(self._disk, path) if self.trust[name] is Trust.SEALED else None
+            copied, is_sealed = ({}, False) if body is None else parse_offsets(path, body)
+        except BadCheckpoint:
+            return {}
+        return {place: at for place, at in copied.items() if is_sealed and at > offsets.get(place, 0)}
+
     def write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Put it on disk, with its second copy."""
         self.stale.add(name)
-        write_offsets(self._disk, posixpath.join(self._root, name), offsets, copied=name in _COPIED)
+        path = posixpath.join(self._root, name)
+        if name in _COPIED:
+            clear_the_way(self._disk, path + COPY)
+        write_offsets(self._disk, path, offsets, copied=name in _COPIED)
         self.stale.discard(name)

@@ -219,11 +219,22 @@ class Segment:
         entry = self.times.last()
         if entry is not None:
             self.max_timestamp, self.max_timestamp_offset = entry[0], entry[1] + self.base_offset
-        elif self.size:
+        elif self.size and (self.index.count or self._has_timestamps()):
             return False  # a segment that holds batches has a time entry, unless none has a timestamp
         self.index.close()
         self.times.close()
         return True
+
+    def _has_timestamps(self) -> bool:
+        """Whether a batch has one; those that compaction has emptied have none."""
+        opened = self._file is None
+        found = any(
+            counted_timestamp(header) >= 0 for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES)
+        )
+        if opened and self._file is not None:
+            file, self._file = self._file, None
+            file.release()
+        return found
 
     def ends_at(self, next_offset: int) -> bool:
         """Whether the last batches of a closed segment, from the last index entry on, end there and fill the file.

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
-from ottla.storage.checkpoint import LEADER_EPOCHS, BadCheckpoint, parse_epochs
+from ottla.storage.checkpoint import LEADER_EPOCHS, LOG_START, BadCheckpoint, parse_epochs
 from ottla.storage.remembered import ASIDE, Trust, read_small
 from ottla.storage.scan import Header, scan_headers
 from ottla.storage.segment import LOG, base_offset_of, segment_path
@@ -38,6 +38,8 @@ class Noted(NamedTuple):
     high_watermark: int
     clean: bool
     """Whether the last close was a clean one."""
+    copied_start: int | None = None
+    """A larger start, which the second copy of the checkpoint says."""
 
 
 def compared(disk: Disk, directory: str, name: str, noted: Noted) -> tuple[int, int]:
@@ -47,6 +49,9 @@ def compared(disk: Disk, directory: str, name: str, noted: Noted) -> tuple[int, 
     """
     files = LogFiles(disk, directory)
     start = believed_start(files, noted.start, noted.start_trust, clean=noted.clean)
+    if noted.copied_start is not None and start.offset < noted.copied_start <= files.end_offset():
+        doubt = f"{LOG_START} says {start.offset}, and its second copy is newer"
+        start = Believed(noted.copied_start, doubt)
     if start.doubt:
         log.warning("%s starts at offset %d: %s", name, start.offset, start.doubt)
     point = believed_recovery_point(
