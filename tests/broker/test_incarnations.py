@@ -13,7 +13,8 @@ from test_log_directories import create, place_of, produce, start_in_vain
 from ottla.broker.incarnations import found_in, is_older, why_older
 from ottla.broker.incarnations import name as awaited_name
 from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, topic_id_text
-from ottla.metadata.entries import BrokerRegistered, decode_entry, encode_entry
+from ottla.metadata.entries import BrokerRegistered, encode_entry
+from ottla.metadata.seal import read_entry, sealed
 from ottla.metadata.state import BrokerState, HeldDirectory
 from ottla.sim.disk import PowerCut
 from ottla.storage.incarnation import FILES, Incarnation, read_incarnation
@@ -139,7 +140,7 @@ def test_what_is_seen_of_the_metadata_is_noted_before_a_replica_is_made_of_it():
     create(broker, partitions=1)
     made = read_incarnation(broker.machine.disk, "/data").incarnation
     assert made is not None
-    seen = [decode_entry(entry.body).body for entry in broker.store.read(0, made.metadata_version)]
+    seen = [read_entry(entry).body for entry in broker.store.read(0, made.metadata_version)]
     assert any(type(body).__name__ == "TopicCreated" for body in seen)
 
 
@@ -172,10 +173,10 @@ def test_a_clean_stop_is_noted_where_its_mark_may_be_lost(mark: bool, caplog: py
 def forget_incarnations(broker: SimBroker, *, files: bool) -> None:
     """As a release that knows no incarnations leaves the store and, if it made it, the directory."""
     head = broker.store.head
-    entries = [decode_entry(entry.body).body for entry in broker.store.read(0, head)]
+    entries = [read_entry(entry).body for entry in broker.store.read(0, head)]
     last = [body for body in entries if isinstance(body, BrokerRegistered)][-1]
     last.incarnation, last.held = bytes(16), []
-    broker.store.append([encode_entry(last, broker_epoch=-1, sequence=0)], head)
+    broker.store.append([sealed(encode_entry(last, broker_epoch=-1, sequence=0), head + 1)], head)
     for name in FILES if files else ():
         broker.machine.disk.remove(f"/data/{name}")
 
@@ -267,8 +268,8 @@ def test_a_store_with_another_history_is_refused_before_anything_is_set_aside():
     with pytest.raises(DirectoryRefused, match=f"ends at version {version}"):
         start_in_vain(broker)
     broker.machine.vanish()
-    entry = broker.store.read(0, 1)[0].body
-    broker.store.append([entry] * (head - version), version)
+    bare = encode_entry(read_entry(broker.store.read(0, 1)[0]).body, broker_epoch=-1, sequence=0)
+    broker.store.append([sealed(bare, place + 1) for place in range(version, head)], version)
     with pytest.raises(DirectoryRefused, match="another entry stands at version"):
         start_in_vain(broker)
     broker.machine.vanish()
