@@ -106,6 +106,8 @@ def copy_some(current: Log, future: Log, max_bytes: int, *, wall_ms: int) -> int
     _cut_back(current, future)
     offset = _next_offset(current, future)
     if offset < current.end_offset:
+        if offset > future.end_offset:
+            future.sparse = True  # what the served log has deleted since is a hole in its copy
         read = current.read(offset, max_bytes, limit_offset=current.end_offset)
         if isinstance(read, ErrorCode):
             return ErrorCode.CORRUPT_MESSAGE if read == ErrorCode.KAFKA_STORAGE_ERROR else read

@@ -200,7 +200,7 @@ class Opening:
         segment.index.reset()
         segment.times.reset()
         segment.size, segment.max_timestamp = 0, -1
-        bounds = Bounds(following, closed=True, epochs=self._epochs)
+        bounds = Bounds(following, closed=True, epochs=self._epochs, start=self._known.log_start)
         walk = Walk(segment.file, bounds, size=size, expected=segment.base_offset)
         extents: list[Extent] = []
         for step in walk.steps():
@@ -247,6 +247,7 @@ class Opening:
             closed=following is not None,
             epochs=self._epochs,
             sparse=self._known.compacted or self._log.config.compacted,
+            start=self._known.log_start,
         )
         size = segment.file.size()
         start, expected = (0, segment.base_offset) if anew else self._trusted_start(segment, size)

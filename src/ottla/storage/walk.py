@@ -68,6 +68,8 @@ class Bounds(NamedTuple):
     epochs: KnownEpochs
     sparse: bool = False
     """Compaction may have left a hole in front of the last batch; before others the batch behind proves a hole."""
+    start: int = 0
+    """Where the log starts: what is missing below was deleted, and a copy of the log never had it."""
 
 
 class Walk:
@@ -140,7 +142,7 @@ class Walk:
     def _is_proved(self, header: Header) -> bool:
         """A hole in front of a batch, or another epoch, is believed where the batch behind agrees with it."""
         epochs = self._bounds.epochs
-        has_hole = header.base_offset > self.expected
+        has_hole = header.base_offset > max(self.expected, self._bounds.start)
         is_newer = header.leader_epoch > self.epoch and epochs.are_older(header)
         has_risen = self.epoch < header.leader_epoch and not epochs.confirm(header)
         if not (has_hole or is_newer or has_risen):
