@@ -76,9 +76,9 @@ MUTANTS = (
     ),
     Mutant(
         "CRC on recovery",
-        "storage/recovery.py",
-        "if view is not None and crc32c(view[CRC_START:]) != header.crc:",
-        "if False:",
+        "storage/walk.py",
+        "if not self._fits(header) or crc32c(view[CRC_START:]) != header.crc or not self._is_proved(header):",
+        "if not self._fits(header) or not self._is_proved(header):",
         _POWER,
         90,
         ("unreadable", "phantom", *_LOST),
@@ -92,7 +92,7 @@ MUTANTS = (
         0,
         _LOST,
         more=(  # gathered syncs take along what nobody asked for
-            ("broker/log_directories.py", "with self._disk.gathered(directory.path):", "if True:"),
+            ("broker/unreadable.py", "with directory.disk.gathered(directory.path):", "if True:"),
             ("broker/replicas.py", "if count > _FEW", "if False"),
         ),
     ),

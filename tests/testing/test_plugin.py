@@ -76,13 +76,13 @@ broker.stop()
 """
 
 
-def test_the_first_broker_of_a_session_takes_less_than_a_third_of_a_second() -> None:
+def test_the_first_broker_of_a_session_takes_less_than_half_a_second() -> None:
     """With all imports, in processor time and the best of five: a busy machine is not the broker's fault."""
 
     def first_start_s() -> float:
         return float(subprocess.run([sys.executable, "-c", FIRST_START], capture_output=True, check=True).stdout)
 
-    assert any(first_start_s() < 0.3 for _ in range(5))
+    assert any(first_start_s() < 0.5 for _ in range(5))
 
 
 def test_the_next_broker_starts_in_less_than_a_tenth_of_a_second() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +28,11 @@ KEY = (topic_id(TOPIC), 0)
 FOLDER = f"/data/{TOPIC}-0"
 
 
+def directories(failed: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """What a judge asks of a broker's log directories."""
+    return SimpleNamespace(failed=failed, incarnations=SimpleNamespace(older={}))
+
+
 class Replica:
     """One broker's disk and log, and what its Partition would say."""
 
@@ -40,12 +46,14 @@ class Replica:
             leader_epoch=0,
             leader=SimpleNamespace(registered={}) if number == 1 else None,
         )
-        self.machine: Any = SimpleNamespace(broker_id=BrokerId(number), disk=self.disk, directories=("/data", "/more"))
+        self.machine: Any = SimpleNamespace(
+            broker_id=BrokerId(number), disk=self.disk, directories=("/data", "/more"), store_is_older=False
+        )
         self.restart()
 
     def restart(self) -> None:
         """Another incarnation over the same log."""
-        node = SimpleNamespace(replicas=SimpleNamespace(by_id={KEY: self.partition}))
+        node = SimpleNamespace(replicas=SimpleNamespace(by_id={KEY: self.partition}, directories=directories()))
         self.machine.current = SimpleNamespace(node=node, machine=self.machine)
 
     def write(self, value: bytes, *, synced: bool = True) -> None:
@@ -314,7 +322,7 @@ def on_the_way_to(place: Place, *, failed: dict[str, str], moves: tuple[object, 
         replica.machine.host = f"broker-{number}"
         replica.machine.serving = replica.machine.current
         replicas = replica.machine.current.node.replicas
-        replicas.directories = SimpleNamespace(failed=failed if number == 2 else {})
+        replicas.directories = directories(failed if number == 2 else {})
         replicas.moves = moves if number == 2 else ()
     return place.invariants.on_the_way()
 
