@@ -122,7 +122,7 @@ CLUSTER_MUTANTS = (
         "return partition._replace(in_sync=in_sync, eligible=())",
         "return partition._replace(in_sync=in_sync, eligible=tuple(set(partition.replicas) - set(in_sync)))",
         _ALL_DOWN,
-        18,
+        63,
         _MISSING,
         brokers=3,
     ),
