@@ -36,7 +36,7 @@ def directories_on(disk: SimDisk) -> LogDirectories:
     topic = SimpleNamespace(topic_id=TOPIC_ID, name="t", partitions=[state])
     node: Any = SimpleNamespace(
         broker=1,
-        metadata=SimpleNamespace(topics={TOPIC_ID: topic}, brokers={}, version=1),
+        metadata=SimpleNamespace(topics={TOPIC_ID: topic}, topic={"t": topic}.get, brokers={}, version=1),
         follow=SimpleNamespace(incarnation=bytes(16), entry_crc=lambda: None),
         clock=SimpleNamespace(wall_ms=lambda: T0),
         config=SimpleNamespace(producer_id_expiration_ms=DAY_MS),

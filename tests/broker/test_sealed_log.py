@@ -53,13 +53,13 @@ def test_nothing_is_written_that_an_older_broker_cannot_read_before_the_level_is
     assert all(decode_entry(entry.body) for entry in entries(cluster)), "as an older release decodes them"
 
     restart(cluster, 3)
-    cluster.until(lambda: cluster.node(1).metadata.metadata_version() == SEALED_ENTRIES)
+    cluster.until(lambda: cluster.node(1).metadata.metadata_version() >= SEALED_ENTRIES)
     create(cluster, 3, "after")
     found = entries(cluster)
     raised = next(
         entry.version
         for entry in found
-        if isinstance(body := read_entry(entry).body, FeatureLevelSet) and body.level == SEALED_ENTRIES
+        if isinstance(body := read_entry(entry).body, FeatureLevelSet) and body.level >= SEALED_ENTRIES
     )
     assert [entry.version for entry in found if is_sealed_entry(entry)] == list(range(raised, found[-1].version + 1))
     with pytest.raises(UnknownEntry):

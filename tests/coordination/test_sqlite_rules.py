@@ -147,3 +147,22 @@ def test_a_file_that_stays_busy_fails_an_append_and_nothing_is_written(store, tm
         other.execute("ROLLBACK")
     assert store.wait(broker.append([b"after"], 1)) == Written(2)
     assert store.wait(broker.read(0)) == [(1, b"before"), (2, b"after")]
+
+
+def test_an_entry_that_comes_while_the_end_of_the_log_is_read_is_not_taken_for_a_cut_log(tmp_path: Path) -> None:
+    writer = Database(str(tmp_path / FILE_NAME))
+    assert writer.append([b"one"], 0) == Written(1)
+
+    class Watched(Database):
+        """Whose every look at the head is followed by another process's append."""
+
+        def _head(self, connection: sqlite3.Connection) -> int:
+            if writer.head() == 1:
+                connection.commit()
+                assert writer.append([b"two"], 1) == Written(2)
+            return super()._head(connection)
+
+    reader = Watched(str(tmp_path / FILE_NAME))
+    assert [entry.body for entry in reader.read(1, 100)] == [b"two"]
+    reader.close()
+    writer.close()

@@ -14,14 +14,14 @@ from tests.damage.values import CLEAN, FIRST, KILL, LAST, ONE
 SEED = 12
 ONE_BROKER, THREE_BROKERS = 24, 8
 OPEN = {
-    "first segment": {"older"},
-    "closed segment": {"unreadable"},
+    "first segment": {"older", "directory"},
+    "closed segment": {"unreadable", "directory"},
     "active segment": {"directory"},
-    "closed index": {"halved", "bit", "removed", "unreadable", "directory"},
-    "active index": {"bit", "removed", "unreadable", "directory", "older"},
-    "closed timeindex": {"halved", "bit", "directory"},
-    "active timeindex": {"halved", "bit", "unreadable", "directory", "older"},
-    "newest snapshot": {"halved", "garbage", "unreadable"},
+    "closed index": set(HARMS),
+    "active index": set(HARMS),
+    "closed timeindex": set(HARMS),
+    "active timeindex": set(HARMS),
+    "newest snapshot": set(HARMS),
     "leader-epoch-checkpoint": {"removed", "older"},
     "partition directory": {"emptied", "removed", "unreadable", "older"},
     "meta.properties": {"bit"},

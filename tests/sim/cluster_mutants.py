@@ -45,7 +45,7 @@ CLUSTER_MUTANTS = (
         "",
         _LEADERS,
         5,
-        ("lost-write", "moved", "nonmonotonic-send", "inconsistent-offset"),
+        ("lost-write", "jepsen:lost-write", "moved", "nonmonotonic-send", "inconsistent-offset"),
         brokers=3,
         more=(("broker/partition.py", "        self.waits = CommitWaits(around.deadlines, epoch)\n", ""),),
     ),

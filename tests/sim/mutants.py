@@ -99,7 +99,7 @@ MUTANTS = (
     Mutant(
         "retried batches are recognized",
         "storage/producers.py",
-        "if mark[0] == last_sequence and mark.first_sequence == base_sequence:",
+        "if mark[0] == last_sequence and mark.first_sequence == first_sequence:",
         "if False:",
         _POWER,
         0,

@@ -25,8 +25,9 @@ def as_nobody(tmp_path: Path) -> Iterator[Callable[[], None]]:
 
     def become() -> None:
         if uid == 0:
-            for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-                folder.chmod(folder.stat().st_mode | 0o711)
+            for folder in (tmp_path, *tmp_path.parents):
+                if not folder.stat().st_mode & 0o001:
+                    folder.chmod(folder.stat().st_mode | 0o711)
             os.chown(tmp_path, 65534, -1)
             libc.setfsuid(65534)
 

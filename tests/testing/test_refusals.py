@@ -41,7 +41,7 @@ def errors_in(message: Any, version: int) -> Iterator[int]:
     """Every error code in an answer."""
     for field in schema_of(type(message)).fields:
         value = getattr(message, field.name)
-        if field.name == "error_code" and field.is_in(version):
+        if field.name in ("error_code", "partition_error_code") and field.is_in(version):
             yield value
         if field.struct is not None:
             for item in value if isinstance(value, list) else [value] if value is not None else []:

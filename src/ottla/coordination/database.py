@@ -135,6 +135,7 @@ class Database:
     def _read(self, connection: sqlite3.Connection, after_version: int, limit: int) -> list[LogEntry]:
         if not self._look_for_tables(connection):
             return []
+        head = self._head(connection)  # not after the entries: another process may append in between
         cursor = connection.execute(
             "SELECT version, body FROM log WHERE version > ? ORDER BY version LIMIT ?", (after_version, limit)
         )
@@ -146,7 +147,7 @@ class Database:
             if size >= READ_BYTES:
                 break
         cursor.close()
-        first = found[0].version if found else self._head(connection) + 1
+        first = found[0].version if found else head + 1
         if first > after_version + 1:
             raise LookupError(f"the metadata log has been cut below {first}")
         return found
