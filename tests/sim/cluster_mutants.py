@@ -174,24 +174,6 @@ CLUSTER_MUTANTS = (
         ),
     ),
     Mutant(
-        "a receipt is of the leader's own epoch",
-        "replication/leader.py",
-        "if leader_epoch != self.epoch:",
-        "if False:",
-        ("partition", "slow disk"),
-        515,
-        _MISSING,
-        brokers=3,
-        more=(
-            (
-                "broker/handlers/fetch.py",
-                "if watch.current_leader_epoch not in (-1, partition.leader_epoch):",
-                "if watch.current_leader_epoch not in (-1, partition.leader_epoch) and look.follower is None:",
-            ),
-        ),
-        circumstances=("one log", "leaders moved"),
-    ),
-    Mutant(
         "a receipt is of the registered incarnation",
         "replication/leader.py",
         "if self.registered.get(replica.broker) != replica.broker_epoch:",
