@@ -1,4 +1,4 @@
-"""What users do without ottla: Avro values by fastavro on executors, Delta tables on S3 by Spark's own writer."""
+"""The ways of users without ottla: Avro values by fastavro on executors, Delta tables on S3 by Spark's own writer."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Look:
 
 @dataclass(slots=True)
 class Watch:
-    """What a load was seen to take."""
+    """Memory that a load was seen to take."""
 
     looks: list[Look] = field(default_factory=list)
     said: str = ""

@@ -1,4 +1,4 @@
-"""What the coordinators of groups and of transactions share: a runner for each partition of their topic that we lead.
+"""The base of the group and transaction coordinators: a runner for each partition of their topic that we lead.
 
 Handlers come here through group_coordinator.py and transaction_coordinator.py; next door is shard_runner.py. Here too
 is the one clock of all shards, which forgives members what they could not help: time in which this process stood still
@@ -70,7 +70,7 @@ class Coordinator(ABC, Generic[S]):
         self.close()
 
     def take_up(self, led: Iterable[Partition]) -> None:
-        """What was laid down and is led here still."""
+        """Coordinate again for the partitions that are led here."""
         self._laid_down = False
         for partition in led:
             self.resume(partition)

@@ -68,7 +68,7 @@ class Incarnations:
         return directory.path in self.older
 
     def held(self) -> tuple[HeldDirectory, ...]:
-        """What the registration says: directories that have noted it, and those that have failed as they were."""
+        """Directories for the registration: those that have noted this incarnation, and failed ones as they were."""
         directories, follow = self._node.replicas.directories, self._node.follow
         noted = [one.directory_id for one in directories.online if one.witness.said is not None]
         here = tuple(HeldDirectory(one, follow.incarnation) for one in noted or directories.new_ids)
@@ -189,7 +189,7 @@ async def refuse_older_store(node: Node) -> None:
 
 
 def why_older(found: Incarnation, me: BrokerState | None, version: int, crc: int | None) -> str | None:
-    """What shows that a store of this version is not the one that the directory has seen; None where nothing does.
+    """Why a store of this version is not the one that the directory has seen; None where it may be.
 
     `crc`: of the store's entry at the version that the directory has noted, where it is still there.
     """

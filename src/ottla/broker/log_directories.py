@@ -238,7 +238,7 @@ class LogDirectories:
 
     @property
     def new_ids(self) -> tuple[str, ...]:
-        """Of directories that are made only once the broker has registered."""
+        """Ids for directories that are made only once the broker has registered."""
         return () if self.online else tuple(self._new_ids.values())
 
     def placed_here(self, topic: Topic, index: int) -> bool:

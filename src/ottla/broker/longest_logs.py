@@ -42,7 +42,7 @@ Ends = dict[TopicPartition, LogEnd]
 
 
 def log_end(partition: Partition) -> LogEnd | ErrorCode:
-    """Of a replica here, as far as its log is sound."""
+    """The last epoch and the end of a replica here, as far as its log is sound."""
     log = partition.log
     if log.refusing:
         return ErrorCode.KAFKA_STORAGE_ERROR

@@ -51,7 +51,7 @@ class _Queued:
         self.markers = markers
         self.partition = partition
         self.topic_id = topic_id
-        """Of the topic as it was: one that was made again under the name has none of the transaction's records."""
+        """The id of the topic as it was: one of the same name that was made later has none of the records."""
 
     def wanted(self) -> WantedMarker:
         markers = self.markers

@@ -76,7 +76,7 @@ class MetadataFollow:
         self.incarnation = entropy.bytes(16)
         """By which the registration of this run is told from those of others."""
         self._last_entry: bytes | None = None
-        """Of the applied version, unless that came by a snapshot."""
+        """The entry of the applied version; None where that came by a snapshot."""
         self._sequence = int.from_bytes(entropy.bytes(7), "big")
         self.lease_ms = session_timeout_ms * 2 // 3
         self._lease_end_ms = -1
@@ -107,7 +107,7 @@ class MetadataFollow:
         self._coordination.on_change(self._changed)
 
     def registration(self, *, host: str, rack: str | None, listeners: tuple[Listener, ...]) -> RegisterBroker:
-        """What this run says of itself; the caller adds what it knows of its replicas."""
+        """A registration of this run; the caller adds what it knows of its replicas."""
         new_cluster = NewCluster(topic_id_text(new_id(self._entropy)), self._entropy.bytes(32))
         return RegisterBroker(self.broker, self.incarnation, host, rack, listeners, new_cluster)
 

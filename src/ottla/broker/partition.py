@@ -344,7 +344,7 @@ class Partition:
         return appended
 
     def guard(self, producer_id: int, epoch: int, sequence: int, *, bumps: bool) -> Guard | ErrorCode | None:
-        """What the first batch of a transaction here needs, once its coordinator has said yes; None where it is open.
+        """A guard for the first batch of a transaction, which its coordinator has confirmed; None where it is open.
 
         `sequence` is -1 for the offsets of a group, `bumps` whether each transaction has an epoch of its own.
         """

@@ -145,7 +145,7 @@ class ReplicaMoves:
         story.when_full(lambda: self._ended(story))
 
     def begin_anew(self, partition: Partition) -> None:
-        """What was copied is not what the log holds now: another copy is begun, once there is room."""
+        """The copy is not what the log holds now: another one is begun, once there is room."""
         move = self._moves.get((partition.topic_id, partition.index))
         if move is None or move.dropped:
             return

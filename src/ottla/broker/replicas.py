@@ -416,7 +416,7 @@ class Replicas:
         self.directories.each(LogDirectory.checkpoint_high_watermarks)
 
     def checkpoint_recovery_points(self) -> None:
-        """What has been synced since, indexes included; a sync sees to it that the next round finds more."""
+        """The recovery point moves to the end that was synced with its indexes. Then more is handed to a sync."""
         self.directories.each(LogDirectory.checkpoint_recovery_points)
         for partition in self.by_id.values():
             if partition.log.move_recovery_point():

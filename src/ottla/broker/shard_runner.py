@@ -167,7 +167,7 @@ class ShardRunner(Generic[S]):
         return self.phase is Phase.GONE
 
     def guard(self, producer_id: int, producer_epoch: int, *, bumps: bool) -> object | ErrorCode | None:
-        """What the first offsets of a transaction in this log need, as `Partition.guard` says."""
+        """The guard for the first offsets of a transaction in this log, as `Partition.guard` gives it."""
         error = self._not_serving()
         return error or self._partition.guard(producer_id, producer_epoch, -1, bumps=bumps)
 

@@ -1,4 +1,4 @@
-"""What is wrong with replicas of this broker, in words: for metrics, and for `ottla doctor` by DescribeConfigs.
+"""Faults of replicas of this broker, in words: for metrics, and for `ottla doctor` by DescribeConfigs.
 
 Apache Kafka's own answers have no room for a reason: DescribeLogDirs leaves a replica out that cannot be opened.
 """

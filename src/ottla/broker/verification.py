@@ -30,7 +30,7 @@ _TIMEOUT_MS = 10_000
 
 
 class Question(NamedTuple):
-    """What a coordinator is asked. With `adds` the partitions join the transaction, else only say whether they have."""
+    """A request to the coordinator. With `adds` partitions join the transaction, else it asks whether they have."""
 
     transactional_id: str
     producer_id: int
@@ -47,7 +47,7 @@ class Verification:
         self._queued: dict[BrokerId, list[tuple[Question, Slot[Verified]]]] = {}
 
     async def ask(self, question: Question, *, patient: bool = True) -> Verified:
-        """Of each partition whether records may be written.
+        """Whether records may be written, by partition.
 
         One who is `patient` waits a little where the transaction before still ends.
         """

@@ -151,7 +151,7 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
 
 
 def _say_troubles(told: Sequence[ReplicaTrouble], report: Report) -> None:
-    """What brokers say of their own replicas, and what they have set aside."""
+    """Troubles that brokers report of their own replicas, and what they have set aside."""
     for one in told:
         if one.set_aside:
             report.note(f"broker {one.broker} has set {one.path} aside: {one.reason} (see `ottla log strays`)")
@@ -194,7 +194,7 @@ def _look_at_leaderless(
 
 
 def _waiting(cluster: Cluster, topics: set[str]) -> list[Waiting]:
-    """Of these topics, partitions that no start of a broker helps; none on brokers that cannot say so."""
+    """Partitions of these topics that no start of a broker helps; none on brokers that cannot say so."""
     try:
         return waiting_partitions(Admin(cluster=cluster).describe_topics(topics)) if topics else []
     except (ClientError, ApiError):

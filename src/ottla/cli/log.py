@@ -111,7 +111,7 @@ def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
 
 
 def _strays(given: Given) -> int:
-    """What starts have set aside: all of it in log directories, or what is named itself."""
+    """Strays: all of them in log directories, or those that are named themselves."""
     from ottla.storage.disk import LocalDisk
     from ottla.storage.strays import described, remove, strays
 

@@ -146,7 +146,7 @@ class Admin:
         return self.cluster.run(admin.alter_configs(self.cluster.plan, changes, validate_only=validate_only))
 
     def replica_troubles(self) -> list[ReplicaTrouble]:
-        """What the living brokers say is wrong with their replicas."""
+        """Troubles that the living brokers report of their replicas."""
         return self.cluster.run(replica_troubles(self.cluster.plan, list(self.cluster.brokers())))
 
     def describe_log_dirs(

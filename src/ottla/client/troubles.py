@@ -1,4 +1,4 @@
-"""What brokers of ottla say is wrong with their replicas; brokers of other kinds say nothing."""
+"""Troubles that brokers of ottla report of their replicas; brokers of other kinds report none."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class AcceptedStore(NamedTuple):
     """An administrator has a broker take an older metadata store as it is: what others made of it is not to be met."""
 
     newest_epochs: tuple[tuple[TopicId, int, LeaderEpoch], ...]
-    """Of the broker's replicas, the last leader epoch in each log."""
+    """The last leader epoch in the log of each of the broker's replicas."""
 
 
 class RegisterBroker(NamedTuple):

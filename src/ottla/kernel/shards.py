@@ -72,7 +72,7 @@ def partition_for(name: str, partitions: int) -> int:
 
 
 def coordinator_error(error: ErrorCode) -> ErrorCode:
-    """What a client of a coordinator is told when an append to its topic ended with `error`."""
+    """The error for a client of a coordinator, when an append to its topic ended with `error`."""
     return _COORDINATOR_ERRORS.get(error, error)
 
 

@@ -73,7 +73,7 @@ class LoadOptions(ReportOptions, total=False):
     flatten: bool
     """Members of objects become columns of their own."""
     flatten_separator: str
-    """What stands between the names of an object and its member; `_`."""
+    """The separator between the names of an object and its member; `_`."""
     where: str
     """An SQL expression over one row: only rows for which it is true are loaded."""
     where_absent_is_null: bool
@@ -221,7 +221,7 @@ def with_renames(settings: LoadSettings, told: Mapping[str, tuple[str, ...]]) ->
 
 
 def _separator(options: LoadOptions) -> str:
-    """What stands between names that --flatten joins; empty without it."""
+    """The separator of names that --flatten joins; empty without it."""
     if not options.get("flatten"):
         return ""
     separator = options.get("flatten_separator", "_")

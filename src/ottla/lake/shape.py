@@ -23,7 +23,7 @@ class Shape:
     debezium: bool = False
     """Whether values are Debezium's change events, which become the rows that they tell of."""
     flatten: str = ""
-    """What stands between an object's name and its member's, as columns; empty where objects stay objects."""
+    """The separator of an object's name and its member's, as columns; empty where objects stay objects."""
     where: str = ""
     """The expression that says which rows are loaded; empty for all."""
 

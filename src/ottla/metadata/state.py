@@ -55,7 +55,7 @@ class BrokerState(NamedTuple):
     directories: tuple[str, ...] = ()
     """The ids of its log directories."""
     held: tuple[HeldDirectory, ...] = ()
-    """Of those that note their incarnation, which one it is."""
+    """The incarnation of each directory that notes one."""
 
     def option(self, name: str) -> str | None:
         return next((value for known, value in self.options if known == name), None)

@@ -72,7 +72,7 @@ class Rollbacks:
     # --- directories ---
 
     def _copy(self, machine: Machine) -> None:
-        """Of a broker that serves, or has been stopped cleanly: not of one in the middle of its registration."""
+        """A copy of a broker that serves or was stopped cleanly, never of one in the middle of its registration."""
         disk = machine.disk
         closed = all(disk.exists(f"{path}/{CLEAN_SHUTDOWN}") for path in machine.directories)
         whole = not disk.broken and not self._world.invariants.is_lost(machine.broker_id)

@@ -99,7 +99,7 @@ def _gather(disk: Disk, plan: CompactionPlan, keys: dict[bytes, int]) -> Generat
 
 
 def _batches(disk: Disk, plan: CompactionPlan, base: int) -> Iterator[Batch]:
-    """Of one segment; Damaged where an offset or an epoch, which are in no CRC, contradicts what is around it."""
+    """The batches of one segment; Damaged where an offset or an epoch contradicts the batches around it."""
     segment = Segment(disk, plan.directory, base, created_ms=0)
     size = segment.file.size()
     position, expected, epoch, end = 0, base, -1, _end_of(plan, base)

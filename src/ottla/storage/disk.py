@@ -56,7 +56,7 @@ _MOUNT_ID_AT = 144
 
 
 def _mount_id(path: str) -> str:
-    """Of the mount that a path lies on, by statx(2); empty where the kernel does not say."""
+    """The identity of the mount that a path lies on, by statx(2); empty where the kernel does not say."""
     found = ctypes.create_string_buffer(_STATX_BYTES)
     wanted = _STATX_MOUNT_ID | _STATX_MOUNT_ID_UNIQUE
     if not hasattr(_libc, "statx") or _libc.statx(_AT_FDCWD, os.fsencode(path), 0, wanted, found) != 0:

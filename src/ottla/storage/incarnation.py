@@ -65,14 +65,14 @@ class Incarnation(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What the two files say."""
+    """The incarnation by the two files."""
 
     incarnation: Incarnation | None
     """None where neither can be read."""
     present: bool
     """Whether there is any file of it: a directory from before incarnations has none."""
     faults: tuple[str, ...]
-    """What is wrong with one of them or both."""
+    """Faults of one of them or both."""
 
 
 class Witness:
@@ -86,7 +86,7 @@ class Witness:
         self.said: Incarnation | None = None
         """As it is on disk now; None where nothing could be written."""
         self.faults: list[str] = []
-        """What a WARNING is to tell."""
+        """Faults that are still to be logged as warnings."""
 
     def begin(self, registering: str, marker: str) -> bool:
         """Note that a run begins, which will register as `registering`; whether the last one ended cleanly.
@@ -139,7 +139,7 @@ class Witness:
 
 
 def _why_no_proof(disk: Disk, marker: str, noted: int) -> str | None:
-    """What is wrong with `.kafka_cleanshutdown`; None where it shows that the run of epoch `noted` ended cleanly.
+    """The fault of `.kafka_cleanshutdown`; None where it shows that the run of epoch `noted` ended cleanly.
 
     Where no epoch is noted it may be of any, or empty, as older releases of Apache Kafka leave it.
     """

@@ -27,7 +27,7 @@ class SparseIndex:
         self._entry = entry
         self._file: OpenFile | None = None
         self._last: tuple[int, int] | None = None
-        """Of a sealed index, once it was read."""
+        """The last entry of a sealed index, once it was read."""
         self._on_disk = 0
         self.path = path
         self.count = 0

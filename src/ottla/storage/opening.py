@@ -36,7 +36,7 @@ _DELETED_NAME = 20 + len(LOG + DELETED)
 
 
 class Known(NamedTuple):
-    """What is known of a log besides its own files, from when it was last open."""
+    """Knowledge of a log besides its own files, from when it was last open."""
 
     clean: bool
     """It was closed, and all of it was synced."""
@@ -50,12 +50,12 @@ class Known(NamedTuple):
 
     @property
     def durable_end(self) -> int:
-        """What lies below was on disk."""
+        """Everything below was on disk."""
         return max(self.recovery_point, self.committed)
 
 
 class Cost:
-    """What opening a log cost, and what is to be said of it."""
+    """The cost of opening a log, and the remarks that are to be logged."""
 
     def __init__(self) -> None:
         self.scanned_bytes = self.truncated_bytes = self.rebuilt_indexes = self.replayed_batches = 0
@@ -112,7 +112,7 @@ class Opening:
     # --- which segments there are ---
 
     def _bases(self) -> list[int]:
-        """Of the segments that hold offsets of the log; a missing first one is put back without its batches.
+        """Base offsets of the segments that hold offsets of the log; a missing first one is put back without batches.
 
         What retention has renamed and not deleted yet says too that the log starts behind it.
         """

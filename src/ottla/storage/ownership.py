@@ -50,7 +50,7 @@ class UnusableFile(OSError):
 
 
 def opened_lock(lock: Callable[[str], T], path: str) -> T:
-    """What `lock` makes of the directory's lock file; UnusableFile where it cannot be opened."""
+    """The lock that `lock` takes on the directory's lock file; UnusableFile where that cannot be opened."""
     try:
         return lock(path)
     except (PermissionError, IsADirectoryError) as error:

@@ -124,7 +124,7 @@ class Producers:
         return list(self._ended)
 
     def restore_ended(self, ended: list[tuple[int, int]]) -> None:
-        """What a snapshot says of them."""
+        """Transactions by a snapshot."""
         self._ended.extend(ended)
 
     # -- before an append ---
@@ -132,7 +132,7 @@ class Producers:
     def guard(
         self, producer_id: int, epoch: int, sequence: int, *, bumps: bool, now_ms: int
     ) -> Guard | ErrorCode | None:
-        """What the first batch of a transaction in this log needs; None where the transaction is open here already.
+        """A guard for the first batch of a transaction in this log; None where the transaction is open already.
 
         `sequence` is -1 for the offsets of a group.
         """

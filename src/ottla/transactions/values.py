@@ -120,7 +120,7 @@ class Given(NamedTuple):
 
 
 Verified = dict[TopicPartition, ErrorCode]
-"""Of each partition whether it is in the transaction."""
+"""Whether each partition is in the transaction."""
 
 
 class Decision(Outcome[Entry]):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.wire.hot import Produce
 
 Place = tuple[int, int]
-"""Of a batch in a request: its topic's place in the list, and its own in the topic's."""
+"""A batch in a request: the position of its topic in the list, and its own position in the topic's list."""
 _KNOWS_ABORTABLE_SINCE = 11
 _ADDS_SINCE = 12
 _NOT_NOW = frozenset(
@@ -121,7 +121,7 @@ def _look(call: Call, request: Produce) -> _Found:
 
 
 def _told(error: ErrorCode, version: int) -> ErrorCode | Refusal:
-    """What the coordinator said, in a code that clients of the version know."""
+    """The coordinator's error, as a code that clients of the version know."""
     if error == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error == ErrorCode.TRANSACTION_ABORTABLE and version < _KNOWS_ABORTABLE_SINCE:
