@@ -21,12 +21,12 @@ from ottla.broker.replica_fetch import ReplicaFetches
 from ottla.broker.replica_moves import ReplicaMoves
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId, TopicPartition
+from ottla.kernel.retention import RetentionPause
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
 from ottla.metrics.metric import Traffic
 from ottla.storage.directory import HeldLock, LogDirectory
 from ottla.storage.log import FULL_DISK
-from ottla.storage.shrink import RetentionPause
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node

@@ -18,6 +18,7 @@ from ottla.groups.offsets import NO_PRODUCER, Offsets, commit_error, unknown_gro
 from ottla.groups.rebalance import Rebalances
 from ottla.groups.values import Caller, Decision, Entry, GroupSettings, Moment, Ticket, Turn, coordinator_error
 from ottla.kernel.errors import ErrorCode, clipped
+from ottla.kernel.retention import RetentionPause
 from ottla.kernel.shards import Writer
 from ottla.messages.delete_groups import DeletableGroupResult
 from ottla.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -53,8 +54,7 @@ class GroupShard:
         self._rebalances = Rebalances(settings, self._deadlines)
         self._joins = Joins(self._rebalances, new_suffix)
         self._expiry_queue: deque[str] = deque()
-        self._looked = Moment(0, 0)
-        self._paused_until_ms = 0
+        self._pause = RetentionPause()
 
     # Membership
 
@@ -268,7 +268,7 @@ class GroupShard:
             if len(group.members) > self.settings.max_size:
                 self._rebalances.prepare(group, now, out)
         self._deadlines.set(_EXPIRY, now.mono_ms + self.settings.offsets_retention_check_interval_ms)
-        self._looked, self._paused_until_ms = now, now.mono_ms
+        self._pause.begin(now.wall_ms, now.mono_ms)
         return out
 
     def refused(self, decision: Decision, error: ErrorCode, now: Moment) -> Decision:
@@ -318,7 +318,7 @@ class GroupShard:
 
     def _expire(self, now: Moment, out: Decision) -> None:
         """Look through some of the groups; the rest of a round follows at once, the next round after the interval."""
-        if not self._expiry_queue and self._time_is_told_truly(now):
+        if not self._expiry_queue and self._pause.allows(now.wall_ms, now.mono_ms, self.settings.offsets_retention_ms):
             self._expiry_queue.extend(self.groups)
         for _ in range(min(_GROUPS_PER_EXPIRY, len(self._expiry_queue))):
             group = self.groups.get(self._expiry_queue.popleft())
@@ -328,20 +328,6 @@ class GroupShard:
                 out.write(group_entry(group.group_id, None))
         wait_ms = 1 if self._expiry_queue else self.settings.offsets_retention_check_interval_ms
         self._deadlines.set(_EXPIRY, now.mono_ms + wait_ms)
-
-    def _time_is_told_truly(self, now: Moment) -> bool:
-        """A forward jump of the wall clock by more than a tenth of the retention pauses expiry (rule B9).
-
-        The pause is as long as the jump was, one retention at most; a jump back ends it.
-        """
-        before, self._looked = self._looked, now
-        retention_ms = self.settings.offsets_retention_ms
-        jump_ms = (now.wall_ms - before.wall_ms) - (now.mono_ms - before.mono_ms)
-        if jump_ms > retention_ms // 10:
-            self._paused_until_ms = now.mono_ms + min(jump_ms, retention_ms)
-        elif jump_ms < -(retention_ms // 10):
-            self._paused_until_ms = now.mono_ms
-        return now.mono_ms >= self._paused_until_ms
 
     # Keeping groups
 

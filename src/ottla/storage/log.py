@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.retention import RetentionPause
 from ottla.kernel.seams import Buffer, Disk, FileSlice, SyncWork
 from ottla.records.batch import Batch
 from ottla.records.control import EndOfTransaction
@@ -129,7 +130,7 @@ class Log:
         """After a failed sync or a failed cut: nothing is written any more, the directory is to be failed."""
         self.doomed: list[Doomed] = []
         """Segments taken out of the log; their files go by `purge`."""
-        self.pause = shrink.RetentionPause()
+        self.pause = RetentionPause()
         self.on_synced = on_synced
         self.on_failed: Callable[[OSError], None] = _nobody_to_tell
         """Told of a failed sync: the owner takes the directory offline (rule B3)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from ottla.kernel.retention import RetentionPause
 from ottla.kernel.shards import Moment
 from ottla.transactions.values import TransactionSettings
 
@@ -24,15 +25,14 @@ class Timing:
         self._expire_at_ms: int | None = None
         self._complete_at_ms: int | None = None
         self._queue: deque[str] = deque()
-        self._looked = Moment(0, 0)
-        self._paused_until_ms = 0
+        self._pause = RetentionPause()
         self.forgiven_ms = 0
         """Time in which the process stood still, which is not held against the transactions that were open then."""
 
     def begin(self, now: Moment) -> None:
         self._abort_at_ms = now.mono_ms + self._settings.abort_check_ms
         self._expire_at_ms = now.mono_ms + self._settings.expiration_check_ms
-        self._looked, self._paused_until_ms = now, now.mono_ms
+        self._pause.begin(now.wall_ms, now.mono_ms)
 
     @property
     def next_ms(self) -> int | None:
@@ -71,22 +71,8 @@ class Timing:
 
     def next_to_expire(self, ids: Iterable[str], most: int, now: Moment) -> list[str]:
         """The next ids of this round, or of a new one; none while the wall clock cannot be believed."""
-        if not self._queue and self._time_is_told_truly(now):
+        if not self._queue and self._pause.allows(now.wall_ms, now.mono_ms, self._settings.id_expiration_ms):
             self._queue.extend(ids)
         some = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
         self._expire_at_ms = now.mono_ms + (_NEXT_SLICE_MS if self._queue else self._settings.expiration_check_ms)
         return some
-
-    def _time_is_told_truly(self, now: Moment) -> bool:
-        """A forward jump of the wall clock by more than a tenth of the retention pauses expiry (rule B9).
-
-        The pause is as long as the jump was, one retention at most; a jump back ends it.
-        """
-        before, self._looked = self._looked, now
-        retention_ms = self._settings.id_expiration_ms
-        jump_ms = (now.wall_ms - before.wall_ms) - (now.mono_ms - before.mono_ms)
-        if jump_ms > retention_ms // 10:
-            self._paused_until_ms = now.mono_ms + min(jump_ms, retention_ms)
-        elif jump_ms < -(retention_ms // 10):
-            self._paused_until_ms = now.mono_ms
-        return now.mono_ms >= self._paused_until_ms

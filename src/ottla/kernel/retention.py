@@ -1,0 +1,31 @@
+"""Retention by the wall clock, which may jump: whoever deletes by age asks here first."""
+
+from __future__ import annotations
+
+
+class RetentionPause:
+    """A forward jump of the wall clock larger than a tenth of the retention pauses deletion by time (rule B9).
+
+    Wall and monotonic clock are compared from call to call. The pause lasts as long as the jump was, one retention
+    at most; a jump back ends it.
+    """
+
+    __slots__ = ("_mono_ms", "_until_mono_ms", "_wall_ms")
+
+    def __init__(self) -> None:
+        self._wall_ms = self._mono_ms = -1
+        self._until_mono_ms = -1
+
+    def begin(self, wall_ms: int, mono_ms: int) -> None:
+        """Nothing is held against the time before."""
+        self._wall_ms, self._mono_ms, self._until_mono_ms = wall_ms, mono_ms, -1
+
+    def allows(self, wall_ms: int, mono_ms: int, retention_ms: int) -> bool:
+        if self._mono_ms >= 0:
+            jump = (wall_ms - self._wall_ms) - (mono_ms - self._mono_ms)
+            if jump > retention_ms // 10:
+                self._until_mono_ms = mono_ms + min(jump, retention_ms)
+            elif jump < -(retention_ms // 10):
+                self._until_mono_ms = -1
+        self._wall_ms, self._mono_ms = wall_ms, mono_ms
+        return mono_ms >= self._until_mono_ms
