@@ -47,7 +47,7 @@ class Replica:
             leader=SimpleNamespace(registered={}) if number == 1 else None,
         )
         self.machine: Any = SimpleNamespace(
-            broker_id=BrokerId(number), disk=self.disk, directories=("/data", "/more"), store_is_older=False
+            broker_id=BrokerId(number), disk=self.disk, directories=("/data", "/more"), store_is_older=False, past=[]
         )
         self.restart()
 
@@ -378,6 +378,20 @@ def test_a_lost_disk_excuses_its_broker_until_it_registers_anew():
     place.replicas[3].write(b"b")
     place.committed(2, 1)
     assert "not-on-disk" in place.look()
+
+
+def test_a_lost_disk_is_not_back_by_a_registration_that_was_under_way_before():
+    place = Place()
+    under_way = register(2)
+    ended = SimpleNamespace(node=SimpleNamespace(follow=SimpleNamespace(incarnation=under_way.incarnation)))
+    place.replicas[2].machine.past.append(ended)
+    place.invariants.disk_lost(BrokerId(2))
+    place.do(under_way)
+    assert place.look() == []
+    assert place.invariants.is_lost(BrokerId(2))
+    place.do(under_way._replace(incarnation=b"later".ljust(16, b".")))
+    assert place.look() == []
+    assert not place.invariants.is_lost(BrokerId(2))
 
 
 @pytest.mark.parametrize(("heard", "found"), [(False, []), (True, ["not-on-disk"])])

@@ -44,6 +44,15 @@ class _Lines(NamedTuple):
 _UNSEEN: tuple[Partition | None, _Lines | None] = (None, None)
 
 
+class _Lost(NamedTuple):
+    """A disk that is gone, or one of its directories."""
+
+    epoch: int
+    """In which its broker was registered by a process that still had it."""
+    ended: frozenset[bytes]
+    """The incarnations of these processes: a registration of theirs may be under way, and come after the loss."""
+
+
 class _Committed:
     """What some replica has called committed."""
 
@@ -67,9 +76,9 @@ class Invariants:
         self._machines = machines
         self._required = required
         self._keeps_up_ms = keeps_up_ms
-        self._lost: dict[BrokerId, int] = {}
-        """Whose disk is gone, with the epoch that its broker was registered in: until it registers anew, the metadata
-        counts on what is no longer there."""
+        self._lost: dict[BrokerId, _Lost] = {}
+        """Whose disk is gone: until a later process of its broker registers, the metadata counts on what is no longer
+        there."""
         self._may_be_older: dict[BrokerId, bool] = {}
         """Whether a directory of the broker that runs may have been put back from a copy before it started."""
         self._metadata = Metadata()
@@ -235,6 +244,9 @@ class Invariants:
             return  # it was cut before it was seen: worlds are too short for that
         for entry in entries:
             metadata.apply(entry.version, read_entry(entry).body)
+        for broker, lost in self._lost.items():
+            if broker in metadata.brokers and metadata.brokers[broker].incarnation in lost.ended:
+                self._lost[broker] = lost._replace(epoch=self.epoch(broker))
         for topic_id in sorted(metadata.take_changes().topics):
             topic = metadata.topics.get(topic_id)
             for state in topic.partitions if topic is not None else ():
@@ -364,16 +376,20 @@ class Invariants:
         return True
 
     def disk_lost(self, broker: BrokerId) -> None:
-        self._lost[broker] = self.epoch(broker)
+        """Its processes have ended before."""
+        ended = frozenset(one.node.follow.incarnation for one in self._machines[broker].past)
+        self._lost[broker] = _Lost(self.epoch(broker), ended)
 
     def is_lost(self, broker: BrokerId) -> bool:
         """Whether its disk, or one of its directories, is gone, and it has not registered since."""
-        return broker in self._lost and self._lost[broker] == self.epoch(broker)
+        return broker in self._lost and self._lost[broker].epoch == self.epoch(broker)
 
     def _is_thought_whole(self, broker: BrokerId, partition: Partition) -> bool:
         """Whether its disk is gone and it is back, and the leader has not heard: a receipt of before may come late."""
         leader, lost = partition.leader, self._lost.get(broker)
-        return leader is not None and lost is not None and leader.registered.get(broker) == lost
+        if leader is None or lost is None or broker not in leader.registered:
+            return False
+        return leader.registered[broker] <= lost.epoch
 
     def has_closed(self, machine: Machine) -> bool:
         """Whether the metadata says that its broker has closed all its log directories cleanly, and is gone."""
