@@ -433,7 +433,7 @@ class Node:
 
     def log_start_moved(self) -> bool:
         """Whether all starts are on disk now: DeleteRecords promises none that is not."""
-        return self.replicas.note_starts()
+        return self.replicas.upkeep.note_starts()
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
         """(group, topic, partition, offset), for metrics."""

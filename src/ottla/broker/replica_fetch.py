@@ -356,10 +356,10 @@ class LeaderFetch:
         except OSError as error:
             self._node.disk_failed(error)
         if self._started:
-            self._node.replicas.note_starts()
+            self._node.replicas.upkeep.note_starts()
             self._look.update(dict.fromkeys(self._started))
         if self._lowered:
-            self._node.replicas.note_lower_high_watermarks()
+            self._node.replicas.upkeep.note_lower_high_watermarks()
 
     def _take_partition(self, key: Key, partition: Partition, asked: Asked, part: PartitionData) -> None:
         follower, held = partition.follower, partition.log
