@@ -74,7 +74,7 @@ class FetchPlaces:
     # --- for the next fetch ---
 
     def news(self) -> News | None:
-        """For the next fetch; None where something of the last answer is not on disk yet, or nobody is to be asked for."""
+        """For the next fetch; None where the last answer is not all on disk yet, or nobody is to be asked for."""
         now_ms = self._node.clock.mono_ms()
         if now_ms - self._looked_ms >= _LOOK_AT_ALL_MS:
             self._looked_ms = now_ms

@@ -104,7 +104,7 @@ class Node:
         )
         self.replicas = Replicas(self, disk, data_directories, needed=needed_directory)
         self.follow.on_fatal = self._stop_for
-        self.follow.on_lapse = self._lapsed
+        self.follow.lease.on_lapse = self._lapsed
         self.follow.upkeep = _upkeep(self.config)
         self.leader_throttle, self.follower_throttle = throttles(self.deadlines, self.config)
         self.full_disks = FullDisks(self.deadlines, lambda log: self.replicas.directories.of(log).path)
@@ -290,7 +290,7 @@ class Node:
         coordinator = self.coordinators.get(partition.topic)
         if coordinator is not None:
             deposed = self._deposed_unheard(partition, before)
-            not_before_ms = self.clock.mono_ms() + self.follow.lease_ms if deposed else 0
+            not_before_ms = self.clock.mono_ms() + self.follow.lease.length_ms if deposed else 0
             coordinator.lead(partition, not_before_ms=not_before_ms)
 
     def _deposed_unheard(self, partition: Partition, before: BrokerId) -> bool:
