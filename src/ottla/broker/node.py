@@ -27,6 +27,7 @@ from ottla.broker.metadata_follow import MetadataFollow
 from ottla.broker.partition import Partition
 from ottla.broker.peers import Peers
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.recently_dead import RecentlyDead
 from ottla.broker.repairs import Repairs
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
@@ -109,6 +110,7 @@ class Node:
         self.leader_throttle, self.follower_throttle = throttles(self.deadlines, self.config)
         self.full_disks = FullDisks(self.deadlines, lambda log: self.replicas.directories.of(log).path)
         self.doubts, self.peers = Doubts(self), Peers(self, network)
+        self.recently_dead = RecentlyDead(clock, self.config.broker_session_timeout_ms)
         self.producer_ids = ProducerIds(self.follow)
         self.groups, self.transactions = self._new_coordinators()
         self.verification = Verification(self)
@@ -237,6 +239,7 @@ class Node:
         self._take_configs(changes)
         if changes.everything or changes.brokers:
             self.doubts.reconcile()
+            self.recently_dead.reconcile(metadata)
             self.peers.reconcile()
             touched = list(metadata.topics.values())
         else:
@@ -390,7 +393,14 @@ class Node:
 
         Ourselves we name by the address that the client came to, unless `advertised.listeners` says another.
         """
-        endpoints = [self._endpoint(broker, connection) for broker in self.metadata.live_brokers()]
+        return self._endpoints(self.metadata.live_brokers(), connection)
+
+    def listed_endpoints(self, connection: ServerConnection) -> list[Endpoint]:
+        """The same, with brokers that died a moment ago: for Metadata."""
+        return self._endpoints(self.recently_dead.listed(self.metadata), connection)
+
+    def _endpoints(self, brokers: list[BrokerState], connection: ServerConnection) -> list[Endpoint]:
+        endpoints = [self._endpoint(broker, connection) for broker in brokers]
         return [endpoint for endpoint in endpoints if endpoint is not None]
 
     def _endpoint(self, broker: BrokerState, connection: ServerConnection) -> Endpoint | None:
