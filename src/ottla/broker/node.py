@@ -95,13 +95,9 @@ class Node:
         slots = self.config.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(clock, entropy, slots=slots, eviction_ms=_SESSION_EVICTION_MS)
         self.dispatch = Dispatch(self)
+        session_ms = self.config.broker_session_timeout_ms
         self.follow = MetadataFollow(
-            coordination,
-            clock,
-            self.deadlines,
-            entropy,
-            self.broker,
-            session_timeout_ms=self.config.broker_session_timeout_ms,
+            coordination, clock, self.deadlines, entropy, self.broker, session_timeout_ms=session_ms
         )
         self.replicas = Replicas(self, disk, data_directories, needed=needed_directory)
         self.follow.on_fatal = self._stop_for
@@ -109,8 +105,11 @@ class Node:
         self.follow.upkeep = _upkeep(self.config)
         self.leader_throttle, self.follower_throttle = throttles(self.deadlines, self.config)
         self.full_disks = FullDisks(self.deadlines, lambda log: self.replicas.directories.of(log).path)
-        self.doubts, self.peers = Doubts(self), Peers(self, network)
-        self.recently_dead = RecentlyDead(clock, self.config.broker_session_timeout_ms)
+        self.doubts, self.peers, self.recently_dead = (
+            Doubts(self),
+            Peers(self, network),
+            RecentlyDead(clock, session_ms),
+        )
         self.producer_ids = ProducerIds(self.follow)
         self.groups, self.transactions = self._new_coordinators()
         self.verification = Verification(self)
