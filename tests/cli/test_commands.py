@@ -31,6 +31,19 @@ def test_a_topic_from_creation_to_deletion(ottla: Ottla, name: str) -> None:
     assert ottla("topic", "delete", name, "--if-exists").returncode == 0
 
 
+def test_replicas_go_by_the_name_that_kafkas_tool_has_for_them_too(ottla: Ottla, name: str) -> None:
+    assert ottla("topic", "create", name, "--replication-factor", "1").returncode == 0
+    refused = ottla("topic", "create", f"{name}-2", "--replication-factor", "9")
+    assert (refused.returncode, "9" in refused.stderr) == (1, True)
+
+
+def test_options_that_all_verbs_have_may_stand_before_the_verb() -> None:
+    before = run_ottla("topic", "-b", "127.0.0.1:1", "--format=json", "list")
+    assert (before.returncode, "127.0.0.1:1" in before.stderr) == (1, True)
+    assert "no verb '--internal'" in run_ottla("topic", "--internal", "list").stderr
+    assert "usage: ottla topic VERB" in run_ottla("topic", "-h").stdout
+
+
 def test_records_go_through_a_pipe_unchanged(ottla: Ottla, name: str) -> None:
     ottla("topic", "create", name, f"{name}-copy")
     ottla("produce", name, "-K", ":", "-H", "h=x", stdin="a:1\nb:2\nc:\n")

@@ -26,6 +26,8 @@ class Option:
     """The value may be left out."""
     default: str | None = None
     short: str | None = None
+    also: str | None = None
+    """Another name by which it may be given."""
 
 
 @dataclass(slots=True)
@@ -84,6 +86,7 @@ class Parser:
         common = [Option("help", "Print usage information.", short="h"), Option("version", "Display Kafka version.")]
         self.about = about
         self.options = {option.name: option for option in sorted([*options, *common], key=lambda each: each.name)}
+        self._also = {option.also: option.name for option in self.options.values() if option.also is not None}
         self._short = {option.short: option.name for option in self.options.values() if option.short is not None}
         self._words = words
 
@@ -102,7 +105,7 @@ class Parser:
                 given.words.append(word)
                 continue
             name, equals, value = word.lstrip("-").partition("=")
-            name = self._short.get(name, name) if not word.startswith("--") else name
+            name = self._also.get(name, name) if word.startswith("--") else self._short.get(name, name)
             option = self.options.get(name)
             if option is None or (not word.startswith("--") and option.short != word[1:].partition("=")[0]):
                 raise Misuse(f"{name} is not a recognized option{self._near(name)}")
