@@ -68,6 +68,13 @@ class Given:
         """A number that has a default."""
         return self._parse(name, self.need(name))
 
+    def check_numbers(self) -> None:
+        """Misuse where an option that takes a number was given something else, used or not."""
+        for name, texts in self.values.items():
+            if self.parser.options[name].kind in _INTEGERS:
+                for text in texts:
+                    self._parse(name, text)
+
     def _parse(self, name: str, text: str) -> int:
         bound = _INTEGERS.get(self.parser.options[name].kind, 2**63)
         try:
@@ -120,6 +127,7 @@ class Parser:
                 values.append(waiting.pop(0))
             elif not option.optional:
                 raise Misuse(f"Option {name} requires an argument")
+        given.check_numbers()
         return given
 
     def read(self, arguments: Sequence[str]) -> Given:
