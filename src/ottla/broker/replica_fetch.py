@@ -309,7 +309,7 @@ class LeaderFetch:
             elif isinstance(todo, Truncate | StartOver):
                 self._cuts.append(partial(self._cut, key, partition, follower, todo))
             elif isinstance(todo, Failed):
-                log.error("%s-%d stops following: %s", partition.topic, partition.index, todo.why)
+                self._node.replicas.short_leaders.report(partition, todo.why)
             elif isinstance(todo, BackOff):
                 self._places.rest(key)
         except OSError as error:

@@ -20,6 +20,7 @@ from ottla.broker.offline_replicas import OfflineReplicas
 from ottla.broker.partition import Partition
 from ottla.broker.replica_fetch import ReplicaFetches
 from ottla.broker.replica_moves import ReplicaMoves
+from ottla.broker.short_leaders import ShortLeaders
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId, TopicPartition
 from ottla.kernel.seams import Disk
@@ -76,6 +77,7 @@ class Replicas:
         self.fetches = ReplicaFetches(node)
         self.in_sync = InSyncSets(node)
         self.upkeep = LogUpkeep(node, self.directories, self.by_id, self.remove_later)
+        self.short_leaders = ShortLeaders(node)
         self.spoke_ms: dict[BrokerId, int] = {}
         """When each follower's broker last fetched from here."""
 
@@ -192,7 +194,8 @@ class Replicas:
                     self.fetches.leave(partition)
                     partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             elif partition.follower is None or partition.leader_epoch != state.leader_epoch:
-                partition.follow(state.leader, state.leader_epoch, state.unclean_epoch)
+                committed = self.directories.of(partition.log).committed_before(partition.log)
+                partition.follow(state.leader, state.leader_epoch, state.unclean_epoch, committed)
                 self.fetches.follow(partition)
         elif partition.leader is None or partition.leader_epoch != state.leader_epoch:
             before = partition.leader_id
