@@ -306,7 +306,7 @@ class LogDirectory:
         ]
         for one in gone:
             if one.file:
-                self.disk.remove(one.path)
+                strays.remove(self.disk, one)
                 self._set_aside_files.remove(one.path)
             else:
                 self._doomed.append(one.path)
@@ -356,6 +356,7 @@ class LogDirectory:
         if self._doomed:
             self._doomed.append(self._doomed.pop(0))  # one that cannot be deleted keeps no other waiting
             self.disk.remove_tree(self._doomed[-1])
+            self.disk.remove(self._doomed[-1] + strays.BESIDE)
             self._doomed.pop()
         return bool(self._doomed)
 
@@ -370,6 +371,10 @@ class LogDirectory:
     def checkpoint_log_starts(self) -> None:
         """After DeleteRecords and retention, before their files go."""
         self._checkpoint(checkpoint.LOG_START, self._log_starts, lambda log: log.log_start_offset)
+
+    def start_noted(self, place: TopicPartition) -> int:
+        """Where a log starts by its checkpoint alone."""
+        return self._log_starts.get(place, 0)
 
     def start_on_disk(self, log: Log) -> int:
         """As far as a crash leaves it: what is checkpointed, or the first segment where none is left before it."""

@@ -237,7 +237,8 @@ class Segment:
         return found
 
     def ends_at(self, next_offset: int) -> bool:
-        """Whether the last batches of a closed segment, from the last index entry on, end there and fill the file.
+        """Whether the last batches of a closed segment, from the last index entry on, end there and fill the file, and
+        the time index knows a timestamp as large as theirs.
 
         A log rolls across a hole that is too large for one segment; then the file ends in front of it.
         """
@@ -248,7 +249,7 @@ class Segment:
         for header in scan_headers(self.file, position, self.size, chunk_bytes=LOOK_BYTES):
             if entry is not None and header.position == entry[1] and header.last_offset != entry[0] + self.base_offset:
                 return False
-            if header.base_offset < expected:
+            if header.base_offset < expected or counted_timestamp(header) > self.max_timestamp:
                 return False
             position, expected = header.position + header.size, header.next_offset
         if opened and self._file is not None:

@@ -1,0 +1,44 @@
+"""Whether the indexes of the segment that a start scans hold what they must: the scan and the two of them tell.
+
+With each offset entry goes a time entry, as far as timestamps rise, in ottla's files as in Apache Kafka's. So a time
+entry behind the last offset entry, but for the one of the segment's end, says that the offset index has lost its end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from ottla.storage.scan import Header
+from ottla.storage.segment import Segment, counted_timestamp
+
+
+class IndexWitness:
+    """The indexes of one segment as they were loaded, beside what is then found below `known_end`.
+
+    Everything below that offset was synced with its indexes; above they need not be in their files.
+    """
+
+    __slots__ = ("_known_end", "_last_key", "_newest", "_newest_before", "_paired", "_segment")
+
+    def __init__(self, segment: Segment, known_end: int) -> None:
+        self._segment = segment
+        self._known_end = known_end
+        self._last_key = segment.index.keys[-1] if segment.index.keys else -1
+        times, offsets = segment.times.keys or (), segment.times.values
+        self._newest_before = max(times, default=-1)
+        self._paired = offsets[-2] if len(offsets) > 1 else -1
+        """The relative offset of the last time entry that came with an offset entry."""
+        self._newest = -1
+
+    def saw(self, header: Header) -> None:
+        """The scan has met a batch."""
+        if header.next_offset <= self._known_end:
+            self._newest = max(self._newest, counted_timestamp(header))
+
+    def lacks(self) -> bool:
+        """Once all is scanned: whether an entry that the scan has added should have been there before."""
+        if self._newest > self._newest_before:
+            return True
+        keys = self._segment.index.keys or ()
+        at = bisect_right(keys, self._last_key)
+        return at < len(keys) and keys[at] <= self._paired and keys[at] < self._known_end - self._segment.base_offset

@@ -1,0 +1,236 @@
+"""Indexes, snapshots and leader epochs that a start finds missing, too short or unreadable: made anew, and said."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from log_desk import DAY_MS, T0, a_batch, a_directory, config, put, sync
+
+from ottla.kernel.errors import ErrorCode
+from ottla.records.batch import iterate_batches
+from ottla.records.reader import read_run
+from ottla.sim.disk import SimDisk
+from ottla.storage.directory import LogDirectory
+from ottla.storage.log import Log
+from ottla.storage.segment import INDEX, LOG, TIME_INDEX
+
+BATCHES, END = 48, 96
+SMALL = {"internal_segment_bytes": 2000, "index_interval_bytes": 200}
+CLEAN, KILL = "clean", "kill"
+PATH = "/data/t-0"
+HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda offset: None}
+
+
+def opened(disk: SimDisk) -> Log:
+    directory = a_directory(disk)
+    (found,) = directory.found
+    return directory.open_log(found, config=config(**SMALL), **HOW)
+
+
+def written(disk: SimDisk) -> tuple[LogDirectory, Log]:
+    directory = a_directory(disk)
+    log = directory.create_log("t", 0, bytes(range(16)), config=config(**SMALL), **HOW)
+    for at in range(BATCHES):
+        put(log, a_batch(b"value-%02d" % (2 * at), b"value-%02d" % (2 * at + 1), timestamp=T0 + at), leader_epoch=4)
+        sync(log)
+    log.set_high_watermark(log.end_offset)
+    return directory, log
+
+
+def move_recovery_point(directory: LogDirectory, log: Log) -> None:
+    assert log.move_recovery_point()
+    sync(log)
+    directory.checkpoint_recovery_points()
+
+
+def files(disk: SimDisk, suffix: str) -> list[str]:
+    return [name for name in disk.list(PATH) if name.endswith(suffix)]
+
+
+def read_all(log: Log) -> tuple[dict[int, bytes | None], list[int]]:
+    """Records by offset, and the offsets that are refused."""
+    found: dict[int, bytes | None] = {}
+    refused: list[int] = []
+    offset = log.log_start_offset
+    while offset < log.end_offset:
+        read = log.read(offset, 1 << 20, limit_offset=log.end_offset)
+        if isinstance(read, ErrorCode):
+            refused.append(offset)
+            offset += 1
+            continue
+        body = read.data()
+        found.update({record.offset: record.value for record in read_run(body) if record.offset >= offset})
+        offset = list(iterate_batches(body))[-1].next_offset
+    return found, refused
+
+
+def said(log: Log) -> set[int]:
+    """Offsets that the warnings of the start speak of."""
+    return {offset for one in log.recovered.remarks for offset in range(one.first_offset, one.next_offset)}
+
+
+def stopped(stop: str, disk: SimDisk) -> tuple[LogDirectory, Log]:
+    """A log of several segments, all of it below its recovery point; its broker has stopped, or was killed."""
+    directory, log = written(disk)
+    assert len(log.segments) > 2
+    move_recovery_point(directory, log)
+    directory.checkpoint_high_watermarks()
+    if stop == CLEAN:
+        directory.close(clean=True)
+    return directory, log
+
+
+def harmed(disk: SimDisk, path: str, harm: str) -> None:
+    if harm == "removed":
+        disk.remove(path)
+        return
+    entry = 12 if path.endswith(TIME_INDEX) else 8
+    file = disk.open(path)
+    file.truncate(file.size() // (2 * entry) * entry if harm == "halved" else 0)
+    file.release()
+
+
+@pytest.mark.parametrize("stop", [CLEAN, KILL])
+def test_nothing_is_said_of_a_log_as_it_was_left(stop):
+    disk = SimDisk()
+    stopped(stop, disk)
+    again = opened(disk)
+    assert again.recovered.remarks == ()
+
+
+@pytest.mark.parametrize("stop", [CLEAN, KILL])
+@pytest.mark.parametrize("harm", ["removed", "emptied", "halved"])
+@pytest.mark.parametrize("suffix", [INDEX, TIME_INDEX])
+@pytest.mark.parametrize("which", ["closed", "active"])
+def test_an_index_that_has_lost_entries_is_built_anew_and_said_once(stop, harm, suffix, which):
+    disk = SimDisk()
+    _, log = stopped(stop, disk)
+    segment = log.segments[1] if which == "closed" else log.active
+    before = disk.read(segment.path(suffix))
+    harmed(disk, segment.path(suffix), harm)
+    again = opened(disk)
+    is_used_as_it_is = which == "closed" and suffix == INDEX and harm in ("emptied", "halved")
+    if not is_used_as_it_is:  # a read finds its way without them, and a scrub finds that they are missing
+        (remark,) = again.recovered.remarks
+        assert f"an index of {segment.path(LOG)} was missing or wrong" in remark.what
+        assert segment.base_offset in said(again)
+        assert remark.bytes == segment.size
+    found, refused = read_all(again)
+    assert not refused and len(found) == END
+    if which == "closed" and not is_used_as_it_is:
+        assert disk.read(segment.path(suffix)) == before
+
+
+def test_all_indexes_of_a_log_are_said_in_one_line():
+    disk = SimDisk()
+    _, log = stopped(CLEAN, disk)
+    for name in [*files(disk, INDEX), *files(disk, TIME_INDEX)]:
+        disk.remove(f"{PATH}/{name}")
+    again = opened(disk)
+    (remark,) = again.recovered.remarks
+    assert (remark.first_offset, remark.next_offset) == (0, END)
+    assert f"of {log.segments[0].path(LOG)} and of {len(log.segments) - 1} more segments" in remark.what
+    assert remark.bytes == log.size_bytes
+
+
+@pytest.mark.parametrize("stop", [CLEAN, KILL])
+@pytest.mark.parametrize("harm", ["removed", "emptied", "halved"])
+def test_a_lost_producer_snapshot_is_said(stop, harm):
+    disk = SimDisk()
+    _, _ = stopped(stop, disk)
+    newest = files(disk, ".snapshot")[-1]
+    harmed(disk, f"{PATH}/{newest}", harm)
+    again = opened(disk)
+    (remark,) = again.recovered.remarks
+    assert f"the producer snapshot at {int(newest[:20])} was missing or damaged" in remark.what
+
+
+@pytest.mark.parametrize("stop", [CLEAN, KILL])
+def test_leader_epochs_that_are_gone_are_taken_from_the_batches_and_said(stop):
+    disk = SimDisk()
+    _, log = stopped(stop, disk)
+    disk.remove(f"{PATH}/leader-epoch-checkpoint")
+    again = opened(disk)
+    (remark,) = again.recovered.remarks
+    assert "leader-epoch-checkpoint is missing or empty: the leader epochs are taken from" in remark.what
+    assert again.epochs.entries == log.epochs.entries
+
+
+@pytest.mark.parametrize("stop", [CLEAN, KILL])
+def test_an_older_leader_epoch_checkpoint_is_found_by_the_batches_and_all_epochs_are_taken_from_them(stop):
+    """Else the newest epoch would begin where the start met it first, and a follower would keep what it must cut."""
+    disk = SimDisk()
+    directory, log = written(disk)
+    older = disk.read(f"{PATH}/leader-epoch-checkpoint")
+    for at in range(BATCHES):
+        put(log, a_batch(b"more-%d" % at, timestamp=T0 + BATCHES + at), leader_epoch=9)
+        sync(log)
+    move_recovery_point(directory, log)
+    if stop == CLEAN:
+        directory.close(clean=True)
+    assert log.epochs.entries == [(4, 0), (9, END)]
+    path = f"{PATH}/leader-epoch-checkpoint"
+    disk.remove(path)
+    disk.open(path, create=True).write_at(0, [older])
+    again = opened(disk)
+    assert again.epochs.entries == [(4, 0), (9, END)]
+    assert [one.what for one in again.recovered.remarks if "is older than the log" in one.what]
+
+
+@pytest.mark.parametrize("stop", [CLEAN, KILL])
+@pytest.mark.parametrize("suffix", [INDEX, TIME_INDEX, ".snapshot"])
+@pytest.mark.parametrize("harm", ["directory", "unreadable"])
+def test_an_index_or_snapshot_that_cannot_be_opened_is_set_aside_and_made_anew(stop, suffix, harm, caplog):
+    disk = SimDisk()
+    stopped(stop, disk)
+    name = files(disk, suffix)[-1]
+    spoil(disk, f"{PATH}/{name}", harm)
+    again = opened(disk)
+    assert [one for one in caplog.messages if f"{PATH}/{name} " in one and "it is made anew" in one]
+    found, refused = read_all(again)
+    assert not refused and len(found) == END
+
+
+@pytest.mark.parametrize("harm", ["directory", "unreadable"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_closed_segment_that_cannot_be_opened_costs_its_own_offsets(harm, at, caplog):
+    disk = SimDisk()
+    _, log = stopped(CLEAN, disk)
+    segment = log.segments[at]
+    spoil(disk, segment.path(LOG), harm)
+    again = opened(disk)
+    found, refused = read_all(again)
+    assert refused == list(range(segment.base_offset, segment.next_offset))
+    assert set(refused) <= set(said(again))
+    assert len(found) == END - len(refused) and again.end_offset == END
+    assert [one for one in caplog.messages if segment.path(LOG) in one and "its offsets are refused" in one]
+    assert [name for name in disk.list(PATH) if name.startswith(f"{segment.base_offset:020d}.log.") and "aside" in name]
+
+
+def test_without_a_last_segment_that_cannot_be_opened_nobody_knows_where_the_log_ends():
+    disk = SimDisk()
+    _, log = stopped(CLEAN, disk)
+    spoil(disk, log.active.path(LOG), "unreadable")
+    with pytest.raises(PermissionError):
+        opened(disk)
+    assert disk.exists(log.active.path(LOG))
+
+
+def test_a_last_segment_that_is_a_directory_costs_its_own_offsets():
+    disk = SimDisk()
+    _, log = stopped(CLEAN, disk)
+    spoil(disk, log.active.path(LOG), "directory")
+    again = opened(disk)
+    found, refused = read_all(again)
+    assert refused == list(range(log.active.base_offset, END)) and again.end_offset == END
+    assert not isinstance(again.read(0, 1 << 20, limit_offset=END), ErrorCode)
+    assert len(found) == log.active.base_offset
+
+
+def spoil(disk: SimDisk, path: str, harm: str) -> None:
+    if harm == "directory":
+        disk.remove(path)
+        disk.make_directory(path)
+    else:
+        disk.fail("read", errno.EACCES, where=path)
