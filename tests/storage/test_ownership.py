@@ -81,3 +81,9 @@ def test_a_lock_that_cannot_be_opened_may_be_removed(tmp_path: Path, as_nobody: 
     held = opened_lock(LocalDisk().lock, str(path))
     assert held is not None
     held.release()
+
+
+def test_a_version_that_its_other_lines_contradict_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "meta.properties").write_bytes(WHOLE.replace(b"version=1", b"version=0"))
+    refuse_foreign(LocalDisk(), str(tmp_path), ())
+    assert "meta.properties says version 0 and holds the lines of version 1" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import posixpath
 from collections.abc import Callable, Collection
 from typing import TypeVar
@@ -11,6 +12,7 @@ from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint
 from ottla.storage.incarnation import FILES
 
+log = logging.getLogger("ottla.storage")
 T = TypeVar("T")
 LOCK = ".lock"
 _OWN_NAMES = frozenset(
@@ -87,6 +89,8 @@ def _refuse_damaged_properties(disk: Disk, path: str) -> None:
         values = checkpoint.parse_properties(disk.read(path).decode("utf-8", "replace"))
     except (PermissionError, IsADirectoryError) as error:
         raise UnusableFile(error, path, must) from error
+    if values.get("version") == "0" and "directory.id" in values:
+        log.warning("%s says version 0 and holds the lines of version 1: it is taken for that", path)
     if "broker.id" in values:
         values.setdefault("node.id", values["broker.id"])
     missing = [key for key in ("version", "cluster.id", "node.id") if not values.get(key)]
