@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 from random import Random
 
 import pytest
@@ -748,3 +749,24 @@ def test_a_topic_that_is_deleted_while_its_segment_is_fetched_anew_leaves_the_di
     cluster.cluster.until(lambda: not node.repairs._busy)
     cluster.cluster.loop.run_for(1000)
     assert machine.current is not None and machine.current.fatal is None
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_of_a_sound_segment_is_built_anew_by_the_scrub_and_said_once(suffix, caplog):
+    place, partition = alone(internal_segment_bytes="2000", index_interval_bytes="200")
+    segment = partition.log.segments[0]
+    path = segment.path(suffix)
+    before = place.machine.disk.read(path)
+    assert len(before) > 24
+    file = place.machine.disk.open(path)
+    file.truncate(0)
+    file.release()
+    with caplog.at_level(logging.WARNING):
+        place.here.node.scrubber.round()
+        assert place.loop.run_until(lambda: place.machine.disk.read(path) == before, within_ms=60_000)
+        place.loop.run_for(60_000)
+        place.here.node.scrubber.round()
+        place.loop.run_for(60_000)
+    (line,) = [each for each in caplog.messages if "was built anew" in each]
+    assert f"t-0, offsets 0 to {segment.next_offset - 1}, {segment.size} bytes: an index of {segment.path(LOG)}" in line
+    assert not partition.log.damage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
-from log_desk import DAY_MS, T0, a_batch, a_directory, config, put, sync
+from log_desk import DAY_MS, T0, a_batch, a_directory, config, put, reopened, sync
 
 from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import iterate_batches
@@ -91,6 +91,25 @@ def harmed(disk: SimDisk, path: str, harm: str) -> None:
     file.release()
 
 
+def test_a_clean_start_leaves_the_indexes_as_they_are_so_that_a_kill_finds_them():
+    """It reads the end of the log again, and would write its time entries with the next checkpoint only."""
+    disk = SimDisk()
+    directory, log = written(disk)
+    sync(log)
+    directory.close(clean=True)
+    paths = [log.active.path(suffix) for suffix in (INDEX, TIME_INDEX)]
+    before = [disk.read(path) for path in paths]
+    assert all(before)
+    opened(disk)
+    assert [disk.read(path) for path in paths] == before
+    again = opened(disk)
+    assert again.recovered.remarks == ()
+    put(again, a_batch(b"more", timestamp=T0 + BATCHES), leader_epoch=4)
+    again.close(clean=True)
+    assert disk.read(log.active.path(TIME_INDEX)) != before[1]
+    assert reopened(again, clean=True).recovered.remarks == ()
+
+
 @pytest.mark.parametrize("stop", [CLEAN, KILL])
 def test_nothing_is_said_of_a_log_as_it_was_left(stop):
     disk = SimDisk()
@@ -144,6 +163,21 @@ def test_a_lost_producer_snapshot_is_said(stop, harm):
     again = opened(disk)
     (remark,) = again.recovered.remarks
     assert f"the producer snapshot at {int(newest[:20])} was missing or damaged" in remark.what
+
+
+def test_a_damaged_snapshot_inside_a_segment_is_said():
+    """As a clean stop leaves one: the broker was killed after that."""
+    disk = SimDisk()
+    directory, log = written(disk)
+    directory.close(clean=True)
+    again = opened(disk)
+    put(again, a_batch(b"more", timestamp=T0 + BATCHES), leader_epoch=4)
+    sync(again)
+    newest = files(disk, ".snapshot")[-1]
+    assert int(newest[:20]) == END > log.active.base_offset
+    harmed(disk, f"{PATH}/{newest}", "halved")
+    (remark,) = opened(disk).recovered.remarks
+    assert f"the producer snapshot at {END} was missing or damaged" in remark.what
 
 
 @pytest.mark.parametrize("stop", [CLEAN, KILL])

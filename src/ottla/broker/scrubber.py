@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.kernel.seams import Clock, Disk
 from ottla.kernel.story import Slot, run_story
 from ottla.storage.directory import LogDirectory
+from ottla.storage.index_scrub import RebuiltIndexes
 from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.rolling import roll
 from ottla.storage.scrub import ClosedSegment, Finding, Progress, check_all
@@ -94,7 +96,8 @@ class _Chosen(NamedTuple):
     def as_told(self) -> ClosedSegment:
         segment = self.segment
         epochs = self.partition.log.epochs.between(segment.base_offset, segment.next_offset)
-        return ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, self.size, epochs)
+        interval = segment.index_interval
+        return ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, self.size, epochs, interval)
 
 
 class Scrubber:
@@ -220,8 +223,11 @@ class Scrubber:
                 return
             self.checked_bytes += sum(one.size for one in chosen)
             for finding in findings:
-                self._take(chosen[finding.number], finding)
-            found = {finding.number for finding in findings}
+                if finding.extents:
+                    self._take(chosen[finding.number], finding)
+                else:
+                    await self._rebuild_indexes(chosen[finding.number], finding.index_fault)
+            found = {finding.number for finding in findings if finding.extents}
             for number, one in enumerate(chosen):
                 if number not in found:
                     self._take_for_sound(one)
@@ -254,6 +260,23 @@ class Scrubber:
         segment.forget_recent()
         partition.mark()
         self._node.repairs.look(partition)
+
+    async def _rebuild_indexes(self, chosen: _Chosen, fault: str) -> None:
+        """The segment is sound, and an index of it is not: both are made of its batches."""
+        segment, held = chosen.segment, chosen.partition.log
+        rebuilt = RebuiltIndexes(held.disk, segment)
+        if not chosen.there or held.refusing:
+            return
+        for _ in rebuilt.pieces():
+            turn: Slot[None] = Slot()
+            self._node.clock.call_soon(partial(turn.fill, None))
+            await turn
+            if not chosen.there or held.refusing or self._stopped:
+                return
+        log.warning("%s-%d, offsets %d to %d, %d bytes: an index of %s is wrong, and was built anew: %s", held.topic,
+                    held.partition, segment.base_offset, segment.next_offset - 1, segment.size, segment.path(LOG),
+                    fault)  # fmt: skip
+        rebuilt.install()
 
     def _take_for_sound(self, chosen: _Chosen) -> None:
         """What could not be read once, for a cable or a controller, can be read now."""

@@ -134,13 +134,13 @@ class LogDirectory:
             )
         if values.get("cluster.id") != cluster_id:
             raise DirectoryRefused(
-                f"{self.path} belongs to the cluster {values.get('cluster.id')!r}, and this broker to {cluster_id!r}. "
-                "Give it another directory, or start the broker with that cluster's metadata."
+                f"{where} says cluster {values.get('cluster.id')!r}, and this broker is of {cluster_id!r}. Give it "
+                "another directory, start it with that cluster's metadata, or correct the line if it is damaged."
             )
         owner = values.get("node.id", values.get("broker.id"))
         if owner != str(node_id):
             raise DirectoryRefused(
-                f"{self.path} belongs to the broker with node.id {owner}, and this one has {node_id}."
+                f"{where} says node.id {owner}, and this broker has {node_id}. Give it its own directory."
             )
         self.directory_id = values.get("directory.id", "")
 

@@ -350,13 +350,13 @@ class Opening:
             key, position = (segment.index.keys or ())[count - 1], segment.index.values[count - 1]
             for header in scan_headers(segment.file, position, size, chunk_bytes=64):
                 if header.last_offset == key + segment.base_offset:
-                    start = segment.restart_from(count, header)
+                    start = segment.restart_from(count, header, at_once=not self._known.clean)
                     self._note_index(segment, rising < whole or start != position)
                     return (start, header.base_offset) if start else (0, segment.base_offset)
                 break
             count //= 2
         self._note_index(segment, bool(whole) and self._known.clean)
-        return segment.restart_from(0), segment.base_offset
+        return segment.restart_from(0, at_once=not self._known.clean), segment.base_offset
 
     def _note_index(self, segment: Segment, is_wrong: bool) -> None:
         if is_wrong:

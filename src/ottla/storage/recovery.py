@@ -84,12 +84,10 @@ def recover(log: Log, known: Known, *, wall_ms: int) -> None:
     """
     cost = Cost()
     while True:
-        opening = Opening(log, known, wall_ms, cost)
         try:
-            _recover(log, known, opening)
+            _recover(log, known, cost, wall_ms)
             return
         except OSError as error:
-            opening.close()
             log.doomed.clear()
             if isinstance(error, FailedSync):
                 raise
@@ -97,13 +95,23 @@ def recover(log: Log, known: Known, *, wall_ms: int) -> None:
                 raise
 
 
-def _recover(log: Log, known: Known, opening: Opening) -> None:
-    cost = opening.cost
+def _recover(log: Log, known: Known, cost: Cost, wall_ms: int) -> None:
     finish_swaps(log.disk, log.directory)
     epochs_fault = log.epochs.load()
     log.damage.load()
-    opening.run()
-    log.set_segments(opening.segments)
+    opening = Opening(log, known, wall_ms, cost)
+    try:
+        opening.run()
+        log.set_segments(opening.segments)
+        _take(log, known, opening, epochs_fault)
+    except BaseException:
+        opening.close()
+        raise
+
+
+def _take(log: Log, known: Known, opening: Opening, epochs_fault: str) -> None:
+    """Ends, epochs and producers follow from the segments."""
+    cost = opening.cost
     _note_damage(log, opening)
     log.end_offset = log.high_watermark = log.active.next_offset
     log.log_start_offset = _start(log, known.log_start, cost)
@@ -120,7 +128,8 @@ def _recover(log: Log, known: Known, opening: Opening) -> None:
             log.disk.remove(snapshot_path(log.directory, offset))
     replayed_from = load_producers(log, at_most=at_most, cost=cost, snapshots=snapshots)
     if not opening.changed:
-        _say_lost_snapshot(log, known, replayed_from, cost)
+        newest = max((offset for offset in snapshots if offset <= at_most), default=-1)
+        _say_lost_snapshot(log, known, replayed_from, newest, cost)
     try:
         _settle(log, cost, opening, clean=known.clean and not opening.changed)
     except OSError:
@@ -216,13 +225,16 @@ def _take_epochs_from_batches(log: Log, fault: str, cost: Cost) -> None:
         cost.remarks.append(Remark(log.bases[0], log.end_offset, log.size_bytes, what))
 
 
-def _say_lost_snapshot(log: Log, known: Known, replayed_from: int, cost: Cost) -> None:
-    """A clean close leaves a producer snapshot at the end, and each segment but the first begins with one."""
-    base, due = log.active.base_offset, -1
+def _say_lost_snapshot(log: Log, known: Known, replayed_from: int, newest: int, cost: Cost) -> None:
+    """A clean close leaves a producer snapshot at the end, and each segment but the first begins with one.
+
+    `newest`: the offset of the newest file, which should have been read.
+    """
+    base, due = log.active.base_offset, newest
     if known.clean:
         due = log.end_offset
     elif log.bases[0] < base <= known.recovery_point:
-        due = base
+        due = max(base, newest)
     if replayed_from < due:
         what = f"the producer snapshot at {due} was missing or damaged: producers are known from the batches"
         cost.remarks.append(Remark(replayed_from, log.end_offset, 0, what))

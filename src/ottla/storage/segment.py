@@ -181,18 +181,19 @@ class Segment:
 
     def _add_entries(self, last_offset: int, position: int) -> None:
         self.index.add(last_offset - self.base_offset, position)
-        self._add_time()
+        self.add_last_time()
         self.since_entry = 0
         self.index_full = self.index.count >= self.max_entries
 
-    def _add_time(self) -> None:
+    def add_last_time(self) -> None:
+        """An entry for the largest timestamp so far, where there is none yet."""
         last = self.times.last()
         if self.max_timestamp >= 0 and (last is None or self.max_timestamp > last[0]):
             self.times.add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def write_indexes(self) -> list[OpenFile]:
         """Put the indexes' entries into their files; the files are what a sync has to cover."""
-        self._add_time()
+        self.add_last_time()
         self.index.write_out()
         self.times.write_out()
         files = [self.index.file(), self.times.file()]
@@ -279,21 +280,22 @@ class Segment:
                 break
         return self.first_timestamp
 
-    def restart_from(self, entries: int, header: Header | None = None) -> int:
+    def restart_from(self, entries: int, header: Header | None = None, *, at_once: bool = True) -> int:
         """Keep the first `entries` of the offset index and what goes with them; where to go on scanning.
 
         It is the beginning where the time index is wrong. `header`: of the batch of the last entry, if known.
+        `at_once`: in the files too; else they stay until the next writing, as all that they hold is right.
         """
         assert self.index.keys is not None
-        self.index.keep(entries)
+        self.index.keep(entries, at_once=at_once)
         last = self.index.last()
         if last is None:
-            self.times.keep(0)
+            self.times.keep(0, at_once=at_once)
         else:
             kept = self._sound_times(last[0], header)
             if kept is None:
                 return self.restart_from(0)
-            self.times.keep(kept)
+            self.times.keep(kept, at_once=at_once)
         self.forget_recent()
         self.since_entry = 0
         self.index_full = False
