@@ -51,7 +51,7 @@ _FIRST = (
         "active index",
         Concerns.PARTITION,
         silent=frozenset({"bit", "halved"}),
-        reason="reads pass over a wrong entry, and behind the recovery point none need be there; a scrub finds it later",
+        reason="reads pass over a wrong entry, and behind the recovery point none need be there; a scrub finds it then",
     ),
     Kind("closed timeindex", Concerns.PARTITION),
     Kind("active timeindex", Concerns.PARTITION),

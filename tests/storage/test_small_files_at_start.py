@@ -268,3 +268,21 @@ def spoil(disk: SimDisk, path: str, harm: str) -> None:
         disk.make_directory(path)
     else:
         disk.fail("read", errno.EACCES, where=path)
+
+
+def test_an_empty_index_of_a_closed_segment_is_never_opened():
+    """It may have no rights, and says nothing: its segment is read from its beginning."""
+    disk = SimDisk()
+    directory = a_directory(disk)
+    log = directory.create_log("t", 0, bytes(range(16)), config=config(internal_segment_bytes=2000), **HOW)
+    for at in range(BATCHES):
+        put(log, a_batch(b"%d" % at, timestamp=T0 + at), leader_epoch=4)
+    directory.close(clean=True)
+    path = log.segments[0].path(INDEX)
+    assert disk.file_size(path) == 0
+    again = opened(disk)
+    disk.fail("read", errno.EACCES, where=path)
+    found, refused = read_all(again)
+    assert len(found) == BATCHES and not refused
+    assert again.offset_for_timestamp(T0 + 3).offset == 3
+    assert disk.to_fail == 1

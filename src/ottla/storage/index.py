@@ -182,7 +182,7 @@ class SparseIndex:
 
     def _block(self, at: int, count: int) -> bytes:
         size = self._entry.size
-        return self.file().read_at(at * size, count * size)
+        return self.file().read_at(at * size, count * size) if count else b""  # an empty one need not be opened
 
 
 def offset_index(disk: Disk, path: str) -> SparseIndex:
