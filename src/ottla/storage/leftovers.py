@@ -18,7 +18,7 @@ from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.storage.remembered import ASIDE
 from ottla.storage.scan import CRC_START, scan_batches
-from ottla.storage.segment import CLEANED, DELETED, FETCHED, LOG, SUFFIXES, SWAP, base_offset_of
+from ottla.storage.segment import CLEANED, DELETED, FETCHED, LOG, SUFFIXES, SWAP, base_offset_of, bases_in
 from ottla.storage.snapshot import SNAPSHOT
 
 log = logging.getLogger("ottla.storage")
@@ -31,7 +31,7 @@ def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: in
     names = disk.list(directory)
     kept = [posixpath.join(directory, name) for name in names if name.endswith(ASIDE)]
     suspects = [name for name in names if name.endswith(_TEMPORARY)]
-    bases = [base for name in names if (base := base_offset_of(name)) is not None]
+    bases = bases_in(names) if suspects else []
     for name in suspects:
         path = posixpath.join(directory, name)
         reason = _unexplained(disk, path, bases, start)

@@ -23,6 +23,7 @@ from ottla.storage.segment import (
     Doomed,
     Segment,
     base_offset_of,
+    bases_in,
     segment_path,
 )
 from ottla.storage.values import Remark
@@ -131,7 +132,7 @@ class Opening:
         """
         log, start = self._log, self._known.log_start
         names = log.disk.list(log.directory)
-        bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
+        bases = bases_in(names)
         renamed = [base_offset_of(name[:_DELETED_NAME], LOG + DELETED) for name in names if DELETED in name]
         deleted = sorted({base for base in renamed if base is not None})
         self._remove_orphans(names, bases)
@@ -176,12 +177,11 @@ class Opening:
 
     def _remove_orphans(self, names: Sequence[str], bases: Sequence[int]) -> None:
         """Indexes of segments that are gone: a crash may keep them, and a new segment of that name would use them."""
-        known = set(bases)
+        known = {f"{base:020d}" for base in bases}
         for name in names:
-            for suffix in SUFFIXES[1:]:
-                base = base_offset_of(name, suffix)
-                if base is not None and base not in known:
-                    self._log.disk.remove(posixpath.join(self._log.directory, name))
+            stem, suffix = name[:20], name[20:]
+            if suffix in SUFFIXES[1:] and stem not in known and stem.isdecimal():
+                self._log.disk.remove(posixpath.join(self._log.directory, name))
 
     def _drop(self, bases: Sequence[int]) -> None:
         """Behind a torn end: they were written after what is lost, and never synced."""

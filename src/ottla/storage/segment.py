@@ -7,9 +7,8 @@ a read of the hot tail starts and ends on a batch without looking into the file.
 from __future__ import annotations
 
 import errno
-import posixpath
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ottla.kernel.seams import Buffer, Disk, OpenFile
@@ -28,13 +27,21 @@ LOOK_BYTES = 8192
 
 
 def segment_path(directory: str, base_offset: int, suffix: str) -> str:
-    return posixpath.join(directory, f"{base_offset:020d}{suffix}")
+    name = f"{base_offset:020d}{suffix}"
+    return f"{directory}/{name}" if directory else name
 
 
 def base_offset_of(name: str, suffix: str = LOG) -> int | None:
     """The base offset in a file's name; None for other names."""
-    digits = name.removesuffix(suffix)
-    return int(digits) if name.endswith(suffix) and len(digits) == 20 and digits.isdecimal() else None
+    digits = name[:20]
+    return int(digits) if len(name) == 20 + len(suffix) and name.endswith(suffix) and digits.isdecimal() else None
+
+
+def bases_in(names: Iterable[str]) -> list[int]:
+    """Base offsets of the segments among the names in a log's folder, rising."""
+    return sorted(
+        base for name in names if name.endswith(LOG) and len(name) == 24 and (base := base_offset_of(name)) is not None
+    )
 
 
 def counted_timestamp(batch: Header | Batch) -> int:
