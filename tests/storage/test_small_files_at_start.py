@@ -286,3 +286,30 @@ def test_an_empty_index_of_a_closed_segment_is_never_opened():
     assert len(found) == BATCHES and not refused
     assert again.offset_for_timestamp(T0 + 3).offset == 3
     assert disk.to_fail == 1
+
+
+@pytest.mark.parametrize("body", [b"\x7f" * 12, b"\x00\x00\x00\x01" * 3], ids=["too new", "too old"])
+def test_a_time_entry_of_no_batch_in_a_segment_without_offset_entries_is_said(body):
+    disk = SimDisk()
+    directory = a_directory(disk)
+    log = directory.create_log("t", 0, bytes(range(16)), config=config(), **HOW)
+    put(log, a_batch(b"one", timestamp=T0), leader_epoch=4)
+    directory.close(clean=True)
+    path = log.active.path(TIME_INDEX)
+    assert disk.file_size(path) == 12
+    disk.remove(path)
+    disk.open(path, create=True).write_at(0, [body])
+    again = opened(disk)
+    (remark,) = again.recovered.remarks
+    assert "an index of" in remark.what
+    assert again.offset_for_timestamp(T0).offset == 0
+
+
+def test_a_time_entry_behind_the_end_is_said_after_a_clean_stop():
+    disk = SimDisk()
+    _, log = stopped(CLEAN, disk)
+    path = log.active.path(TIME_INDEX)
+    assert disk.file_size(path) >= 24
+    disk.flip_bit(path, 8, 6)  # the offset of the first entry
+    (remark,) = opened(disk).recovered.remarks
+    assert f"an index of {log.active.path(LOG)}" in remark.what

@@ -18,10 +18,12 @@ class IndexWitness:
     Everything below that offset was synced with its indexes; above they need not be in their files.
     """
 
-    __slots__ = ("_known_end", "_last_key", "_newest", "_newest_before", "_paired", "_segment")
+    __slots__ = ("_is_whole", "_known_end", "_last_key", "_newest", "_newest_before", "_paired", "_segment")
 
-    def __init__(self, segment: Segment, known_end: int) -> None:
+    def __init__(self, segment: Segment, known_end: int, *, is_whole: bool) -> None:
+        """`is_whole`: nothing that was written can be missing, so that every entry has its batch."""
         self._segment = segment
+        self._is_whole = is_whole
         self._known_end = known_end
         self._last_key = segment.index.keys[-1] if segment.index.keys else -1
         times, offsets = segment.times.keys or (), segment.times.values
@@ -36,8 +38,10 @@ class IndexWitness:
             self._newest = max(self._newest, counted_timestamp(header))
 
     def lacks(self) -> bool:
-        """Once all is scanned: whether an entry that the scan has added should have been there before."""
-        if self._newest > self._newest_before:
+        """Once all is scanned: whether an entry that the scan has added should have been there before, or the last time
+        entry is of no batch."""
+        newest = self._newest_before
+        if self._newest > newest or (self._is_whole and newest > self._segment.max_timestamp):
             return True
         keys = self._segment.index.keys or ()
         at = bisect_right(keys, self._last_key)

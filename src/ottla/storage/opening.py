@@ -55,6 +55,11 @@ class Known(NamedTuple):
         """Everything below was on disk."""
         return max(self.recovery_point, self.committed)
 
+    @property
+    def is_whole(self) -> bool:
+        """Nothing that was written can have been lost."""
+        return self.clean or self.cache_kept
+
 
 class Cost:
     """The cost of opening a log, and the remarks that are to be logged."""
@@ -276,7 +281,7 @@ class Opening:
                 self._cut(segment, step, size)
                 self._note(segment, extents, step.first_offset)
                 return False
-        if not (extents or anew) and segment.has_wrong_time():
+        if not (extents or anew) and segment.has_wrong_time(is_whole=self._known.is_whole):
             segment.restart_from(0)
             self._note_index(segment, True)
             return self._take_written(segment, following, anew=True)
@@ -342,7 +347,7 @@ class Opening:
         segment.index.load()
         segment.times.load()
         segment.size = size
-        self._witness = IndexWitness(segment, limit)
+        self._witness = IndexWitness(segment, limit, is_whole=self._known.is_whole)
         rising = segment.sound_entries(size)
         whole = len(segment.index.keys or ())
         count = bisect_left(segment.index.keys or (), limit - segment.base_offset, 0, rising)

@@ -345,11 +345,16 @@ class Segment:
             return kept if counted_timestamp(header) == border[0] else None
         return kept if self.is_time_of(border) else None
 
-    def has_wrong_time(self) -> bool:
-        """Whether the time entry that was left out was none of what the scan has found: it belongs before it, then."""
+    def has_wrong_time(self, *, is_whole: bool) -> bool:
+        """Whether the time entry that was left out was none of what the scan has found: it belongs before it, then.
+
+        One behind the end is of a batch that was lost, but where the segment is known to be whole.
+        """
         entry, self.dropped = self.dropped, None
-        if entry is None or self.base_offset + entry[1] >= self.next_offset:
+        if entry is None:
             return False
+        if self.base_offset + entry[1] >= self.next_offset:
+            return is_whole
         return not self.is_time_of(entry)
 
     def note_header(self, header: Header) -> None:
