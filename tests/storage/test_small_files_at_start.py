@@ -305,6 +305,30 @@ def test_a_time_entry_of_no_batch_in_a_segment_without_offset_entries_is_said(bo
     assert again.offset_for_timestamp(T0).offset == 0
 
 
+@pytest.mark.parametrize("at", range(12))
+def test_a_flipped_bit_of_the_only_time_entry_is_said_after_a_kill_too(at):
+    disk = SimDisk()
+    directory = a_directory(disk)
+    log = directory.create_log("t", 0, bytes(range(16)), config=config(), **HOW)
+    put(log, a_batch(b"one", timestamp=T0), leader_epoch=4)
+    sync(log)
+    move_recovery_point(directory, log)
+    disk.flip_bit(log.active.path(TIME_INDEX), at)
+    (remark,) = opened(disk).recovered.remarks
+    assert f"an index of {log.active.path(LOG)}" in remark.what
+
+
+def test_an_offset_index_of_garbage_is_said_after_a_kill():
+    disk = SimDisk()
+    _, log = stopped(KILL, disk)
+    path = log.active.path(INDEX)
+    size = disk.file_size(path)
+    disk.remove(path)
+    disk.open(path, create=True).write_at(0, [b"\x00\x00\x00\x03\x00\x00\x00\x05" * (size // 8)])
+    (remark,) = opened(disk).recovered.remarks
+    assert f"an index of {log.active.path(LOG)}" in remark.what
+
+
 def test_a_time_entry_behind_the_end_is_said_after_a_clean_stop():
     disk = SimDisk()
     _, log = stopped(CLEAN, disk)

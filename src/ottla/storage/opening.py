@@ -351,6 +351,7 @@ class Opening:
         rising = segment.sound_entries(size)
         whole = len(segment.index.keys or ())
         count = bisect_left(segment.index.keys or (), limit - segment.base_offset, 0, rising)
+        is_wrong = count > 0 or (rising < whole and self._known.is_whole)
         while count:
             key, position = (segment.index.keys or ())[count - 1], segment.index.values[count - 1]
             for header in scan_headers(segment.file, position, size, chunk_bytes=64):
@@ -360,7 +361,7 @@ class Opening:
                     return (start, header.base_offset) if start else (0, segment.base_offset)
                 break
             count //= 2
-        self._note_index(segment, bool(whole) and self._known.clean)
+        self._note_index(segment, is_wrong)
         return segment.restart_from(0, at_once=not self._known.clean), segment.base_offset
 
     def _note_index(self, segment: Segment, is_wrong: bool) -> None:

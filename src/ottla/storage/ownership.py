@@ -66,7 +66,11 @@ def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
         return
     if not disk.is_directory(path):
         raise DirectoryRefused(f"{path} is not a directory.")
-    names = disk.list(path)
+    try:
+        names = disk.list(path)
+    except PermissionError as error:
+        remedy = "Give it to the user that runs the broker (chown, chmod), and start again."
+        raise UnusableFile(error, path, remedy) from error
     if checkpoint.META_PROPERTIES in names:
         _refuse_damaged_properties(disk, posixpath.join(path, checkpoint.META_PROPERTIES))
         return
