@@ -44,13 +44,13 @@ _FIRST = (
     Kind(
         "closed index",
         Concerns.PARTITION,
-        silent=frozenset({"halved"}),
-        reason="an index without its last entry is a right one; a scrub finds what lacks more",
+        silent=frozenset({"emptied", "halved", "older"}),
+        reason="an index without its last entry is a right one, and may have had no other; a scrub finds what lacks more",
     ),
     Kind(
         "active index",
         Concerns.PARTITION,
-        silent=frozenset({"bit", "halved"}),
+        silent=frozenset({"bit", "emptied", "halved", "older"}),
         reason="reads pass over a wrong entry, and behind the recovery point none need be there; a scrub finds it then",
     ),
     Kind("closed timeindex", Concerns.PARTITION),

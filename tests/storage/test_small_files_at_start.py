@@ -263,7 +263,9 @@ def test_a_last_segment_that_is_a_directory_costs_its_own_offsets():
 
 
 def spoil(disk: SimDisk, path: str, harm: str) -> None:
-    if harm == "directory":
+    if harm == "removed":
+        disk.remove(path)
+    elif harm == "directory":
         disk.remove(path)
         disk.make_directory(path)
     else:
@@ -337,3 +339,17 @@ def test_a_time_entry_behind_the_end_is_said_after_a_clean_stop():
     disk.flip_bit(path, 8, 6)  # the offset of the first entry
     (remark,) = opened(disk).recovered.remarks
     assert f"an index of {log.active.path(LOG)}" in remark.what
+
+
+@pytest.mark.parametrize("harm", ["removed", "directory", "unreadable"])
+def test_the_place_of_a_missing_first_segment_has_room_for_the_batch_in_which_the_log_starts(harm):
+    disk = SimDisk()
+    directory, log = written(disk)
+    log.delete_records_before(3)  # the second record of a batch
+    directory.close(clean=True)
+    first = log.segments[0]
+    spoil(disk, first.path(LOG), harm)
+    again = opened(disk)
+    assert again.bases == log.bases and again.log_start_offset == 3
+    found, refused = read_all(again)
+    assert refused == list(range(3, first.next_offset)) and len(found) == END - first.next_offset

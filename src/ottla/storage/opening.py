@@ -142,10 +142,10 @@ class Opening:
         deleted = sorted({base for base in renamed if base is not None})
         self._remove_orphans(names, bases)
         if not bases:
-            bases = [max(start, 0)]
+            bases = [_segment_below(max(start, 0), names)]
             self._put_back(bases[0])
         elif not deleted and bases[0] > (first := self._first_offset(bases)):
-            bases.insert(0, first)
+            bases.insert(0, first := _segment_below(first, names))
             self._put_back(first)
         if start <= max(self._known.durable_end, bases[-1]):
             while len(bases) > 1 and bases[1] <= start:
@@ -393,6 +393,15 @@ class Opening:
         last = self.segments[-1]
         if last.base_offset in self.damage:
             self._create(max(last.next_offset, durable))
+
+
+def _segment_below(offset: int, names: Sequence[str]) -> int:
+    """Base of the missing segment that held an offset, by what is left of it: an index, or its file that was set aside.
+
+    The log may start inside of its first batch: a segment that begins at the start has no room for that batch.
+    """
+    stems = [int(name[:20]) for name in names if name[:20].isdecimal() and name[20:].startswith(SUFFIXES)]
+    return max((stem for stem in stems if stem <= offset), default=offset)
 
 
 def remove_segment(log: Log, base: int) -> None:
