@@ -45,7 +45,7 @@ _FIRST = (
         "closed index",
         Concerns.PARTITION,
         silent=frozenset({"emptied", "halved", "older"}),
-        reason="an index without its last entry is a right one, and may have had no other; a scrub finds what lacks more",
+        reason="an index without its last entry is a right one, if need be empty; a scrub finds what lacks more",
     ),
     Kind(
         "active index",
