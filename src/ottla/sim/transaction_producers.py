@@ -88,7 +88,7 @@ class _Owner:
             if not await self._step(client):
                 client.peer.close()
                 return
-            await client.peer.sleep_us(self.random.randint(*self.workload.plan.pause_us))
+            await client.peer.sleep_us(self.random.randint(*self.transactions.pause_us))
         client.peer.close()
 
     async def _haunt(self, client: TransactionClient) -> None:
@@ -308,7 +308,7 @@ class Bystander(Producer):
         while not self.workload.ending:
             partition = self.random.randrange(transactions.ledger.plan.partitions)
             await self._write(transactions.ledger, partition)
-            await self.rest()
+            await self.peer.sleep_us(self.random.randint(*transactions.pause_us))
         self.peer.close()
 
     async def _write(self, ledger: KnownTopic, partition: int) -> None:

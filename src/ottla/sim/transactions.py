@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ottla.sim.workload import KnownTopic, Workload
 
 _AGAIN_US = 50_000
+_SHORTEST_PAUSE_US = (20_000, 150_000)
+"""Transactions are dear: each is some six requests and two entries of their coordinator."""
 
 
 class Transactions:
@@ -31,6 +33,8 @@ class Transactions:
         self.workload = workload
         self.plan = plan
         self.done = dict.fromkeys(TRANSACTION_ACTS, 0)
+        least, most = workload.plan.pause_us
+        self.pause_us = max(least, _SHORTEST_PAUSE_US[0]), max(most, _SHORTEST_PAUSE_US[1])
 
     def count(self, act: str) -> None:
         self.done[act] += 1
