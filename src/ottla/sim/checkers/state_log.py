@@ -46,6 +46,18 @@ def check_states(machines: Iterable[Machine], history: History) -> Iterator[Anom
     yield from allowed(steps, history)
 
 
+def open_transactions(machines: Iterable[Machine]) -> list[str]:
+    """Transactional ids whose last transaction has not ended, and hosts that load what they coordinate."""
+    found: list[str] = []
+    for machine in machines:
+        if machine.serving is None or machine.serving.node.transactions.loading:
+            found.append(machine.host)
+            continue
+        for shard in machine.serving.node.transactions.shards():
+            found += [name for name, each in shard.transactions.items() if each.state not in (State.EMPTY, *_COMPLETE)]
+    return found
+
+
 def _believed(machine: Machine, node: Node, steps: Steps) -> Iterator[Anomaly]:
     """Collect the steps in all shards that are led here, and compare the last ones with what the shard holds."""
     for partition in node.replicas.all():
