@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
-from ottla.client import admin, group_admin, offsets, replica_admin
+from ottla.client import admin, feature_admin, group_admin, offsets, replica_admin
 from ottla.client.admin import ConfigOperation, NewTopic, Resource
 from ottla.client.blocking import Cluster
 from ottla.client.errors import ClientError
+from ottla.client.feature_admin import DescribedFeatures, UpgradeType
 from ottla.client.model import Broker, ClientSettings, CommittedOffset, IsolationLevel, OffsetAtTime, TopicView
 from ottla.client.replica_admin import Election, Reassignment
 from ottla.client.transport import PLAINTEXT, Security
@@ -89,6 +90,17 @@ class Admin:
     def describe_brokers(self, *, fenced: bool = False) -> DescribeClusterResponse:
         """As `describe_cluster`, with those that are fenced where the cluster can say so."""
         return self.cluster.run(replica_admin.describe_brokers(self.cluster.plan, fenced=fenced))
+
+    def describe_features(self, broker: int | None = None) -> DescribedFeatures:
+        """What one broker, any if None, says of the cluster's features."""
+        return self.cluster.run(feature_admin.describe_features(self.cluster.plan, broker))
+
+    def update_features(
+        self, levels: Mapping[str, int], kind: UpgradeType = UpgradeType.UPGRADE, *, validate_only: bool = False
+    ) -> dict[str, ApiError | None]:
+        """Set the levels of features; None for those that were set. Newer brokers set all or none."""
+        story = feature_admin.update_features(self.cluster.plan, levels, kind, validate_only=validate_only)
+        return self.cluster.run(story)
 
     def unregister_broker(self, broker: int) -> None:
         """Forget a broker that does not come back."""
