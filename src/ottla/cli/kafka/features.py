@@ -139,6 +139,9 @@ def _change(admin: Admin, given: Given, verb: str, kind: UpgradeType) -> int:
         if problem is not None:
             sys.stderr.write(f"Can't parse feature=level string {text}: {problem}\n")
             return 1
+        if problem := _why_no_level(verb, int(level)):
+            sys.stderr.write(f"{problem}\n")
+            return 1
         if not _put(levels, name.strip(), int(level)):
             return 1
     return _update(admin, given, verb, levels, kind)
@@ -149,6 +152,15 @@ def _is_level(text: str) -> bool:
         return -_INT16 <= int(text) < _INT16
     except ValueError:
         return False
+
+
+def _why_no_level(verb: str, level: int) -> str | None:
+    if level == 0 and verb == "upgrade":
+        return (
+            "The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE when the provided "
+            "maxVersionLevel:0 is < 1."
+        )
+    return "Cannot specify a negative version level." if level < 0 else None
 
 
 def _put(levels: dict[str, int], name: str, level: int) -> bool:

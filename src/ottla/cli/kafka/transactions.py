@@ -13,7 +13,7 @@ from ottla.cli.javamap import hash_order, partition_hash
 from ottla.cli.kafka.java_errors import told
 from ottla.cli.kafka.subcommands import choose, padded, required, required_number
 from ottla.cli.options import Given, Option, Parser
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, refused
 from ottla.client.model import ProducerIdentity
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -131,7 +131,7 @@ def _describe(admin: Admin, given: Given) -> None:
     if isinstance(found, ApiError):
         if found.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             why = "failed because the ID could not be found"
-            found = ApiError(found.code, f"DescribeTransactions request for transactionalId `{name}` {why}")
+            found = refused(found.code, name, f"DescribeTransactions request for transactionalId `{name}` {why}")
         _fail(f"Failed to describe transaction state of transactional-id `{name}`", found)
     is_open = found.started_ms >= 0
     partitions = hash_order(found.partitions, partition_hash)
@@ -219,10 +219,10 @@ def _as_java_says_it(spec: str, coordinator_epoch: int, fault: Exception) -> Exc
         return fault
     request = f"WriteTxnMarkers request with {spec}"
     if fault.code is ErrorCode.INVALID_PRODUCER_EPOCH:
-        return ApiError(fault.code, f"{request} failed due an invalid producer epoch")
+        return refused(fault.code, spec, f"{request} failed due an invalid producer epoch")
     if fault.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
         why = f"since the provided coordinator epoch {coordinator_epoch} has been fenced by the active coordinator"
-        return ApiError(fault.code, f"{request} failed {why}")
+        return refused(fault.code, spec, f"{request} failed {why}")
     return fault
 
 
