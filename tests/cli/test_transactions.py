@@ -125,3 +125,31 @@ def test_kafka_transactions_answers_as_kafkas_tool(bootstrap: str, name: str, pr
 def test_help_says_what_there_is(tool: str) -> None:
     for words in (["--help"], ["describe", "--help"]):
         assert "Option" in run_ottla(tool, *words).stdout
+
+
+def test_records_are_produced_all_or_none(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name)
+    assert "wrote 2 records" in ottla("produce", name, "a", "b", "--transactional-id", name).stderr
+    lines = '{"value": "c"}\nnot json\n'
+    wrong = ottla("produce", name, "--transactional-id", name, "--input", "json", stdin=lines)
+    assert wrong.returncode == 2 and "are written" not in wrong.stderr
+    assert "wrote 1 records" in ottla("produce", name, "d", "--transactional-id", name).stderr
+    read = ("consume", name, "--from", "beginning", "-e")
+    assert ottla(*read, "--committed").stdout.split() == ["a", "b", "d"]
+
+
+def test_the_performance_tool_sends_in_transactions(bootstrap: str, name: str) -> None:
+    at = ("--bootstrap-server", bootstrap, "--topic", name, "--record-size", "20", "--throughput", "2000")
+    done = run_ottla(
+        "kafka-producer-perf-test", *at, "--num-records", "600", "--transactional-id", name,
+        "--transaction-duration-ms", "50",
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.startswith("600 records sent")
+    _, row = table(
+        run_ottla("kafka-transactions", "--bootstrap-server", bootstrap, "describe", "--transactional-id", name).stdout
+    )
+    assert row[4] in ("CompleteCommit", "PrepareCommit") and int(row[3]) > 1, "an epoch for each transaction"
+    unnamed = run_ottla("kafka-producer-perf-test", *at, "--num-records", "5", "--transaction-duration-ms", "50")
+    assert unnamed.returncode == 0
+    wrong = run_ottla("kafka-producer-perf-test", *at, "--num-records", "5", "--transaction-duration-ms", "0")
+    assert "greater than zero" in wrong.stderr

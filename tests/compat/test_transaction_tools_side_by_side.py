@@ -73,7 +73,7 @@ def compare(server: Server, tool: str, *arguments: str, stderr: bool = False) ->
 
 def _still(text: str) -> str:
     """How long a transaction has been open changes between two looks at it, and so does Apache Kafka's epoch."""
-    return re.sub(r"Epoch: \d+$", "Epoch: -", re.sub(r"(\d{13} *\t)\d+( *\t)", r"\1-\2", text), flags=re.MULTILINE)
+    return re.sub(r"Epoch: \d+$", "Epoch: -", re.sub(r"(\d{13} *\t)\d+ *\t", r"\1-\t", text), flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize(
