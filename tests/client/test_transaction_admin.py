@@ -81,9 +81,10 @@ def test_an_open_transaction_is_described_and_listed_and_so_is_its_end(scene: Sc
     found = listed[scene.transactional_id]
     assert (found.producer_id, found.coordinator) == (identity.producer_id, open_now.coordinator)
     scene.admin.cluster.run(scene.transactor.commit())
-    while scene.described().state != "CompleteCommit":
-        assert scene.described().state == "PrepareCommit"
     ended = scene.described()
+    while ended.state != "CompleteCommit":
+        assert ended.state == "PrepareCommit"
+        ended = scene.described()
     assert (ended.partitions, ended.started_ms >= 0) == ((), True)
     assert scene.transactional_id not in {
         each.transactional_id for each in scene.admin.list_transactions(states=["Ongoing"])
