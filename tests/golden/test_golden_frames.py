@@ -36,6 +36,7 @@ NEVER_CAPTURED = {
     "AlterReplicaLogDirs",
     "AlterPartitionReassignments",
     "UnregisterBroker",
+    "UpdateFeatures",
     *OF_TRANSACTIONS,
 }
 """One broker was captured, and no transaction: nobody asks it for what takes a change of leaders or a second broker."""

@@ -236,6 +236,8 @@ class Node:
         """Caught up with the metadata log: make what runs here what it says."""
         metadata = self.metadata
         self._take_configs(changes)
+        if changes.everything or changes.features:
+            self.transactions.take_features()
         if changes.everything or changes.brokers:
             self.doubts.reconcile()
             self.recently_dead.reconcile(metadata)

@@ -8,6 +8,7 @@ broker/shard_runner.py comes here with requests and carries decisions out: it ap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -46,6 +47,10 @@ class TransactionShard:
         self._unmarked: dict[str, set[TopicPartition]] = {}
         """By transactional id, the partitions that have not confirmed their marker."""
         self._timing = Timing(settings)
+
+    def finalized(self, transaction_version: int) -> None:
+        """The cluster uses another level of transaction.version from now on."""
+        self.settings = replace(self.settings, transaction_version=transaction_version)
 
     # Requests
 
