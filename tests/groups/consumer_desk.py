@@ -1,4 +1,4 @@
-"""Consumer groups at work without a broker: the desk of test shards, with topics, and clients that do as they are told."""
+"""Consumer groups at work without a broker: the desk of test shards, with topics, and clients that obey."""
 
 from __future__ import annotations
 
