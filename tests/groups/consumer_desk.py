@@ -152,26 +152,48 @@ class ConsumerDesk(Desk):
 
 
 class Client:
-    """One consumer: it beats, revokes what it is not told any more, and says what it owns when that has changed."""
+    """One consumer: it takes what it is given at once, and goes on reading what it must give up until it settles.
 
-    def __init__(self, desk: ConsumerDesk, member_id: str, *topics: str, **options: Any) -> None:
-        self.desk, self.member_id, self.topics, self.options = desk, member_id, topics or ("t",), options
+    It says all of itself when it joins and when an answer was lost, else only what has changed.
+    """
+
+    def __init__(self, desk: ConsumerDesk, member_id: str, *topics: str, instance: str | None = None) -> None:
+        self.desk, self.member_id, self.topics, self.instance = desk, member_id, topics or ("t",), instance
         self.epoch = 0
         self.owned: Owned = {}
-        self._told: Owned | None = None
+        self._told: Owned = {}
+        self._said: Owned | None = None
+        self._says_all = True
+
+    def settle(self) -> None:
+        """Give up what is not assigned any more."""
+        self.owned = {name: set(indexes) for name, indexes in self._told.items()}
 
     def beat(self, *, lost: bool = False) -> ConsumerGroupHeartbeatResponse:
-        """Send one heartbeat. A lost answer changes nothing here; the next heartbeat says all again."""
-        full = {"timeout_ms": 60_000, "topics": self.topics} | self.options
-        owned = self.owned if self.epoch else {}
-        answer = self.desk.beat(self.member_id, self.epoch, owned=owned, **full)
+        said: dict[str, Any] = {"instance": self.instance}
+        if self._says_all:
+            said |= {"timeout_ms": 60_000, "topics": self.topics}
+        if self._says_all or self.owned != self._said:
+            said["owned"] = self._said = {name: set(indexes) for name, indexes in self.owned.items()}
+        answer = self.desk.beat(self.member_id, self.epoch, **said)
+        self._says_all = lost
         if lost:
             return answer
-        if answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
-            self.epoch, self.owned = 0, {}
+        if answer.error_code:
+            self.epoch, self.owned, self._told, self._says_all = 0, {}, {}, True
             return answer
-        told = self.desk.told(answer)
         self.epoch = answer.member_epoch
+        told = self.desk.told(answer)
         if told is not None:
-            self.owned = told
+            self._told = told
+            for name, indexes in told.items():
+                self.owned[name] = self.owned.get(name, set()) | indexes
+        return answer
+
+    def resubscribe(self, *topics: str) -> None:
+        self.topics, self._says_all = topics, True
+
+    def leave(self, *, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
+        answer = self.desk.beat(self.member_id, epoch, instance=self.instance)
+        self.epoch, self.owned, self._told, self._says_all = 0, {}, {}, True
         return answer
