@@ -30,7 +30,7 @@ def drawn_before(seed: int) -> Plan:
         and kind not in OF_DIRECTORIES
     )
     plan = plan._replace(moves_leaders=False, watches=False, decays=False, rolls_back=False, more_directories=())
-    return plan._replace(faults=faults, client_timeout_ms=3000)
+    return plan._replace(faults=faults, client_timeout_ms=3000, transactions=None)
 
 
 @pytest.mark.parametrize("seed", [3, 26, 34, 99, 1021, 30078])

@@ -27,6 +27,7 @@ from ottla.broker.metadata_follow import MetadataFollow
 from ottla.broker.partition import Partition
 from ottla.broker.peers import Peers
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.recently_dead import RecentlyDead
 from ottla.broker.repairs import Repairs
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
@@ -94,21 +95,21 @@ class Node:
         slots = self.config.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(clock, entropy, slots=slots, eviction_ms=_SESSION_EVICTION_MS)
         self.dispatch = Dispatch(self)
+        session_ms = self.config.broker_session_timeout_ms
         self.follow = MetadataFollow(
-            coordination,
-            clock,
-            self.deadlines,
-            entropy,
-            self.broker,
-            session_timeout_ms=self.config.broker_session_timeout_ms,
+            coordination, clock, self.deadlines, entropy, self.broker, session_timeout_ms=session_ms
         )
         self.replicas = Replicas(self, disk, data_directories, needed=needed_directory)
         self.follow.on_fatal = self._stop_for
-        self.follow.on_lapse = self._lapsed
+        self.follow.lease.on_lapse = self._lapsed
         self.follow.upkeep = _upkeep(self.config)
         self.leader_throttle, self.follower_throttle = throttles(self.deadlines, self.config)
         self.full_disks = FullDisks(self.deadlines, lambda log: self.replicas.directories.of(log).path)
-        self.doubts, self.peers = Doubts(self), Peers(self, network)
+        self.doubts, self.peers, self.recently_dead = (
+            Doubts(self),
+            Peers(self, network),
+            RecentlyDead(clock, session_ms),
+        )
         self.producer_ids = ProducerIds(self.follow)
         self.groups, self.transactions = self._new_coordinators()
         self.verification = Verification(self)
@@ -237,6 +238,7 @@ class Node:
         self._take_configs(changes)
         if changes.everything or changes.brokers:
             self.doubts.reconcile()
+            self.recently_dead.reconcile(metadata)
             self.peers.reconcile()
             touched = list(metadata.topics.values())
         else:
@@ -290,7 +292,7 @@ class Node:
         coordinator = self.coordinators.get(partition.topic)
         if coordinator is not None:
             deposed = self._deposed_unheard(partition, before)
-            not_before_ms = self.clock.mono_ms() + self.follow.lease_ms if deposed else 0
+            not_before_ms = self.clock.mono_ms() + self.follow.lease.length_ms if deposed else 0
             coordinator.lead(partition, not_before_ms=not_before_ms)
 
     def _deposed_unheard(self, partition: Partition, before: BrokerId) -> bool:
@@ -390,7 +392,14 @@ class Node:
 
         Ourselves we name by the address that the client came to, unless `advertised.listeners` says another.
         """
-        endpoints = [self._endpoint(broker, connection) for broker in self.metadata.live_brokers()]
+        return self._endpoints(self.metadata.live_brokers(), connection)
+
+    def listed_endpoints(self, connection: ServerConnection) -> list[Endpoint]:
+        """The same, with brokers that died a moment ago: for Metadata."""
+        return self._endpoints(self.recently_dead.listed(self.metadata), connection)
+
+    def _endpoints(self, brokers: list[BrokerState], connection: ServerConnection) -> list[Endpoint]:
+        endpoints = [self._endpoint(broker, connection) for broker in brokers]
         return [endpoint for endpoint in endpoints if endpoint is not None]
 
     def _endpoint(self, broker: BrokerState, connection: ServerConnection) -> Endpoint | None:
@@ -433,7 +442,7 @@ class Node:
 
     def log_start_moved(self) -> bool:
         """Whether all starts are on disk now: DeleteRecords promises none that is not."""
-        return self.replicas.note_starts()
+        return self.replicas.upkeep.note_starts()
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
         """(group, topic, partition, offset), for metrics."""

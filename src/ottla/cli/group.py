@@ -91,6 +91,12 @@ def _reset(given: Given) -> int:
                 ErrorCode.NON_EMPTY_GROUP, f"group {group!r}", f"it is {state.lower()}: stop its members first"
             )
         partitions = _partitions(admin, given, group)
+        if not partitions:
+            raise refused(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"group {group!r}",
+                "it has no offsets to reset: name a --topic to begin it",
+            )
         offsets = _offsets(admin, partitions, given.need("to"))
         if "execute" in given and offsets:
             committed = {place: CommittedOffset(offset) for place, offset in offsets.items()}

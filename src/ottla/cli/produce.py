@@ -7,12 +7,15 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, pairs, print_json, wants_json
 from ottla.client.model import Header
+
+if TYPE_CHECKING:
+    from ottla.client.blocking_producer import Delivery, Producer
 
 _CODECS = "none|gzip|snappy|lz4|zstd"
 
@@ -53,17 +56,13 @@ def _produce(given: Given) -> int:
     except ValueError as fault:
         raise Misuse(str(fault)) from None
     with producer:
-        deliveries = [
-            producer.produce(
-                topic,
-                record.value,
-                record.key,
-                headers=record.headers,
-                partition=record.partition,
-                timestamp=record.timestamp,
-            )
-            for record in _records(given, values)
-        ]
+        deliveries: list[Delivery] = []
+        try:
+            deliveries.extend(_send(producer, topic, record) for record in _records(given, values))
+        except Misuse as fault:
+            producer.flush()
+            written = len([delivery.result() for delivery in deliveries])
+            raise Misuse(f"{fault}; {written} records before it are written to {topic}") from None
         producer.flush()
         delivered = [delivery.result() for delivery in deliveries]
     if wants_json(given):
@@ -73,6 +72,17 @@ def _produce(given: Given) -> int:
     spread = ", ".join(f"{count} to partition {partition}" for partition, count in sorted(counts.items()))
     sys.stderr.write(f"wrote {len(delivered)} records to {topic}{f' ({spread})' if spread else ''}\n")
     return 0
+
+
+def _send(producer: Producer, topic: str, record: _Outgoing) -> Delivery:
+    return producer.produce(
+        topic,
+        record.value,
+        record.key,
+        headers=record.headers,
+        partition=record.partition,
+        timestamp=record.timestamp,
+    )
 
 
 def _topic(given: Given) -> tuple[str, list[str]]:

@@ -16,6 +16,7 @@ from ottla.cluster.commands import (
     CreatePartitions,
     CreateTopic,
     DeleteTopic,
+    DeposeShortLeader,
     DrainBroker,
     EditConfigs,
     ElectLeader,
@@ -60,6 +61,8 @@ def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> lis
         return partitions.resign(command, state, by)
     if isinstance(command, WithdrawReplica):
         return partitions.withdraw(command, state, by)
+    if isinstance(command, DeposeShortLeader):
+        return partitions.depose(command, state, by)
     if isinstance(command, ElectLeader):
         return partitions.elect(command, state)
     if isinstance(command, AlterReassignment):

@@ -37,6 +37,7 @@ _WHY = (
     ("telemetry.", "Client telemetry is not collected."),
 )
 """By prefix, the first that fits: why an option has no effect."""
+_OLDER_ID = Option("broker.id", -1, Kind.INT, doc="The older name of node.id, which counts where both are given.")
 _ELSE = "It tunes a part of Apache Kafka that is built in another way here."
 
 _UNSET_TIMES = {
@@ -59,6 +60,7 @@ def broker_options() -> Mapping[str, Option]:
     options = {declared.name: declared for declared in BrokerConfig.OPTIONS}
     for declared in _topic_defaults():
         options.setdefault(declared.name, declared)
+    options[_OLDER_ID.name] = _OLDER_ID
     for line in _WITHOUT_EFFECT.splitlines():
         declared = _without_effect(line)
         options.setdefault(declared.name, declared)
@@ -112,7 +114,6 @@ add.partitions.to.txn.retry.backoff.ms INT 20 R
 alter.log.dirs.replication.quota.window.num INT 11 R
 alter.log.dirs.replication.quota.window.size.seconds INT 1 R
 background.threads INT 10 C
-broker.id INT -1 R
 client.quota.callback.class CLASS ~ R
 connection.failed.authentication.delay.ms INT 100 R
 connections.max.reauth.ms LONG 0 R

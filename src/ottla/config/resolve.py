@@ -64,7 +64,7 @@ def read_static(
         from ottla.config.properties import parse_properties
 
         read = parse_properties(Path(file).read_text(encoding="utf-8"))
-        problems += [f"{file}: {wrong}" for wrong in _unknown(read, known)]
+        problems += [f"{file}: {wrong}" for wrong in (*_unknown(read, known), *_overridden(read, command_line))]
         texts |= read
     named = environment_texts(environment)
     warnings += [f"environment: {wrong}; ignored" for wrong in _unknown(named, known)]
@@ -258,6 +258,11 @@ def _at_odds(config: BrokerConfig) -> list[str]:
             "frequent changes in ISR"
         )
     return problems
+
+
+def _overridden(file: Mapping[str, str], command_line: Mapping[str, str]) -> list[str]:
+    """Listeners of a file that ask for encryption or authentication; the command line may not do away with that."""
+    return _unsafe_listeners(file) if "listeners" in command_line else []
 
 
 def _unsafe_listeners(texts: Mapping[str, str]) -> list[str]:

@@ -22,6 +22,7 @@ from ottla.sim.loop import SimLoop
 from ottla.sim.machine import PORT, Incarnation, Machine
 from ottla.sim.network import Network
 from ottla.sim.plan import Plan, draw_plan, keeps_up_ms
+from ottla.sim.transaction_producers import TRANSACTION_ACTS
 from ottla.sim.workload import Workload
 
 _MOST_TURNS = 2_000_000
@@ -43,7 +44,7 @@ class Result(NamedTuple):
     """Records."""
     faults: dict[str, int]
     acts: dict[str, int]
-    """Of the administrator."""
+    """Of the administrator, and of transactional producers."""
     elections: int
     """Of a leader after the first."""
     recoveries_cut: int
@@ -128,13 +129,17 @@ class World:
             trace_hash=self.loop.trace_hash,
             acknowledged=self._acknowledged(),
             faults=self.faults.counts,
-            acts=self.workload.administrator.done,
+            acts=self.workload.administrator.done | self._transaction_acts(),
             elections=self.invariants.elections,
             recoveries_cut=self.faults.recoveries_cut,
             starts=sum(len(one.past) + (one.current is not None) for one in self.machines.values()),
             turns=self.loop.turns,
             virtual_ms=self.loop.mono_ms(),
         )
+
+    def _transaction_acts(self) -> dict[str, int]:
+        transactions = self.workload.transactions
+        return dict.fromkeys(TRANSACTION_ACTS, 0) if transactions is None else transactions.done
 
     def _acknowledged(self) -> int:
         """Records that producers were told are there."""

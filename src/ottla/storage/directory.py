@@ -383,6 +383,10 @@ class LogDirectory:
         before = self.high_watermarks.get(TopicPartition(log.topic, log.partition), 0)
         return max(log.high_watermark, min(before, log.end_offset))
 
+    def committed_before(self, log: Log) -> int:
+        """The high watermark that a checksum vouches for: the least that is committed, before any leader says more."""
+        return self._committed(log) if self.files.vouched_for(checkpoint.REPLICATION) else log.high_watermark
+
     def _checkpoint(self, name: str, offsets: dict[TopicPartition, int], of: Callable[[Log], int]) -> None:
         now = {place: of(log) for place, log in self.logs.items() if log.damaged_at is None}  # else it were forgotten
         is_written = name not in self.files.stale and all(offsets.get(place) == offset for place, offset in now.items())
