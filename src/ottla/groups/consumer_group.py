@@ -66,6 +66,10 @@ class ConsumerGroup(AnyGroup):
         return "consumer"
 
     @property
+    def size(self) -> int:
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         return not self.members
 

@@ -259,6 +259,10 @@ class Group(AnyGroup):
         return self.protocol_type or ""
 
     @property
+    def size(self) -> int:
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         return self.state is GroupState.EMPTY
 

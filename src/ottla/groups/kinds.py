@@ -37,6 +37,11 @@ class AnyGroup(ABC):
 
     @property
     @abstractmethod
+    def size(self) -> int:
+        """How many members the group has."""
+
+    @property
+    @abstractmethod
     def is_empty(self) -> bool:
         """Whether the group has no members: it may be deleted, and its offsets may expire."""
 
