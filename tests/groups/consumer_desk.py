@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from tests.groups.group_desk import Desk
 
 from ottla.groups.consumer_group import ConsumerGroup
-from ottla.groups.patterns import BadPattern, Matcher
 from ottla.groups.shard import GroupShard
 from ottla.groups.topics import TopicShape
 from ottla.groups.values import Caller, ConsumerSettings
@@ -61,15 +59,6 @@ class SomeTopics:
         return self._shapes[name].topic_id
 
 
-def compile_pattern(pattern: str) -> Matcher:
-    """Patterns of tests are harmless."""
-    try:
-        compiled = re.compile(pattern)
-    except re.error as fault:
-        raise BadPattern(str(fault)) from None
-    return lambda text: compiled.fullmatch(text) is not None
-
-
 class ConsumerDesk(Desk):
     """Plays the broker to a shard with consumer groups. Targets are computed at once unless a test says otherwise."""
 
@@ -84,7 +73,6 @@ class ConsumerDesk(Desk):
             lambda: f"uuid{next(self._suffixes)}",
             topics=self.topics,
             consumer_settings=lambda _: self.consumer_settings,
-            compile_pattern=compile_pattern,
         )
 
     def group(self, group: str = "g") -> ConsumerGroup:

@@ -62,29 +62,18 @@ class GroupOptions:
 
 
 def _made(layers: Layers, overrides: Mapping[str, str]) -> ConsumerSettings:
+    """A group's own options lie within the broker's bounds, which may have moved since they were set."""
     group, broker = layers.group(overrides), layers.broker()
-    own = overrides.keys()
-
-    def bounded(name: str, value: int, low: int, high: int) -> int:
-        return max(low, min(value, high)) if name in own else value
-
-    return ConsumerSettings(
-        session_timeout_ms=bounded(
-            "consumer.session.timeout.ms",
-            group.consumer_session_timeout_ms,
-            broker.group_consumer_min_session_timeout_ms,
-            broker.group_consumer_max_session_timeout_ms,
-        ),
-        heartbeat_interval_ms=bounded(
-            "consumer.heartbeat.interval.ms",
-            group.consumer_heartbeat_interval_ms,
-            broker.group_consumer_min_heartbeat_interval_ms,
-            broker.group_consumer_max_heartbeat_interval_ms,
-        ),
-        assignment_interval_ms=bounded(
-            "consumer.assignment.interval.ms",
-            group.consumer_assignment_interval_ms,
-            broker.group_consumer_min_assignment_interval_ms,
-            broker.group_consumer_max_assignment_interval_ms,
-        ),
-    )
+    session_ms = broker.group_consumer_session_timeout_ms
+    if "consumer.session.timeout.ms" in overrides:
+        low, high = broker.group_consumer_min_session_timeout_ms, broker.group_consumer_max_session_timeout_ms
+        session_ms = max(low, min(group.consumer_session_timeout_ms, high))
+    heartbeat_ms = broker.group_consumer_heartbeat_interval_ms
+    if "consumer.heartbeat.interval.ms" in overrides:
+        low, high = broker.group_consumer_min_heartbeat_interval_ms, broker.group_consumer_max_heartbeat_interval_ms
+        heartbeat_ms = max(low, min(group.consumer_heartbeat_interval_ms, high))
+    assignment_ms = broker.group_consumer_assignment_interval_ms
+    if "consumer.assignment.interval.ms" in overrides:
+        low, high = broker.group_consumer_min_assignment_interval_ms, broker.group_consumer_max_assignment_interval_ms
+        assignment_ms = max(low, min(group.consumer_assignment_interval_ms, high))
+    return ConsumerSettings(session_ms, heartbeat_ms, assignment_ms)

@@ -13,7 +13,6 @@ from ottla.groups.consumer_heartbeat import Surroundings, Trial, beat
 from ottla.groups.consumer_requests import is_leave, refusal, refused
 from ottla.groups.consumer_values import JOINING, LEAVING_FOR_A_WHILE, ConsumerMember, MemberState
 from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
-from ottla.groups.patterns import PatternCompiler
 from ottla.groups.range_assignor import assign_range
 from ottla.groups.reconciliation import left_for_a_while
 from ottla.groups.regexes import RegexRuns
@@ -36,7 +35,6 @@ class ConsumerGroups:
         deadlines: Deadlines,
         topics: Topics,
         settings_of: Callable[[str], ConsumerSettings],
-        compile_pattern: PatternCompiler,
         new_id: Callable[[], str],
     ) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
@@ -47,9 +45,8 @@ class ConsumerGroups:
             topics,
             {name: ASSIGNORS[name] for name in settings.consumer_assignors},
             settings.consumer_max_size,
-            compile_pattern,
         )
-        self._regexes = RegexRuns(deadlines, topics, compile_pattern, settings.consumer_regex_refresh_interval_ms)
+        self._regexes = RegexRuns(deadlines, topics, settings.consumer_regex_refresh_interval_ms)
 
     @property
     def topics(self) -> Topics:

@@ -20,12 +20,12 @@ from ottla.groups.consumer_values import (
     same_assignment,
     same_subscription,
 )
-from ottla.groups.patterns import BadPattern, PatternCompiler
 from ottla.groups.reconciliation import Reconciliation, come_back
 from ottla.groups.target_assignment import Assignor, Spec, Subscriber
 from ottla.groups.topics import Topics, shapes_of
 from ottla.groups.values import Caller, ConsumerSettings, Entry, Moment
 from ottla.kernel.errors import ErrorCode, clipped
+from ottla.kernel.patterns import BadPattern, compile_pattern
 from ottla.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -44,7 +44,6 @@ class Surroundings:
     assignors: dict[str, Assignor]
     """By name, the default first."""
     max_size: int
-    compile_pattern: PatternCompiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def beat(
     new_regex = asked.regex != before.regex and asked.regex and asked.regex not in group.regexes
     if new_regex:
         try:
-            around.compile_pattern(asked.regex)
+            compile_pattern(asked.regex)
         except BadPattern as fault:
             return refused(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{clipped(asked.regex)}: {fault}")
     trial = Trial(group)

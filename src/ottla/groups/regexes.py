@@ -13,13 +13,13 @@ from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_heartbeat import Trial
 from ottla.groups.consumer_values import ResolvedRegex
 from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
-from ottla.groups.patterns import BadPattern, Matcher, PatternCompiler
 from ottla.groups.topics import Topics
 from ottla.groups.values import Decision, Moment
+from ottla.kernel.patterns import BadPattern, Matcher, compile_pattern
 
 REST_MS = 10_000
 """How long a group rests between two runs, unless a member brings a new regular expression."""
-_NAMES_PER_TURN = 500
+_NAMES_PER_TURN = 20
 
 
 @dataclass(slots=True)
@@ -36,12 +36,9 @@ class _Run:
 class RegexRuns:
     """The runs of one shard's groups: at most one for each group at a time."""
 
-    def __init__(
-        self, deadlines: Deadlines, topics: Topics, compile_pattern: PatternCompiler, refresh_interval_ms: int
-    ) -> None:
+    def __init__(self, deadlines: Deadlines, topics: Topics, refresh_interval_ms: int) -> None:
         self._deadlines = deadlines
         self._topics = topics
-        self._compile = compile_pattern
         self._refresh_interval_ms = refresh_interval_ms
         self._running: dict[str, _Run] = {}
         self._ended: dict[str, tuple[int, int]] = {}
@@ -91,7 +88,7 @@ class RegexRuns:
         matchers = {}
         for regex in group.used_regexes():
             try:
-                matchers[regex] = self._compile(regex)
+                matchers[regex] = compile_pattern(regex)
             except BadPattern:
                 matchers[regex] = _nothing
         return _Run(self._topics.version, tuple(self._topics.names()), matchers, {regex: [] for regex in matchers})

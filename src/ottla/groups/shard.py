@@ -19,7 +19,6 @@ from ottla.groups.entries import decode_entry, encode_entry, group_entry, writab
 from ottla.groups.group import Group, GroupState
 from ottla.groups.kinds import AnyGroup
 from ottla.groups.offsets import NO_PRODUCER, Offsets, commit_error, unknown_group_error
-from ottla.groups.patterns import PatternCompiler, no_engine
 from ottla.groups.rebalance import Rebalances
 from ottla.groups.topics import NoTopics, Topics
 from ottla.groups.values import (
@@ -62,9 +61,9 @@ _OF_CONSUMERS = frozenset({DeadlineKind.CONSUMER_SESSION, DeadlineKind.REVOCATIO
 class GroupShard:
     """Groups and offsets. `new_suffix` gives a fresh UUID's text for each new member id.
 
-    Groups of the consumer protocol read `topics`, have options by their ids, and match their regular expressions by
-    `compile_pattern`. Of Apache Kafka's behaviour one thing is left out: the first JoinGroup of a group writes no empty
-    entry; a group is in the log from its first generation or offset on.
+    Groups of the consumer protocol read `topics`, and have options by their ids. Of Apache Kafka's behaviour one thing is
+    left out: the first JoinGroup of a group writes no empty entry; a group is in the log from its first generation or
+    offset on.
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class GroupShard:
         *,
         topics: Topics | None = None,
         consumer_settings: Callable[[str], ConsumerSettings] = lambda _: ConsumerSettings(),
-        compile_pattern: PatternCompiler = no_engine,
     ) -> None:
         self.settings = settings
         self.groups: dict[str, Group] = {}
@@ -85,9 +83,7 @@ class GroupShard:
         self._joins = Joins(self._rebalances, new_suffix)
         self._expiry_queue: deque[str] = deque()
         self._pause = RetentionPause()
-        self.consumers = ConsumerGroups(
-            settings, self._deadlines, topics or NoTopics(), consumer_settings, compile_pattern, new_suffix
-        )
+        self.consumers = ConsumerGroups(settings, self._deadlines, topics or NoTopics(), consumer_settings, new_suffix)
 
     def group(self, group_id: str) -> AnyGroup | None:
         """The group of that id, of whatever kind."""
