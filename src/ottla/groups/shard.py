@@ -61,9 +61,9 @@ _OF_CONSUMERS = frozenset({DeadlineKind.CONSUMER_SESSION, DeadlineKind.REVOCATIO
 class GroupShard:
     """Groups and offsets. `new_suffix` gives a fresh UUID's text for each new member id.
 
-    Groups of the consumer protocol read `topics`, and have options by their ids. Of Apache Kafka's behaviour one thing is
-    left out: the first JoinGroup of a group writes no empty entry; a group is in the log from its first generation or
-    offset on.
+    Groups of the consumer protocol read `topics` and have options by their ids. One thing is left out of what Apache
+    Kafka does: the first JoinGroup of a group writes no empty entry; a group is in the log from its first generation
+    or offset on.
     """
 
     def __init__(
