@@ -183,7 +183,7 @@ def test_members_and_epochs_outlive_a_broker_that_is_killed(tmp_path: Path):
             had = len(read)
             read += poll_until(both, lambda more: had + len(more) >= 80)
             assert numbers(read) == list(range(80))
-            members = {member.member_id for member in described(client).members}
+            members = {member.member_id for member in described(admin(servers)).members}
             assert (assigned(first), assigned(second), members) == before
             first.commit(asynchronous=False)
 
