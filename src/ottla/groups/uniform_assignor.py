@@ -149,7 +149,7 @@ class _Heterogeneous:
             # Below `level`, all have equal loads: one each, until the next member is as low as they are.
             while level < len(readers) and self._load[readers[level]] == self._load[readers[0]]:
                 level += 1
-            for number in sorted(readers[:level]):
+            for number in readers[:level]:
                 if place == len(free):
                     return
                 self._give(topic, free[place], number)
