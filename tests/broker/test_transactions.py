@@ -208,7 +208,10 @@ def test_transactions_are_described_and_listed_and_one_that_hangs_can_be_ended()
     listed = scene.ask(1, ListTransactionsRequest(state_filters=["Ongoing", "Nonsense"]))
     assert listed.unknown_state_filters == ["Nonsense"]
     assert [each.transactional_id for each in listed.transaction_states] == ["tx"]
-    pattern = scene.ask(1, ListTransactionsRequest(transactional_id_pattern="t.*"))
+    for pattern, ids in (("t.*", ["tx"]), ("t", [])):
+        listed = scene.ask(1, ListTransactionsRequest(transactional_id_pattern=pattern))
+        assert [each.transactional_id for each in listed.transaction_states] == ids
+    pattern = scene.ask(1, ListTransactionsRequest(transactional_id_pattern="(?=t)"))
     assert pattern.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     asked = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
     (active,) = scene.ask(1, asked).topics[0].partitions[0].active_producers
