@@ -21,7 +21,7 @@ Machine = Callable[[Task], Attempt]
 
 
 def machine(task: Task) -> Attempt:
-    return Attempt(task, patience_ms=1000)
+    return Attempt(task, timeout_ms=1000)
 
 
 class Violated(AssertionError):
@@ -142,7 +142,7 @@ def steps(world: World, each: Running) -> Iterator[tuple[World, Running]]:
 
 def written(world: World, each: Running, *, current: bool) -> Iterator[tuple[World, Running]]:
     if not current:
-        yield world, each.told(lambda mine: mine.superseded(NEVER_MS))
+        yield world, each.told(lambda mine: mine.superseded(NEVER_MS, open_for_ms=0))
         return
     batch = each.attempt.task.batch
     yield replace(world, open=batch), each.told(lambda mine: mine.wrote(CONTENT))
@@ -152,7 +152,7 @@ def written(world: World, each: Running, *, current: bool) -> Iterator[tuple[Wor
 
 def ended(world: World, each: Running, *, current: bool) -> Iterator[tuple[World, Running]]:
     if not current:
-        yield world, each.told(lambda mine: mine.superseded(NEVER_MS))
+        yield world, each.told(lambda mine: mine.superseded(NEVER_MS, open_for_ms=0))
         return
     unknown = each.told(lambda mine: mine.commit_unknown())
     if world.open is None:

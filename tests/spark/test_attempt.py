@@ -13,7 +13,7 @@ ROWS = Content(2, 7)
 
 
 def an_attempt(batch=3, index=1, **options):
-    return Attempt(Task("q", batch, index), patience_ms=1000, **options)
+    return Attempt(Task("q", batch, index), timeout_ms=1000, **options)
 
 
 def after_reading(attempt, marker):
@@ -84,7 +84,7 @@ def test_a_later_batch_without_any_marker_is_written_where_that_is_asked_for():
 
 def test_a_fenced_attempt_waits_for_the_commit_of_the_one_that_fenced_it():
     attempt = after_reading(an_attempt(), Marker(2, ROWS))
-    attempt.superseded(now_ms=50)
+    attempt.superseded(50, open_for_ms=9)
     attempt.found(Marker(2, ROWS), 1049)
     assert attempt.do is Do.AWAIT_MARKER
     attempt.found(Marker(3, ROWS), 1049)
@@ -94,9 +94,15 @@ def test_a_fenced_attempt_waits_for_the_commit_of_the_one_that_fenced_it():
 
 def test_a_fenced_attempt_fails_where_nobody_commits():
     attempt = after_reading(an_attempt(), Marker(2, ROWS))
-    attempt.superseded(now_ms=50)
+    attempt.superseded(50, open_for_ms=9)
     attempt.found(Marker(2, ROWS), 1050)
     assert attempt.do is Do.FAILED and "a newer attempt" in attempt.failure
+
+
+def test_an_attempt_whose_transaction_was_open_for_too_long_says_so():
+    attempt = after_reading(an_attempt(), Marker(2, ROWS))
+    attempt.superseded(5000, open_for_ms=1000)
+    assert attempt.do is Do.FAILED and "kafka.transaction.timeout.ms" in attempt.failure
 
 
 @pytest.mark.parametrize(("marker", "do"), [(2, Do.FAILED), (3, Do.COMPARE)])
@@ -112,7 +118,7 @@ def test_speculative_twins_both_succeed_though_one_fences_the_other():
     first, twin = an_attempt(), an_attempt()
     after_reading(first, Marker(2, ROWS))
     after_reading(twin, Marker(2, ROWS))
-    first.superseded(now_ms=0)
+    first.superseded(0, open_for_ms=9)
     twin.wrote(ROWS)
     twin.committed()
     first.found(Marker(3, ROWS), 10)
@@ -180,7 +186,7 @@ class TakesAnUnansweredCommitForDone(Attempt):
 
 
 class TakesBeingFencedForDone(Attempt):
-    def superseded(self, now_ms):
+    def superseded(self, now_ms, *, open_for_ms):
         self.do = Do.FINISHED
 
 
@@ -199,7 +205,7 @@ class NeverReads(Attempt):
 def test_the_model_notices_when_a_safeguard_is_taken_out(broken):
     first = Do.READ_MARKER if broken is FencesLast else Do.FENCE
     with pytest.raises(Violated):
-        explore(lambda task: broken(task, patience_ms=1000, do=first), attempts=3, batches=2)
+        explore(lambda task: broken(task, timeout_ms=1000, do=first), attempts=3, batches=2)
 
 
 def test_ended_attempts_take_no_step():

@@ -29,6 +29,10 @@ class Do(Enum):
 
 
 SUPERSEDED = "a newer attempt has taken over the transactional id {name} and has not committed within {seconds:.0f} s"
+TOO_OLD = (
+    "the transaction was open for {seconds:.0f} s and was aborted: kafka.transaction.timeout.ms must be longer than a "
+    "task takes from its first row to its last"
+)
 LOST_COMMIT = "the commit was not answered, and has not taken place"
 OTHER_ROWS = (
     "was committed before with {before.rows} rows of digest {before.digest:016x} and came again with {now.rows} rows "
@@ -49,8 +53,8 @@ class Attempt:
     """What one attempt does next."""
 
     task: Task
-    patience_ms: float
-    """How long to wait for the commit of an attempt that has fenced this one."""
+    timeout_ms: float
+    """How long a transaction may be open, and so how long to wait for the commit of an attempt that fenced this one."""
     write_without_markers: bool = False
     do: Do = Do.FENCE
     marker: Marker | None = None
@@ -73,7 +77,7 @@ class Attempt:
             self.do = Do.COMPARE
         elif self.do is Do.AWAIT_MARKER:
             if now_ms >= self._deadline_ms:
-                self._fail(SUPERSEDED.format(name=self.task.name, seconds=self.patience_ms / 1000))
+                self._fail(SUPERSEDED.format(name=self.task.name, seconds=self.timeout_ms / 1000))
         elif self._unknown:
             self._fail(LOST_COMMIT)
         elif marker is not None or self.task.batch == 0 or self.write_without_markers:
@@ -97,14 +101,17 @@ class Attempt:
         self.marker = Marker(self.task.batch, content)
         self.do = Do.COMMIT
 
-    def superseded(self, now_ms: float) -> None:
+    def superseded(self, now_ms: float, *, open_for_ms: float) -> None:
         """Wait for the attempt that has fenced this one.
 
         Failing at once would have Spark start another attempt, which would fence that one, and so on until Spark gives
         up.
         """
         assert self.do in (Do.WRITE, Do.COMMIT)
-        self._deadline_ms = now_ms + self.patience_ms
+        if open_for_ms >= self.timeout_ms:
+            self._fail(TOO_OLD.format(seconds=open_for_ms / 1000))
+            return
+        self._deadline_ms = now_ms + self.timeout_ms
         self.marker = None
         self.do = Do.AWAIT_MARKER
 
