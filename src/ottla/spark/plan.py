@@ -102,9 +102,9 @@ class Layout:
 class SourceOffset:
     """Where a stream stands: Spark's `{"topic":{"0":123}}` and, beside it, which incarnation of each topic was read.
 
-    `query` names the query for its consumer group: Spark shows its own query id to executors only. The layout, and where
-    partitions begin that are new in this batch, stand here so that a batch that is repeated has the same tasks, whatever
-    the options and the cluster say then: a sink that writes exactly once rests on it.
+    `query` names the query for its consumer group: Spark shows its own query id to executors only. The layout, and
+    where partitions begin that are new in this batch, stand here so that a repeated batch has the same tasks, whatever
+    the options and the cluster say by then: a sink that writes exactly once rests on it.
     """
 
     offsets: Offsets
