@@ -2,11 +2,21 @@
 
 import pytest
 
-from ottla.spark.delivery import ADAPTIVE, BATCH_ID, QUERY_ID, SORTED, Delivery, batch_task, streaming_task
+from ottla.spark.delivery import (
+    ADAPTIVE,
+    BATCH_ID,
+    QUERY_ID,
+    SORTED,
+    STATELESS_ADAPTIVE,
+    Delivery,
+    batch_task,
+    streaming_task,
+)
 from ottla.spark.marker import Task
 from ottla.spark.options import sink_options
 
 STREAM = {QUERY_ID: "q", BATCH_ID: "5", ADAPTIVE: "false"}
+EITHER = ({ADAPTIVE: "false"}, {STATELESS_ADAPTIVE: "false"}, {ADAPTIVE: "true", STATELESS_ADAPTIVE: "false"})
 DELIVERY = Delivery("p", "t")
 
 
@@ -61,6 +71,16 @@ def test_transactions_may_be_open_for_as_long_as_kafka_is_told():
 def test_a_task_of_a_stream_is_named_after_its_query_and_batch():
     assert streaming_task(DELIVERY, STREAM.get, 2) == Task("q", 5, 2, "p")
     assert Task("q", 5, 2, "p").name == "p-q-2"
+
+
+@pytest.mark.parametrize("settings", EITHER)
+def test_a_stream_may_have_adaptive_execution_off_altogether_or_for_streams_alone(settings):
+    assert streaming_task(DELIVERY, {QUERY_ID: "q", BATCH_ID: "5", **settings}.get, 2).batch == 5
+
+
+def test_a_micro_batch_of_foreach_batch_must_have_it_off_altogether():
+    with pytest.raises(ValueError, match=r"spark\.sql\.adaptive\.enabled=false"):
+        batch_task(Delivery("p", "t", query="q"), "job-1", {STATELESS_ADAPTIVE: "false"}.get, 0)
 
 
 def test_a_task_of_a_job_has_a_name_of_its_own_unless_it_is_a_micro_batch():

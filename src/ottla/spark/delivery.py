@@ -20,6 +20,10 @@ QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 ADAPTIVE = "spark.sql.adaptive.enabled"
 STATELESS_ADAPTIVE = "spark.sql.adaptive.streaming.stateless.enabled"
 SORTED = "spark.sql.execution.sortBeforeRepartition"
+NOT_ADAPTIVE = (
+    f"Option 'delivery' {EXACTLY_ONCE} needs adaptive execution off: it may give a repeated micro-batch other tasks. "
+    "Set {settings} on the session before the query starts; ottla.spark.session() does"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ def streaming_task(delivery: Delivery, property_of: Text, index: int) -> Task:
             f"Spark does not say which micro-batch this task belongs to ({QUERY_ID}, {BATCH_ID}), so its rows cannot "
             "be written exactly once"
         )
-    check_plan(property_of)
+    check_stream(property_of)
     return Task(query, int(batch), index, delivery.prefix)
 
 
@@ -79,20 +83,30 @@ def batch_task(delivery: Delivery, job: str, property_of: Text, index: int) -> T
     """The task that runs here, of a batch write: a job by itself, or a micro-batch that `write_batch` was given."""
     if not delivery.query:
         return Task(job, 0, index, delivery.prefix)
-    check_plan(property_of)
+    if _is_on(ADAPTIVE, property_of):
+        raise ValueError(NOT_ADAPTIVE.format(settings=f"{ADAPTIVE}=false"))
+    _check_sorted(property_of)
     return Task(delivery.query, delivery.batch, index, delivery.prefix)
 
 
-def check_plan(property_of: Text) -> None:
-    """Refuse settings under which a repeated micro-batch may have its rows in other tasks."""
-    if (property_of(ADAPTIVE) or "true").lower() != "false":
-        raise ValueError(
-            f"Option 'delivery' {EXACTLY_ONCE} needs adaptive execution off: it may give a repeated micro-batch other "
-            f"tasks. Set {STATELESS_ADAPTIVE}=false, or {ADAPTIVE}=false, on the session before the query starts; "
-            "ottla.spark.session() does"
-        )
-    if (property_of(SORTED) or "true").lower() == "false":
+def check_stream(property_of: Text) -> None:
+    """Refuse settings under which a repeated micro-batch may have its rows in other tasks.
+
+    Spark itself has adaptive execution off where a query has state, but tells its tasks of settings only.
+    """
+    if _is_on(ADAPTIVE, property_of) and _is_on(STATELESS_ADAPTIVE, property_of):
+        raise ValueError(NOT_ADAPTIVE.format(settings=f"{STATELESS_ADAPTIVE}=false"))
+    _check_sorted(property_of)
+
+
+def _check_sorted(property_of: Text) -> None:
+    if not _is_on(SORTED, property_of):
         raise ValueError(
             f"Option 'delivery' {EXACTLY_ONCE} needs {SORTED}=true, Spark's default: without it repartition(n) deals "
             "rows out by the order in which they happen to come"
         )
+
+
+def _is_on(name: str, property_of: Text) -> bool:
+    """These settings are on where nobody says otherwise; then Spark does not tell its tasks of them."""
+    return (property_of(name) or "true").strip().lower() != "false"
