@@ -11,33 +11,26 @@ import time
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark import TaskContext
 
 from ottla.spark import session
 
 PLANS = ("straight", "by-key")
-SPECULATION = {
-    "spark.speculation": "true",
-    "spark.speculation.interval": "200ms",
-    "spark.speculation.quantile": "0.3",
-    "spark.speculation.multiplier": "1.2",
-    "spark.speculation.minTaskRuntime": "1s",
-}
-STANDS_STILL = 0.04
-"""How many of the first attempts do, so that Spark starts a second beside them."""
+STANDS_STILL = 0.3
+"""How many of the tasks do, in the middle of their rows, so that kills meet open transactions."""
 
 
-def stumbling(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    context = TaskContext.get()
-    assert context is not None
+def halting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    stands_still = random.random() < STANDS_STILL
     for batch in batches:
-        yield batch
-        if context.attemptNumber() == 0 and random.random() < STANDS_STILL:
-            time.sleep(4)
+        yield batch.slice(0, batch.num_rows // 2)
+        if stands_still:
+            time.sleep(random.uniform(0, 1.5))
+            stands_still = False
+        yield batch.slice(batch.num_rows // 2)
 
 
 def main(master: str, bootstrap: str, source: str, target: str, checkpoint: str, most: str, plan: str) -> int:
-    settings = {"spark.task.maxFailures": "10", "spark.executor.memory": "1g", "spark.cores.max": "2", **SPECULATION}
+    settings = {"spark.task.maxFailures": "10", "spark.executor.memory": "1g", "spark.cores.max": "2"}
     spark = session("campaign", master, **{name.replace(".", "__"): text for name, text in settings.items()})
     rows = (
         spark.readStream.format("ottla")
@@ -53,7 +46,7 @@ def main(master: str, bootstrap: str, source: str, target: str, checkpoint: str,
     if plan == "by-key":
         rows = rows.repartition(3, "key")
     query = (
-        rows.mapInArrow(stumbling, rows.schema)
+        rows.mapInArrow(halting, rows.schema)
         .writeStream.format("ottla")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", target)
