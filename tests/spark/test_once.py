@@ -239,6 +239,13 @@ def test_rows_of_many_topics_are_one_transaction(rig):
     assert [record.value for record in rig.topics.read(other)] == [b"b"]
 
 
+def test_a_column_that_is_not_written_may_be_of_any_type(rig):
+    rows = batch([b"a"], topic=pa.array([{"x": 1.5}]), other=pa.array([None]))
+    for _ in range(2):
+        write_once(rig.options(), rig.task(0), iter([rows]))
+    assert rig.values() == [b"a"]
+
+
 def test_ids_and_markers_show_in_the_ordinary_tools(rig):
     rig.write(0, [b"a"])
     listed = set()

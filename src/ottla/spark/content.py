@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,12 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _NULL = np.uint64(0x1F0D3804_5A17C3B9)
 
 
-def content_of(batch: pa.RecordBatch) -> Content:
-    """The content of the columns that are written."""
+def content_of(batch: pa.RecordBatch, columns: Collection[str] = COLUMNS) -> Content:
+    """The content of those of these columns that there are."""
     if not batch.num_rows:
         return Content()
     rows: Hashes = np.zeros(batch.num_rows, dtype=np.uint64)
-    for name in COLUMNS:
+    for name in columns:
         if name in batch.schema.names:
             rows = _mixed(rows, _hashes(batch.column(name)))
     return Content(batch.num_rows, int(rows.sum(dtype=np.uint64)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.spark.attempt import Attempt, Do
 from ottla.spark.connections import cluster
-from ottla.spark.content import content_of
+from ottla.spark.content import COLUMNS, content_of
 from ottla.spark.marker import Content, Marker, Task
 from ottla.spark.options import SinkOptions
 from ottla.spark.sender import TransactionalSender
@@ -39,7 +39,8 @@ class NotWritten(Exception):
 
 def write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
     """Write a task's rows, unless an attempt before has; returns once they are committed."""
-    rows = _Rows(as_written(options, batches))
+    columns = COLUMNS if options.topic is None else [name for name in COLUMNS if name != "topic"]
+    rows = _Rows(as_written(options, batches), columns)
     if not rows.any and task.index > 0:
         return Written(0, 0)  # task 0 leaves a marker in every batch
     at_work = _AtWork(options, task, rows)
@@ -50,15 +51,16 @@ def write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatc
 class _Rows:
     """A task's rows, counted as they go by."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+    def __init__(self, batches: Iterator[pa.RecordBatch], columns: Collection[str]) -> None:
         first = next(batches, None)
         self.any = first is not None
         self.content = Content()
+        self._columns = columns
         self._left = batches if first is None else itertools.chain([first], batches)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._left:
-            self.content += content_of(batch)
+            self.content += content_of(batch, self._columns)
             yield batch
 
     def drain(self) -> Content:
