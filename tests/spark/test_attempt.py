@@ -99,6 +99,17 @@ def test_a_fenced_attempt_fails_where_nobody_commits():
     assert attempt.do is Do.FAILED and "a newer attempt" in attempt.failure
 
 
+def test_a_fenced_attempt_fails_soon_where_nobody_writes_any_more():
+    attempt = after_reading(an_attempt(quiet_ms=100), Marker(2, ROWS))
+    attempt.superseded(50, open_for_ms=9)
+    attempt.looked(100, busy=True)
+    attempt.looked(190, busy=False)
+    attempt.found(Marker(2, ROWS), 199)
+    assert attempt.do is Do.AWAIT_MARKER
+    attempt.found(Marker(2, ROWS), 200)
+    assert attempt.do is Do.FAILED and "writes nothing any more" in attempt.failure
+
+
 def test_an_attempt_whose_transaction_was_open_for_too_long_says_so():
     attempt = after_reading(an_attempt(), Marker(2, ROWS))
     attempt.superseded(5000, open_for_ms=1000)

@@ -172,6 +172,21 @@ def test_an_attempt_fenced_by_one_that_does_not_commit_fails_after_a_while(rig):
     assert rig.values() == [b"a", b"b"]
 
 
+def test_an_attempt_fenced_by_a_zombie_of_an_older_batch_gives_up_soon(rig, monkeypatch):
+    monkeypatch.setattr(once, "QUIET_MS", 300)
+    rig.write(0, [b"a"])
+
+    def slow():
+        yield batch([b"b"])
+        rig.write(0, [b"a"])
+        yield batch([b"c"])
+
+    with pytest.raises(NotWritten, match="writes nothing any more"):
+        write_once(rig.options(), rig.task(1), slow())
+    rig.write(1, [b"b", b"c"])
+    assert rig.values() == [b"a", b"b", b"c"]
+
+
 class LosesTheAnswer(Transactor):
     async def commit(self, *, timeout_ms=None):
         await super().commit(timeout_ms=timeout_ms)

@@ -22,13 +22,16 @@ class Do(Enum):
     READ_FIRST_MARKER = "read the marker of the query's task 0: found_first()"
     WRITE = "write all rows in a transaction: wrote(), or superseded()"
     COMMIT = "commit the transaction with `marker` in it: committed(), superseded() or commit_unknown()"
-    AWAIT_MARKER = "read this task's marker from time to time, as it stands: found()"
+    AWAIT_MARKER = "see from time to time whether the id has a transaction: looked(); read the marker as it is: found()"
     COMPARE = "read all rows and write none: compared()"
     FINISHED = "the rows are in the topic, once"
     FAILED = "raise `failure`; Spark may try again"
 
 
 SUPERSEDED = "a newer attempt has taken over the transactional id {name} and has not committed within {seconds:.0f} s"
+DESERTED = (
+    "another attempt has taken over the transactional id {name}, did not commit this batch and writes nothing any more"
+)
 TOO_OLD = (
     "the transaction was open for {seconds:.0f} s and was aborted: kafka.transaction.timeout.ms must be longer than a "
     "task takes from its first row to its last"
@@ -55,12 +58,16 @@ class Attempt:
     task: Task
     timeout_ms: float
     """How long a transaction may be open, and so how long to wait for the commit of an attempt that fenced this one."""
+    quiet_ms: float = 10_000
+    """How long the attempt that fenced this one may be without a transaction before it is given up."""
     write_without_markers: bool = False
     do: Do = Do.FENCE
     marker: Marker | None = None
     """What is to be committed, or was found committed."""
     failure: str = ""
     _deadline_ms: float = 0.0
+    _busy_ms: float = 0.0
+    """When the transactional id was last seen with a transaction, or this attempt was fenced."""
     _unknown: bool = False
     """A commit of ours may have taken place."""
 
@@ -76,7 +83,9 @@ class Attempt:
             self.marker = marker
             self.do = Do.COMPARE
         elif self.do is Do.AWAIT_MARKER:
-            if now_ms >= self._deadline_ms:
+            if now_ms - self._busy_ms >= self.quiet_ms:
+                self._fail(DESERTED.format(name=self.task.name))
+            elif now_ms >= self._deadline_ms:
                 self._fail(SUPERSEDED.format(name=self.task.name, seconds=self.timeout_ms / 1000))
         elif self._unknown:
             self._fail(LOST_COMMIT)
@@ -111,9 +120,20 @@ class Attempt:
         if open_for_ms >= self.timeout_ms:
             self._fail(TOO_OLD.format(seconds=open_for_ms / 1000))
             return
+        self._busy_ms = now_ms
         self._deadline_ms = now_ms + self.timeout_ms
         self.marker = None
         self.do = Do.AWAIT_MARKER
+
+    def looked(self, now_ms: float, *, busy: bool) -> None:
+        """Take in whether the transactional id has a transaction.
+
+        Where it has none for long, the attempt that fenced this one was left behind by an older batch, or has died
+        before it wrote.
+        """
+        assert self.do is Do.AWAIT_MARKER
+        if busy:
+            self._busy_ms = now_ms
 
     def committed(self) -> None:
         assert self.do is Do.COMMIT

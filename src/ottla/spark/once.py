@@ -13,11 +13,14 @@ from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
+from ottla.client.asks import Ask
 from ottla.client.errors import ClientError, ProducerFenced
-from ottla.client.model import GroupMetadata
+from ottla.client.model import Destination, GroupMetadata
+from ottla.client.plan import TRANSACTION
 from ottla.client.transacting import Transactor
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
+from ottla.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla.spark.attempt import Attempt, Do
 from ottla.spark.connections import cluster
 from ottla.spark.content import COLUMNS, content_of
@@ -30,6 +33,8 @@ from ottla.spark.writer import as_written, write_batch_of_rows
 _FENCED = frozenset(
     {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 )
+_BUSY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
+QUIET_MS = 10_000
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
@@ -81,7 +86,10 @@ class _AtWork:
         self._place = TopicPartition(options.delivery.marker_topic, 0)
         self._timeout_ms = options.kafka.transaction_timeout_ms
         self._attempt = Attempt(
-            task, timeout_ms=self._timeout_ms, write_without_markers=options.delivery.write_without_markers
+            task,
+            timeout_ms=self._timeout_ms,
+            quiet_ms=QUIET_MS,
+            write_without_markers=options.delivery.write_without_markers,
         )
         self._transactor: Transactor
         self._began = 0.0
@@ -162,7 +170,25 @@ class _AtWork:
     def _await_marker(self) -> None:
         time.sleep(self._pause_s)
         self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        self._attempt.looked(_now_ms(), busy=self._is_busy())
         self._attempt.found(self._marker(self._task.name, stable=False), _now_ms())
+
+    def _is_busy(self) -> bool:
+        """Whether the coordinator knows of a transaction. Where it does not answer, it is taken to know of one."""
+        name = self._task.name
+        request = DescribeTransactionsRequest(transactional_ids=[name])
+
+        def ask(where: Destination) -> Ask[DescribeTransactionsResponse]:
+            return Ask(where, DescribeTransactionsRequest, DescribeTransactionsResponse, lambda _: request)
+
+        def code_of(answer: DescribeTransactionsResponse) -> int:
+            return answer.transaction_states[0].error_code
+
+        try:
+            answer = self._where.run(self._where.plan.ask_coordinator(name, ask, code_of, kind=TRANSACTION))
+        except (ClientError, ApiError):
+            return True
+        return code_of(answer) != 0 or answer.transaction_states[0].transaction_state in _BUSY
 
     def _abort(self) -> None:
         """So that readers need not wait for the transaction's timeout; where it fails, the next attempt ends it."""
