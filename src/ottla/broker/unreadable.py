@@ -135,8 +135,8 @@ class UnreadableReplicas:
     def miss(self, directory: LogDirectory, opened: Container[Key]) -> None:
         """Replicas whose folder is gone, though it held records.
 
-        One that this broker counts for stays missing: to make it anew would give its offsets again where no other replica
-        is left.
+        One that this broker counts for stays missing: to make it anew would give its offsets again where no other
+        replica is left.
         """
         missed: list[TopicPartition] = []
         for place, held in directory.gone.items():
