@@ -299,7 +299,7 @@ def test_a_follower_that_finds_its_end_damaged_when_it_starts_is_built_anew_from
     cluster.log(damaged).syncing._checkpoint_at = -CHECKPOINT_BYTES  # the next sync takes the indexes along
     cluster.produce(BATCHES + 1)
     cluster.cluster.until(lambda: cluster.log(damaged).recovery_point == BATCHES + 2)
-    node.replicas.checkpoint_recovery_points()
+    node.replicas.upkeep.checkpoint_recovery_points()
     active = cluster.log(damaged).active
     cluster.cluster.kill(damaged)
     cluster.cluster.machines[damaged].disk.flip_bit(active.path(LOG), 65)
@@ -316,7 +316,7 @@ def test_a_replica_whose_end_was_found_damaged_does_not_count_until_it_has_caugh
     damaged, healthy = cluster.followers()
     leader = cluster.leader
     cluster.cluster.until(lambda: cluster.log(damaged).high_watermark == BATCHES)
-    cluster.cluster.node(damaged).replicas.checkpoint_high_watermarks()
+    cluster.cluster.node(damaged).replicas.upkeep.checkpoint_high_watermarks()
     active = cluster.log(damaged).active
     cluster.cluster.kill(damaged)
     cluster.cluster.machines[damaged].disk.flip_bit(active.path(LOG), 65)
@@ -444,7 +444,7 @@ class Storm:
         position = self.random.randrange(segment.size)
         if 12 <= position % size < 16:
             return  # an epoch, of which not every flip can be seen
-        self.place.cluster.node(number).replicas.checkpoint_recovery_points()
+        self.place.cluster.node(number).replicas.upkeep.checkpoint_recovery_points()
         self.rotten.append((number, segment.base_offset, segment.next_offset))
         self.flips += 1
         disk = self.place.cluster.machines[number].disk
@@ -709,7 +709,7 @@ def test_a_replica_out_of_sync_that_must_be_cut_behind_damage_begins_anew_at_onc
         assert cluster.cluster.ask(leader, request, most=9).responses[0].partition_responses[0].base_offset == number
     held = cluster.log(leader)
     cluster.cluster.until(lambda: held.synced_offset == committed + 24 and held.recovery_point > committed + 9)
-    cluster.cluster.node(leader).replicas.checkpoint_recovery_points()
+    cluster.cluster.node(leader).replicas.upkeep.checkpoint_recovery_points()
     segment, found = locate(held, committed - 1)
     assert committed < segment.next_offset < held.recovery_point
     path, position = segment.path(LOG), found.position

@@ -37,6 +37,15 @@ class ProducerSettings:
     max_block_ms: float = 60_000
     partitioner: Partitioner = field(default=murmur2_partitioner)
     allow_auto_create_topics: bool = True
+    transactional_id: str | None = None
+    """With one, every record belongs to a transaction."""
+    transaction_timeout_ms: int = 60_000
+
+    def __post_init__(self) -> None:
+        if self.transactional_id is not None and not self.idempotent:
+            raise ValueError("a transactional id needs acks=-1 and enable_idempotence")
+        if self.transactional_id == "":
+            raise ValueError("a transactional id must not be empty")
 
     @property
     def idempotent(self) -> bool:
@@ -74,6 +83,11 @@ class OutgoingBatch:
         self.frame: bytes | None = None
         self.outcome: Produced | Exception | None = None
         self.listeners: list[Callable[[], None]] = []
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether a sequence of its partition is used up for it, so that the broker may hold it."""
+        return self.sequence >= 0
 
 
 class Delivered(NamedTuple):
@@ -203,6 +217,7 @@ class Accumulator:
                     producer_id=identity.producer_id,
                     producer_epoch=identity.producer_epoch,
                     base_sequence=batch.sequence,
+                    is_transactional=self.settings.transactional_id is not None,
                 )
                 self._sequences[batch.partition] = (batch.sequence + batch.builder.records_count) % _SEQUENCES
         return batch.frame
@@ -214,12 +229,13 @@ class Accumulator:
         batch.retry_at_ms = retry_at_ms
         if fresh_identity:
             batch.frame = batch.identity = None
+            batch.sequence = -1
             self._identities.pop(batch.partition, None)
 
     def finish(self, batch: OutgoingBatch, outcome: Produced | Exception) -> None:
-        """The batch has its outcome. After a failure the partition goes on under another producer id:
+        """The batch has its outcome. If it was sent and failed, its partition goes on under another producer id:
 
-        whether the failed batch is in the log is not known, so its sequence can be neither used again nor skipped.
+        whether the batch is in the log is not known, so its sequence can be neither used again nor skipped.
         """
         queue = self._queues[batch.partition]
         assert queue[0] is batch
@@ -227,10 +243,28 @@ class Accumulator:
         if not queue:
             del self._queues[batch.partition]
         self.waiting_bytes -= batch.builder.size
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, Exception) and batch.was_sent:
             self._identities.pop(batch.partition, None)
         batch.outcome = outcome
         batch.frame = None
+
+    def drop_waiting(self, fault: Exception) -> list[OutgoingBatch]:
+        """Fail every batch that is not under way; those, so that listeners can be told."""
+        dropped = []
+        for queue in list(self._queues.values()):
+            kept = [queue.popleft()] if queue[0].under_way else []
+            dropped += list(queue)
+            while queue:
+                self.finish(queue[0], fault)
+            if kept:
+                self._queues[kept[0].partition] = deque(kept)
+        return dropped
+
+    def renew(self, identity: ProducerIdentity) -> None:
+        """All partitions go on under this producer id and epoch. Where it is another, their sequences start at 0."""
+        stale = [partition for partition, known in self._identities.items() if known != identity]
+        for partition in stale:
+            del self._identities[partition]
 
     def abandon(self, fault: Exception) -> list[OutgoingBatch]:
         """Fail everything that waits; the batches, so that listeners can be told."""

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Seque
 from typing import Any, TypeVar
 
 from ottla.client import offsets, transfer
-from ottla.client.asks import Ask, AskAll, Finish, First, Pause, Start, VersionsOf, Wish
+from ottla.client.asks import Ask, AskAll, FeaturesOf, Finish, First, Pause, Start, VersionsOf, Wish
 from ottla.client.errors import (
     BrokerUnreachable,
     ClientError,
@@ -122,6 +122,11 @@ class AsyncConnection:
     def api_versions(self) -> Mapping[int, tuple[int, int]]:
         """What the broker announces: key -> (first, last)."""
         return self._link.versions
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """What the cluster has finalized, as the broker says: name -> level."""
+        return self._link.features
 
     @property
     def usable(self) -> bool:
@@ -254,6 +259,8 @@ class Driver:
             if isinstance(answer, Exception):
                 raise answer
             return answer
+        if isinstance(wish, FeaturesOf):
+            return dict((await self.connection(wish.destination)).features)
         assert isinstance(wish, VersionsOf)
         return dict((await self.connection(wish.destination)).api_versions)
 
@@ -338,7 +345,14 @@ class Cluster:
         return await self.run(story)
 
     async def fetch_range(
-        self, topic: str, partition: int, start: int, end: int, *, max_bytes: int = 4 * transfer.PARTITION_MAX_BYTES
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        max_bytes: int = 4 * transfer.PARTITION_MAX_BYTES,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> AsyncIterator[Fetched]:
         """The whole batches that hold offsets `start` to below `end`, piece by piece: filter by offset.
 
@@ -347,7 +361,7 @@ class Cluster:
         position = start
         attempts = self.plan.attempts()
         while position < end:
-            piece = await self.fetch(topic, partition, position, max_bytes=max_bytes)
+            piece = await self.fetch(topic, partition, position, max_bytes=max_bytes, isolation_level=isolation_level)
             if piece.error:
                 raise refused(piece.error, f"{topic}-{partition} at offset {position}")
             if piece.next_offset > position:

@@ -11,9 +11,18 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from ottla.client.accumulator import Accumulator, Delivered, OutgoingBatch, Place, ProducerSettings, record_size
 from ottla.client.aio import Cluster
 from ottla.client.consuming import ConsumerCore, ConsumerSettings, Listener
-from ottla.client.errors import ClientError, RequestTimedOut
-from ottla.client.model import EARLIEST, LATEST, ClientSettings, CommittedOffset, ConsumedRecord, Header
-from ottla.client.producing import Sender
+from ottla.client.errors import ClientError, RequestTimedOut, TransactionAborted
+from ottla.client.model import (
+    EARLIEST,
+    LATEST,
+    ClientSettings,
+    CommittedOffset,
+    ConsumedRecord,
+    GroupMetadata,
+    Header,
+)
+from ottla.client.producing import Sender, with_transactions
+from ottla.client.transacting import Transactor
 from ottla.client.transport import PLAINTEXT, Security
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -29,8 +38,11 @@ class Producer:
         producer: ProducerSettings | None = None,
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int | None = None,
     ) -> None:
-        self.producer_settings = producer or ProducerSettings()
+        """A `transactional_id`, given here or in `producer`, puts every record into a transaction."""
+        self.producer_settings = with_transactions(producer, transactional_id, transaction_timeout_ms)
         self.cluster = Cluster(bootstrap, settings=settings, security=security)
         self._accumulator = Accumulator(self.producer_settings)
         self._sender = Sender(self.cluster.plan, self._accumulator)
@@ -56,6 +68,7 @@ class Producer:
         timestamp: int | None = None,
     ) -> asyncio.Future[Delivered]:
         """Take one record; await the future for its place. Waits while `buffer_memory` is full."""
+        self._sender.require_open()
         key_bytes = key.encode() if isinstance(key, str) else key
         value_bytes = value.encode() if isinstance(value, str) else value
         header_list = list(headers)
@@ -74,6 +87,7 @@ class Producer:
                     await self._changed.wait_for(lambda: self._accumulator.has_room(size))
             except TimeoutError as fault:
                 raise RequestTimedOut("no room for a record: the broker takes them too slowly") from fault
+            self._sender.require_open()
             if partition is None:
                 partition = self._accumulator.choose(topic, key_bytes, available, count)
             place = self._accumulator.append(
@@ -90,6 +104,55 @@ class Producer:
         place.batch.listeners.append(lambda: _resolve(future, place))
         return future
 
+    async def init_transactions(self) -> None:
+        """Take the transactional id over: call it once, first. Producers that had the id before are fenced."""
+        await self.cluster.run(self._transactor.init())
+
+    def begin_transaction(self) -> None:
+        """The records and offsets that follow become visible together, or never."""
+        self._transactor.begin()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], group: GroupMetadata | str
+    ) -> None:
+        """Commit the next offsets to read for a group together with the transaction (`Consumer.group_metadata`)."""
+        metadata = GroupMetadata(group) if isinstance(group, str) else group
+        await self.cluster.run(self._transactor.send_offsets(offsets, metadata))
+
+    send_offsets = send_offsets_to_transaction
+
+    async def commit_transaction(self) -> None:
+        """As `blocking_producer.Producer.commit_transaction`; after a cancellation the outcome is not known either."""
+        await self.flush()
+        await self.cluster.run(self._transactor.commit())
+        self._accumulator.renew(self._transactor.identity)
+
+    async def abort_transaction(self) -> None:
+        """Drop what was not sent, and have the rest ignored by `read_committed` readers."""
+        async with self._changed:
+            self._transactor.state.begin_abort()
+            dropped = self._sender.drop_waiting(TransactionAborted("the transaction was aborted"))
+            self._changed.notify_all()
+        _tell(dropped)
+        await self.flush()
+        await self.cluster.run(self._transactor.abort())
+        self._accumulator.renew(self._transactor.identity)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A transaction around a block: committed at its end, aborted where it raises or cannot be committed."""
+        self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except BaseException as fault:
+            if self._transactor.state.can_abort:
+                try:
+                    await self.abort_transaction()
+                except (ClientError, ApiError) as second:
+                    fault.add_note(f"the transaction could not be aborted either: {second}")
+            raise
+
     async def flush(self) -> None:
         """Send all that waits without lingering; return once everything has its outcome."""
         async with self._changed:
@@ -104,6 +167,9 @@ class Producer:
         """Flush, then end."""
         if self._closed:
             return
+        if self._sender.transactor is not None and self._transactor.state.can_abort:
+            with contextlib.suppress(ClientError, ApiError):
+                await self.abort_transaction()
         await self.flush()
         self._closed = True
         if self._task is not None:
@@ -111,6 +177,10 @@ class Producer:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
         await self.cluster.close()
+
+    @property
+    def _transactor(self) -> Transactor:
+        return self._sender.require_transactor()
 
     async def _partitions(self, topic: str) -> tuple[Sequence[int], int]:
         plan = self.cluster.plan
@@ -136,9 +206,7 @@ class Producer:
             async with self._changed:
                 finished = self._sender.settle(outcomes)
                 self._changed.notify_all()
-            for batch in finished:
-                for listener in batch.listeners:
-                    listener()
+            _tell(finished)
 
     async def _wait(self, wait_ms: float) -> None:
         """Until something changed or so long."""
@@ -178,6 +246,11 @@ class Consumer:
     @property
     def assignment(self) -> set[TopicPartition]:
         return self.core.assignment
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """For `Producer.send_offsets_to_transaction`."""
+        return self.core.group_metadata
 
     def subscribe(
         self,
@@ -242,6 +315,12 @@ class Consumer:
             except (ClientError, ApiError):
                 wait_ms = 1_000.0
             await asyncio.sleep(max(wait_ms, 10.0) / 1000)
+
+
+def _tell(batches: Sequence[OutgoingBatch]) -> None:
+    for batch in batches:
+        for listener in batch.listeners:
+            listener()
 
 
 def _resolve(future: asyncio.Future[Delivered], place: Place) -> None:

@@ -84,6 +84,19 @@ class VersionsOf:
         return versions
 
 
+class FeaturesOf:
+    """The features that the cluster has finalized, as a broker said when we connected: name -> level (KIP-584)."""
+
+    __slots__ = ("destination",)
+
+    def __init__(self, destination: Destination) -> None:
+        self.destination = destination
+
+    def __await__(self) -> Generator[Any, Any, dict[str, int]]:
+        features: dict[str, int] = yield self
+        return features
+
+
 class Start(Generic[R]):
     """Send one request without awaiting its answer; gives a handle for `First` and `Finish`."""
 
@@ -124,5 +137,5 @@ class Finish:
         return answer
 
 
-Wish = Ask[Any] | AskAll[Any] | Pause | VersionsOf | Start[Any] | First | Finish
+Wish = Ask[Any] | AskAll[Any] | Pause | VersionsOf | FeaturesOf | Start[Any] | First | Finish
 ClientStory = Coroutine[Wish, Any, T]

@@ -10,7 +10,15 @@ from ottla.client import offsets
 from ottla.client.blocking import Cluster, Driver
 from ottla.client.consuming import ConsumerCore, ConsumerSettings, Listener
 from ottla.client.errors import ClientError
-from ottla.client.model import EARLIEST, LATEST, ClientSettings, CommittedOffset, ConsumedRecord, OffsetAtTime
+from ottla.client.model import (
+    EARLIEST,
+    LATEST,
+    ClientSettings,
+    CommittedOffset,
+    ConsumedRecord,
+    GroupMetadata,
+    OffsetAtTime,
+)
 from ottla.client.transport import PLAINTEXT, Security
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -47,6 +55,11 @@ class Consumer:
     @property
     def assignment(self) -> set[TopicPartition]:
         return self.core.assignment
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """For `Producer.send_offsets_to_transaction`."""
+        return self.core.group_metadata
 
     def subscribe(
         self,

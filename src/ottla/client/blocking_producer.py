@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ottla.client.accumulator import (
     Accumulator,
@@ -15,10 +16,12 @@ from ottla.client.accumulator import (
     record_size,
 )
 from ottla.client.blocking import Cluster, Driver
-from ottla.client.errors import ClientError, RequestTimedOut
-from ottla.client.model import ClientSettings, Header
-from ottla.client.producing import Sender
+from ottla.client.errors import ClientError, RequestTimedOut, TransactionAborted
+from ottla.client.model import ClientSettings, CommittedOffset, GroupMetadata, Header
+from ottla.client.producing import Sender, with_transactions
+from ottla.client.transacting import Transactor
 from ottla.client.transport import PLAINTEXT, Security
+from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 
 
@@ -56,8 +59,11 @@ class Producer:
         producer: ProducerSettings | None = None,
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int | None = None,
     ) -> None:
-        self.producer_settings = producer or ProducerSettings()
+        """A `transactional_id`, given here or in `producer`, puts every record into a transaction."""
+        self.producer_settings = with_transactions(producer, transactional_id, transaction_timeout_ms)
         self.cluster = Cluster(bootstrap, settings=settings, security=security)
         self._driver = Driver(self.cluster.settings, security)
         self._accumulator = Accumulator(self.producer_settings)
@@ -86,6 +92,7 @@ class Producer:
         on_delivery: Callable[[Delivered | Exception], None] | None = None,
     ) -> Delivery:
         """Take one record. Blocks while `buffer_memory` is full, at most `max_block_ms`."""
+        self._sender.require_open()
         key_bytes = key.encode() if isinstance(key, str) else key
         value_bytes = value.encode() if isinstance(value, str) else value
         header_list = list(headers)
@@ -95,6 +102,7 @@ class Producer:
             raise ValueError(f"topic {topic!r} has {count} partitions; there is no partition {partition}")
         with self._changed:
             self._wait_for_room(record_size(key_bytes, value_bytes, header_list))
+            self._sender.require_open()
             if partition is None:
                 partition = self._accumulator.choose(topic, key_bytes, available, count)
             place = self._accumulator.append(
@@ -110,6 +118,60 @@ class Producer:
             if place.batch.sealed or place.batch.builder.records_count == 1:
                 self._changed.notify_all()
         return Delivery(place, self._changed)
+
+    def init_transactions(self) -> None:
+        """Take the transactional id over: call it once, first. Producers that had the id before are fenced."""
+        self.cluster.run(self._transactor.init())
+
+    def begin_transaction(self) -> None:
+        """The records and offsets that follow become visible together, or never."""
+        self._transactor.begin()
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], group: GroupMetadata | str
+    ) -> None:
+        """Commit the next offsets to read for a group together with the transaction (`Consumer.group_metadata`)."""
+        metadata = GroupMetadata(group) if isinstance(group, str) else group
+        self.cluster.run(self._transactor.send_offsets(offsets, metadata))
+
+    send_offsets = send_offsets_to_transaction
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Deliver all records, then make the transaction visible; TransactionMustAbort where a record failed.
+
+        After RequestTimedOut (after `timeout` seconds, too) or a lost connection the outcome is not known: call again.
+        """
+        with self._changed:
+            self.flush(timeout)
+            self._transactor.state.begin_commit()  # before another thread adds a record that nobody would deliver
+        self.cluster.run(self._transactor.commit(timeout_ms=_ms(timeout)))
+        self._accumulator.renew(self._transactor.identity)
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Drop what was not sent, and have the rest ignored by `read_committed` readers."""
+        with self._changed:
+            self._transactor.state.begin_abort()
+            dropped = self._sender.drop_waiting(TransactionAborted("the transaction was aborted"))
+            self._changed.notify_all()
+        self._tell(dropped)
+        self.flush(timeout)
+        self.cluster.run(self._transactor.abort(timeout_ms=_ms(timeout)))
+        self._accumulator.renew(self._transactor.identity)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction around a block: committed at its end, aborted where it raises or cannot be committed."""
+        self.begin_transaction()
+        try:
+            yield
+            self.commit_transaction()
+        except BaseException as fault:
+            if self._transactor.state.can_abort:
+                try:
+                    self.abort_transaction()
+                except (ClientError, ApiError) as second:
+                    fault.add_note(f"the transaction could not be aborted either: {second}")
+            raise
 
     def flush(self, timeout: float | None = None) -> None:
         """Send all that waits without lingering; return once everything has its outcome."""
@@ -128,6 +190,7 @@ class Producer:
             return
         self._ended = True
         try:
+            self._abort_what_is_open(timeout)
             self.flush(timeout)
         except RequestTimedOut as fault:
             with self._changed:
@@ -141,6 +204,16 @@ class Producer:
                 self._thread.join(timeout)
             self._driver.close()
             self.cluster.close()
+
+    @property
+    def _transactor(self) -> Transactor:
+        return self._sender.require_transactor()
+
+    def _abort_what_is_open(self, timeout: float | None) -> None:
+        """A transaction that was not committed; where that fails, its timeout ends it."""
+        if self._sender.transactor is not None and self._transactor.state.can_abort:
+            with contextlib.suppress(ClientError, ApiError):
+                self.abort_transaction(timeout)
 
     def _partitions(self, topic: str) -> tuple[Sequence[int], int]:
         """Partitions with a leader, and how many there are."""
@@ -196,6 +269,10 @@ class Producer:
         for batch in batches:
             for listener in batch.listeners:
                 listener()
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else 1000 * seconds
 
 
 def _outcome(place: Place) -> Delivered | Exception:

@@ -16,7 +16,7 @@ from ottla.client.assignors import COOPERATIVE_STICKY, RANGE, Assignor
 from ottla.client.errors import ClientError, refused
 from ottla.client.fetching import Fetcher, FetchSettings
 from ottla.client.membership import GroupSettings, Lost, Membership, Standing
-from ottla.client.model import EARLIEST, LATEST, CommittedOffset, ConsumedRecord
+from ottla.client.model import EARLIEST, LATEST, CommittedOffset, ConsumedRecord, GroupMetadata
 from ottla.client.plan import ClusterPlan
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -89,6 +89,17 @@ class ConsumerCore:
     @property
     def assignment(self) -> set[TopicPartition]:
         return set(self.fetcher.readings)
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """For `send_offsets_to_transaction`: the coordinator refuses the offsets once this member is replaced."""
+        member = self.membership
+        if member is None:
+            raise ValueError("offsets belong to a group: give group_id")
+        if self._manual:
+            return GroupMetadata(member.settings.group_id)
+        settings = member.settings
+        return GroupMetadata(settings.group_id, member.generation, member.member_id, settings.instance_id)
 
     def subscribe(
         self,

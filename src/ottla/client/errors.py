@@ -46,6 +46,26 @@ class MetadataMissing(ClientError):
     retriable = True
 
 
+class InvalidTransactionState(ClientError):
+    """The call does not fit here, such as producing before `begin_transaction`; nothing was changed."""
+
+
+class TransactionMustAbort(ClientError):
+    """The transaction cannot be committed any more: abort it, then begin another. `__cause__` says why."""
+
+
+class TransactionAborted(ClientError):
+    """The record was not sent: its transaction was aborted before."""
+
+
+class TransactionFailed(ClientError):
+    """The producer cannot go on with its transactional id: close it. `__cause__` says why."""
+
+
+class ProducerFenced(TransactionFailed):
+    """Another producer with the same transactional id has taken over, or the coordinator has timed this one out."""
+
+
 class Refused(ApiError):
     """An error code in an answer: what it is about, and the broker's own words (None where it had none)."""
 

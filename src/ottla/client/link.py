@@ -152,6 +152,7 @@ class Link:
     def __init__(self, client_id: str) -> None:
         self.inbox = Inbox()
         self.versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
         self._client_id = client_id.encode()
         self._next_correlation_id = 0
         self._expected: deque[Expected] = deque()
@@ -220,6 +221,7 @@ class Link:
     def learn(self, response: Any) -> None:
         """Take the ApiVersionsResponse of this connection."""
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
+        self.features = {entry.name: entry.max_version_level for entry in response.finalized_features}
 
 
 def _after_tags(frame: memoryview, position: int) -> int:

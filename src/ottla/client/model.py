@@ -125,6 +125,22 @@ class ProducerIdentity(NamedTuple):
     producer_epoch: int
 
 
+class InTransaction(NamedTuple):
+    """The transaction that a Produce belongs to; `brokers_add`: its partitions are added by their leaders (KIP-890)."""
+
+    transactional_id: str
+    brokers_add: bool
+
+
+class GroupMetadata(NamedTuple):
+    """A group for whom a transaction commits offsets, and as which of its members; by default as none."""
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
 class CommittedOffset(NamedTuple):
     """An offset of a group: the next one to read. Offset -1: nothing committed."""
 

@@ -41,6 +41,8 @@ _WRONG_COORDINATOR = frozenset(
     }
 )
 _UNKNOWN_TOPIC_PATIENCE_MS = 1_000
+_BETWEEN_TRANSACTIONS_MS = 20
+"""The first pause while the coordinator still ends the transaction before, which takes milliseconds (KAFKA-5477)."""
 
 
 def parse_bootstrap(text: str | Sequence[str]) -> list[Destination]:
@@ -63,10 +65,10 @@ def parse_bootstrap(text: str | Sequence[str]) -> list[Destination]:
 class Attempts:
     """The time that a call may take, and growing pauses between its attempts."""
 
-    def __init__(self, plan: ClusterPlan, timeout_ms: float) -> None:
+    def __init__(self, plan: ClusterPlan, timeout_ms: float, first_pause_ms: float) -> None:
         self._plan = plan
         self._deadline = plan.now_ms() + timeout_ms
-        self._pause_ms = float(plan.settings.retry_backoff_ms)
+        self._pause_ms = first_pause_ms
 
     @property
     def left_ms(self) -> float:
@@ -97,8 +99,12 @@ class ClusterPlan:
         self._coordinators: dict[tuple[int, str], Broker] = {}
         self._turn = 0
 
-    def attempts(self, timeout_ms: float | None = None) -> Attempts:
-        return Attempts(self, self.settings.api_timeout_ms if timeout_ms is None else timeout_ms)
+    def attempts(self, timeout_ms: float | None = None, *, first_pause_ms: float | None = None) -> Attempts:
+        return Attempts(
+            self,
+            self.settings.api_timeout_ms if timeout_ms is None else timeout_ms,
+            self.settings.retry_backoff_ms if first_pause_ms is None else first_pause_ms,
+        )
 
     @property
     def _patience_ms(self) -> int:
@@ -267,6 +273,7 @@ class ClusterPlan:
         Other error codes are the caller's: the answer is returned with them in it.
         """
         attempts = self.attempts(timeout_ms)
+        shortly = self.attempts(timeout_ms, first_pause_ms=_BETWEEN_TRANSACTIONS_MS)
         while True:
             broker = await self.coordinator(key, kind)
             try:
@@ -278,8 +285,11 @@ class ClusterPlan:
                 if code not in _WRONG_COORDINATOR:
                     return answer
                 fault = refused(code, f"group {key!r}" if kind == GROUP else f"transactional id {key!r}")
-                if code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS):
-                    await attempts.after(_retriable(fault))
+                if code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                    await shortly.after(fault)
+                    continue
+                if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    await attempts.after(fault)
                     continue
             self.forget_coordinator(key, kind)
             await attempts.after(_retriable(fault))

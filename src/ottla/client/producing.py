@@ -6,19 +6,31 @@ Comes from `blocking_producer` and `aio_producer`, which keep the accumulator an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ottla.client import transfer
 from ottla.client.accumulator import Accumulator, OutgoingBatch, ProducerSettings
 from ottla.client.asks import Ask, AskAll
-from ottla.client.errors import ClientError, RequestTimedOut, may_retry, refused
+from ottla.client.errors import ClientError, InvalidTransactionState, RequestTimedOut, may_retry, refused
 from ottla.client.model import Broker, Produced
 from ottla.client.plan import ClusterPlan
+from ottla.client.transacting import Transactor
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.produce import ProduceRequest, ProduceResponse
 
 Outcome = tuple[OutgoingBatch, Produced | Exception]
 
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER_ID,)
+
+
+def with_transactions(
+    settings: ProducerSettings | None, transactional_id: str | None, timeout_ms: int | None
+) -> ProducerSettings:
+    """The settings, with what was given about transactions beside them."""
+    chosen = settings or ProducerSettings()
+    if transactional_id is not None:
+        chosen = replace(chosen, transactional_id=transactional_id)
+    return chosen if timeout_ms is None else replace(chosen, transaction_timeout_ms=timeout_ms)
 
 
 class Sender:
@@ -28,12 +40,20 @@ class Sender:
         self.plan = plan
         self.accumulator = accumulator
         self.settings: ProducerSettings = accumulator.settings
+        self.transactor: Transactor | None = None
+        """For a producer with a transactional id: all its batches belong to transactions."""
+        if self.settings.transactional_id is not None:
+            timeout_ms = self.settings.transaction_timeout_ms
+            self.transactor = Transactor(plan, self.settings.transactional_id, timeout_ms=timeout_ms)
 
     async def identify(self, batches: Sequence[OutgoingBatch]) -> None:
         """Give a producer id to the partitions that need one; one id serves all that need it at this moment."""
+        if self.transactor is not None:
+            await self.transactor.add({batch.partition for batch in batches})
         needy = [batch.partition for batch in batches if self.accumulator.needs_identity(batch)]
         if needy:
-            identity = await transfer.init_producer_id(self.plan)
+            transactor = self.transactor
+            identity = await transfer.init_producer_id(self.plan) if transactor is None else transactor.identity
             for partition in needy:
                 self.accumulator.identify(partition, identity)
 
@@ -65,7 +85,7 @@ class Sender:
         for batch, found in outcomes:
             outcome = found
             if isinstance(outcome, Exception):
-                forgotten = isinstance(outcome, ApiError) and outcome.code in _FORGOTTEN
+                forgotten = self._is_forgotten(outcome)
                 if may_retry(outcome) or forgotten:
                     base, most = self.plan.settings.retry_backoff_ms, self.plan.settings.retry_backoff_max_ms
                     retry_at = now_ms + min(base * 2.0**batch.attempts, most)
@@ -73,9 +93,33 @@ class Sender:
                         self.accumulator.again(batch, retry_at, fresh_identity=forgotten)
                         continue
                     outcome = self._too_late(batch, outcome)
+                if self.transactor is not None:
+                    self.transactor.state.batch_failed(outcome, was_sent=batch.was_sent)
             self.accumulator.finish(batch, outcome)
             finished.append(batch)
         return finished
+
+    def require_transactor(self) -> Transactor:
+        """Raises where the producer has no transactional id."""
+        if self.transactor is None:
+            raise InvalidTransactionState("transactions need a transactional_id")
+        return self.transactor
+
+    def require_open(self) -> None:
+        """Raise where a record cannot be taken now, because it would belong to no transaction."""
+        if self.transactor is not None:
+            self.transactor.state.require_open()
+
+    def drop_waiting(self, fault: Exception) -> list[OutgoingBatch]:
+        """Fail the batches that are not under way, because their transaction is being aborted; they are returned."""
+        dropped = self.accumulator.drop_waiting(fault)
+        for batch in dropped:
+            self.require_transactor().state.batch_failed(fault, was_sent=batch.was_sent)
+        return dropped
+
+    def _is_forgotten(self, outcome: Exception) -> bool:
+        """Whether the broker no longer knows the producer id; within a transaction another one would not do."""
+        return self.transactor is None and isinstance(outcome, ApiError) and outcome.code in _FORGOTTEN
 
     def _portions(self, batches: Sequence[OutgoingBatch]) -> list[list[OutgoingBatch]]:
         """Batches of one leader as requests of at most `max_request_size`, at least one batch each."""
@@ -93,13 +137,16 @@ class Sender:
     def _ask(self, broker: Broker, batches: Sequence[OutgoingBatch]) -> Ask[ProduceResponse]:
         parts = [(*batch.partition, self.accumulator.frame(batch)) for batch in batches]
         timeout_ms = self.settings.request_timeout_ms
+        transaction = None if self.transactor is None else self.transactor.in_transaction
+        topics = [batch.partition.topic for batch in batches]
+        least, most = transfer.produce_versions(self.plan, topics, transaction)
         return Ask(
             broker.destination("produce"),
             ProduceRequest,
             ProduceResponse,
-            transfer.produce_build(self.plan, parts, self.settings.acks, timeout_ms),
-            min_version=3,
-            max_version=transfer.produce_version(self.plan, [batch.partition.topic for batch in batches], None),
+            transfer.produce_build(self.plan, parts, self.settings.acks, timeout_ms, transaction),
+            min_version=least,
+            max_version=most,
             timeout_ms=timeout_ms + 5_000,
         )
 

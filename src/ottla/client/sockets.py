@@ -10,7 +10,7 @@ import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.client.asks import Ask, AskAll, Finish, First, Pause, Start, VersionsOf, Wish
+from ottla.client.asks import Ask, AskAll, FeaturesOf, Finish, First, Pause, Start, VersionsOf, Wish
 from ottla.client.errors import (
     BrokerUnreachable,
     ClientError,
@@ -60,6 +60,11 @@ class Connection:
     def api_versions(self) -> Mapping[int, tuple[int, int]]:
         """What the broker announces: key -> (first, last)."""
         return self._link.versions
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """What the cluster has finalized, as the broker says: name -> level."""
+        return self._link.features
 
     @property
     def local_address(self) -> tuple[str, int]:
@@ -254,6 +259,8 @@ class Driver:
             return self.finish(wish.handle)  # type: ignore[arg-type]
         if isinstance(wish, First):
             return self._first(wish)
+        if isinstance(wish, FeaturesOf):
+            return dict(self.connection(wish.destination).features)
         assert isinstance(wish, VersionsOf)
         return dict(self.connection(wish.destination).api_versions)
 

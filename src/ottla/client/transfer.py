@@ -15,6 +15,7 @@ from ottla.client.model import (
     Broker,
     Destination,
     Fetched,
+    InTransaction,
     IsolationLevel,
     Produced,
     ProducerIdentity,
@@ -37,6 +38,8 @@ _PLACE = Struct(">qi")
 _LAST_DELTA = Struct(">i")
 FETCH_MAX_BYTES = 50 * 1024 * 1024
 PARTITION_MAX_BYTES = 1024 * 1024
+_RECORDS_V2 = 3
+_BROKERS_ADD = 12
 NAMES_ONLY = 12
 """The last versions of Fetch and Produce that speak of topics by name."""
 
@@ -234,7 +237,7 @@ async def produce(
     delivery_timeout_ms: int = 120_000,
     request_timeout_ms: int | None = None,
     retries: bool = True,
-    transactional_id: str | None = None,
+    transaction: InTransaction | None = None,
 ) -> Produced:
     """Append one prepared batch. It is sent again after lost connections unless `retries=False`:
 
@@ -244,14 +247,14 @@ async def produce(
     timeout_ms = request_timeout_ms or plan.settings.request_timeout_ms
     while True:
         where = await plan.leader(topic, partition)
-        build = produce_build(plan, [(topic, partition, batch)], acks, timeout_ms, transactional_id)
-        most = produce_version(plan, [topic], transactional_id)
+        build = produce_build(plan, [(topic, partition, batch)], acks, timeout_ms, transaction)
+        least, most = produce_versions(plan, [topic], transaction)
         ask = Ask(
             where.destination("produce"),
             ProduceRequest,
             ProduceResponse,
             build,
-            min_version=3,
+            min_version=least,
             max_version=most,
             timeout_ms=timeout_ms + plan.settings.request_timeout_ms,
         )
@@ -274,11 +277,12 @@ async def produce(
         await attempts.after(outcome)
 
 
-def produce_version(plan: ClusterPlan, topics: Iterable[str], transactional_id: str | None) -> int:
-    """The newest version of Produce that can carry these topics (13 wants ids; 12 means transactions V2)."""
-    if transactional_id is not None:
-        return 11
-    return 32767 if all(any(plan.metadata.topic_id(topic)) for topic in topics) else NAMES_ONLY
+def produce_versions(plan: ClusterPlan, topics: Iterable[str], transaction: InTransaction | None) -> tuple[int, int]:
+    """The first and last version of Produce that will do: 13 wants topic ids, 12 adds partitions to transactions."""
+    if transaction is not None and not transaction.brokers_add:
+        return _RECORDS_V2, _BROKERS_ADD - 1
+    newest = 32767 if all(any(plan.metadata.topic_id(topic)) for topic in topics) else NAMES_ONLY
+    return (_RECORDS_V2 if transaction is None else _BROKERS_ADD), newest
 
 
 def produce_build(
@@ -286,7 +290,7 @@ def produce_build(
     batches: Iterable[tuple[str, int, bytes | bytearray | memoryview]],
     acks: int,
     timeout_ms: int,
-    transactional_id: str | None = None,
+    transaction: InTransaction | None = None,
 ) -> Callable[[int], ProduceRequest]:
     """A request with one batch for each of some partitions."""
     grouped: dict[str, list[PartitionProduceData]] = {}
@@ -296,7 +300,7 @@ def produce_build(
     def build(version: int) -> ProduceRequest:
         by_id = version > NAMES_ONLY
         return ProduceRequest(
-            transactional_id=transactional_id,
+            transactional_id=None if transaction is None else transaction.transactional_id,
             acks=acks,
             timeout_ms=timeout_ms,
             topic_data=[

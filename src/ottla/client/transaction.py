@@ -1,0 +1,207 @@
+"""One transactional id as its producer sees it: what may be done next, and what an error means for the transaction.
+
+Pure. `transacting` asks the brokers and tells this machine what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from ottla.client.errors import (
+    ClientError,
+    InvalidTransactionState,
+    ProducerFenced,
+    TransactionFailed,
+    TransactionMustAbort,
+    UnsupportedVersion,
+    may_retry,
+)
+from ottla.client.model import ProducerIdentity
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicPartition
+
+FEATURE = "transaction.version"
+BROKERS_ADD = 2
+"""From this level of the feature on, brokers add partitions themselves and each transaction has its own epoch."""
+
+_FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+_FATAL = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    }
+)
+_FATAL_FROM_COORDINATOR = _FATAL | {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE}
+_ABORTABLE_COMMIT = frozenset({ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.UNKNOWN_PRODUCER_ID})
+
+
+class Phase(Enum):
+    """Where the producer stands."""
+
+    UNINITIALIZED = "not initialized"
+    READY = "no transaction is open"
+    OPEN = "a transaction is open"
+    MUST_ABORT = "the transaction can only be aborted"
+    COMMITTING = "the transaction is being committed"
+    ABORTING = "the transaction is being aborted"
+    FAILED = "the producer cannot go on"
+
+
+class Step(Enum):
+    """Where an error came from: the same code weighs differently."""
+
+    INITIALIZE = "initializing"
+    ADD = "adding partitions"
+    PRODUCE = "producing"
+    OFFSETS = "committing offsets"
+    END = "ending the transaction"
+
+
+class _Weight(Enum):
+    TRY_AGAIN = 1
+    ABORT = 2
+    FATAL = 3
+
+
+class TransactionState:
+    """The phase, the producer's identity, what the open transaction holds, and the error that ended it."""
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        self.phase = Phase.UNINITIALIZED
+        self.identity = ProducerIdentity(-1, -1)
+        self.version = 0
+        """The level of `transaction.version` that the open transaction, or the next one, goes by."""
+        self.partitions: set[TopicPartition] = set()
+        self.groups: set[str] = set()
+        self.fault: ClientError | None = None
+        self.needs_new_epoch = False
+        """A batch failed after it was sent: nobody knows which sequence its partition expects next."""
+
+    @property
+    def brokers_add(self) -> bool:
+        return self.version >= BROKERS_ADD
+
+    @property
+    def holds_something(self) -> bool:
+        """Whether the coordinator may know of the open transaction, so that it must be told of the end."""
+        return bool(self.partitions or self.groups)
+
+    @property
+    def can_abort(self) -> bool:
+        """Whether there is a transaction that is not being committed."""
+        return self.phase in (Phase.OPEN, Phase.MUST_ABORT, Phase.ABORTING)
+
+    def initialized(self, identity: ProducerIdentity, version: int) -> None:
+        """The first answer to InitProducerId: older producers are fenced, sequences start at 0."""
+        assert self.phase is Phase.UNINITIALIZED
+        self.phase = Phase.READY
+        self.identity = identity
+        self.version = version
+
+    def require_uninitialized(self) -> None:
+        self._expect(Phase.UNINITIALIZED, "initialize")
+
+    def begin(self) -> None:
+        self._expect(Phase.READY, "begin a transaction")
+        self.phase = Phase.OPEN
+
+    def require_open(self) -> None:
+        """Raise unless records and offsets can go into the transaction now."""
+        self._expect(Phase.OPEN, "add to a transaction")
+
+    def not_yet_added(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        return sorted(set(partitions) - self.partitions)
+
+    def begin_commit(self) -> None:
+        """From here on only the end of the commit is left; it may be asked for again where its outcome is unknown."""
+        if self.phase is not Phase.COMMITTING:
+            self._expect(Phase.OPEN, "commit")
+            self.phase = Phase.COMMITTING
+
+    def begin_abort(self) -> None:
+        """As `begin_commit`. A commit of unknown outcome cannot be aborted: it may have happened."""
+        if not self.can_abort:
+            self._expect(Phase.OPEN, "abort")
+        self.phase = Phase.ABORTING
+
+    def wants_new_epoch(self, version: int) -> bool:
+        """Whether InitProducerId is to follow the end of this transaction, the next one going by `version`.
+
+        With an epoch for each transaction, its end has brought a new one. Else sequences that nobody knows need one,
+        and so does the change to that protocol (KAFKA-18227).
+        """
+        return not self.brokers_add and (self.needs_new_epoch or version >= BROKERS_ADD)
+
+    def ended(self, identity: ProducerIdentity, version: int) -> None:
+        """The coordinator has decided the end, or knew of no transaction. The rest goes for the next transaction."""
+        assert self.phase in (Phase.COMMITTING, Phase.ABORTING)
+        self.phase = Phase.READY
+        self.identity = identity
+        self.version = version
+        self.needs_new_epoch = False
+        self.partitions = set()
+        self.groups = set()
+        self.fault = None
+
+    def batch_failed(self, error: Exception, *, was_sent: bool) -> None:
+        """A batch of the transaction finally failed."""
+        self.needs_new_epoch |= was_sent
+        if self.phase in (Phase.OPEN, Phase.MUST_ABORT):
+            self.failed(error, Step.PRODUCE)
+
+    def failed(self, error: Exception, step: Step) -> Exception:
+        """Take an error in that no further attempt has cured; the exception to raise for it.
+
+        Where a producer id or the end of a transaction could not be had in time, nothing changes and the error
+        itself is returned: the same call may be made again.
+        """
+        if self.phase is Phase.FAILED or isinstance(error, (TransactionFailed, TransactionMustAbort)):
+            return self.fault or error
+        weight = self._weigh(error, step)
+        if weight is _Weight.TRY_AGAIN:
+            return error
+        if weight is _Weight.ABORT:
+            if self.fault is None:
+                self.phase = Phase.MUST_ABORT
+                self.fault = self._caused(TransactionMustAbort, f"failed while {step.value}: {error}", error)
+            return self.fault
+        self.phase = Phase.FAILED
+        if isinstance(error, ApiError) and error.code in _FENCED:
+            said = "another producer has taken it over, or its transaction took longer than transaction.timeout.ms"
+            self.fault = self._caused(ProducerFenced, f"was fenced while {step.value}: {said}", error)
+        else:
+            self.fault = self._caused(TransactionFailed, f"failed while {step.value}: {error}", error)
+        return self.fault
+
+    def _weigh(self, error: Exception, step: Step) -> _Weight:
+        """As Java's client does. After an abort was refused there is nothing else to try (KAFKA-19250)."""
+        settling = step is Step.END or step is Step.INITIALIZE
+        if isinstance(error, UnsupportedVersion):
+            return _Weight.FATAL
+        if not isinstance(error, ApiError) or may_retry(error):
+            return _Weight.TRY_AGAIN if settling else _Weight.ABORT
+        if settling:
+            abortable = error.code in _ABORTABLE_COMMIT and self.phase is Phase.COMMITTING
+            return _Weight.ABORT if abortable else _Weight.FATAL
+        fatal = error.code in (_FATAL if step is Step.PRODUCE else _FATAL_FROM_COORDINATOR)
+        return _Weight.FATAL if fatal else _Weight.ABORT
+
+    def _caused(self, kind: type[ClientError], text: str, cause: Exception) -> ClientError:
+        fault = kind(f"transactional id {self.transactional_id!r} {text}")
+        fault.__cause__ = cause
+        return fault
+
+    def _expect(self, phase: Phase, wish: str) -> None:
+        if self.phase is phase:
+            return
+        if self.fault is not None and self.phase in (Phase.FAILED, Phase.MUST_ABORT):
+            raise self.fault.with_traceback(None)
+        raise InvalidTransactionState(
+            f"cannot {wish} with transactional id {self.transactional_id!r}: {self.phase.value}"
+        )
