@@ -18,6 +18,7 @@ from ottla.broker.early_fence import EarlyFence
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.full_disks import FullDisks
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
+from ottla.broker.group_view import ClusterTopics, GroupOptions
 from ottla.broker.handlers.metadata import Fragments
 from ottla.broker.incarnations import refuse_older_store
 from ottla.broker.internal_topics import creation_of
@@ -36,6 +37,7 @@ from ottla.broker.throttle import throttles
 from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC, TransactionCoordinator
 from ottla.broker.verification import Verification
 from ottla.broker.waiting import Deadlines
+from ottla.cluster import features
 from ottla.cluster.brokers import TRANSACTIONS
 from ottla.cluster.partitions import DECIDING
 from ottla.cluster.upkeep import Upkeep
@@ -128,7 +130,14 @@ class Node:
         self.accepted: Callable[[], int] = _zero
 
     def _new_coordinators(self) -> tuple[GroupCoordinator, TransactionCoordinator]:
-        groups = GroupCoordinator(self, self.entropy, self.config, lambda: self._partitions_of(OFFSETS_TOPIC))
+        groups = GroupCoordinator(
+            self,
+            self.entropy,
+            self.config,
+            lambda: self._partitions_of(OFFSETS_TOPIC),
+            topics=ClusterTopics(lambda: self.metadata),
+            consumer_settings=GroupOptions(lambda: self.metadata, lambda: self.layers).consumer,
+        )
         return groups, TransactionCoordinator(self, self.config, lambda: self._partitions_of(TRANSACTION_TOPIC))
 
     # --- life ---
@@ -340,6 +349,11 @@ class Node:
         """Whether every broker of the cluster coordinates transactions and takes their markers."""
         return self.metadata.metadata_version() >= TRANSACTIONS
 
+    @property
+    def has_consumer_groups(self) -> bool:
+        """Whether every broker coordinates groups of the consumer protocol, and no operator forbids it."""
+        return features.level(self.metadata, features.GROUP_VERSION) > 0
+
     # --- questions of the handlers ---
 
     def partition(self, name: str, topic_id: bytes, index: int) -> Partition | ErrorCode:
@@ -453,8 +467,8 @@ class Node:
 
     def group_members(self) -> Iterator[tuple[str, int]]:
         for shard in self.groups.shards():
-            for group_id, group in sorted(shard.groups.items()):
-                yield group_id, len(group.members)
+            for group in sorted(shard.all_groups(), key=lambda each: each.group_id):
+                yield group.group_id, group.size
 
 
 def _upkeep(config: BrokerConfig) -> Upkeep:

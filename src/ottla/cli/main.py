@@ -37,6 +37,7 @@ KAFKA_TOOLS: dict[str, tuple[str, str]] = {
     "kafka-console-producer": ("ottla.cli.kafka.console_producer:command", "lines of standard input into a topic"),
     "kafka-console-consumer": ("ottla.cli.kafka.console_consumer:command", "records of a topic to standard output"),
     "kafka-consumer-groups": ("ottla.cli.kafka.consumer_groups:command", "consumer groups"),
+    "kafka-groups": ("ottla.cli.kafka.groups:command", "groups of all kinds"),
     "kafka-configs": ("ottla.cli.kafka.configs:command", "configurations"),
     "kafka-get-offsets": ("ottla.cli.kafka.get_offsets:command", "offsets of partitions"),
     "kafka-delete-records": ("ottla.cli.kafka.delete_records:command", "records below an offset"),

@@ -26,6 +26,7 @@ from ottla.client.transport import PLAINTEXT, Security
 from ottla.client.troubles import ReplicaTrouble, replica_troubles
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
+from ottla.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.messages.create_topics import CreatableTopicResult
 from ottla.messages.describe_cluster import DescribeClusterResponse
 from ottla.messages.describe_configs import DescribeConfigsResourceResult
@@ -246,6 +247,9 @@ class Admin:
 
     def describe_groups(self, groups: Collection[str]) -> dict[str, DescribedGroup | ApiError]:
         return self.cluster.run(group_admin.describe_groups(self.cluster.plan, groups))
+
+    def describe_consumer_groups(self, groups: Collection[str]) -> dict[str, DescribedConsumerGroup | ApiError]:
+        return self.cluster.run(group_admin.describe_consumer_groups(self.cluster.plan, groups))
 
     def delete_groups(self, groups: Collection[str]) -> dict[str, ApiError | None]:
         return self.cluster.run(group_admin.delete_groups(self.cluster.plan, groups))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla.cluster.brokers import TRANSACTIONS
+from ottla.cluster.brokers import CONSUMER_GROUPS, TRANSACTIONS
 from ottla.cluster.commands import FeatureUpdate, UpdateFeatures, UpgradeType
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.metadata import entries as log
@@ -26,7 +26,9 @@ class Feature(NamedTuple):
 
 TRANSACTION_VERSION = Feature("transaction.version", latest=2, since=TRANSACTIONS)
 """From 1 on the log of transactions has flexible records; from 2 on each transaction has its own epoch (KIP-890)."""
-FEATURES = {feature.name: feature for feature in (TRANSACTION_VERSION,)}
+GROUP_VERSION = Feature("group.version", latest=1, since=CONSUMER_GROUPS)
+"""From 1 on there are groups of the consumer protocol (KIP-848)."""
+FEATURES = {feature.name: feature for feature in (TRANSACTION_VERSION, GROUP_VERSION)}
 
 
 def supported(state: Metadata) -> list[Feature]:

@@ -257,7 +257,19 @@ def _at_odds(config: BrokerConfig) -> list[str]:
             "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent "
             "frequent changes in ISR"
         )
+    for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
+        value = _number(config, f"group.consumer.{name}")
+        if value < _number(config, f"group.consumer.min.{name}"):
+            problems.append(f"group.consumer.{name} must be greater than or equal to group.consumer.min.{name}")
+        if value > _number(config, f"group.consumer.max.{name}"):
+            problems.append(f"group.consumer.{name} must be less than or equal to group.consumer.max.{name}")
     return problems
+
+
+def _number(config: BrokerConfig, name: str) -> int:
+    value = config.value(name)
+    assert isinstance(value, int)
+    return value
 
 
 def _overridden(file: Mapping[str, str], command_line: Mapping[str, str]) -> list[str]:

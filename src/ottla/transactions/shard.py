@@ -243,11 +243,14 @@ class TransactionShard:
         self._unmarked.pop(transactional_id, None)
         if entry.value is None:
             self.transactions.pop(transactional_id, None)
+            self._timing.ended(transactional_id)
             return
         transaction = self.transactions[transactional_id] = transaction_of(entry.value)
         if transaction.state == State.ONGOING:
             self._ongoing[transactional_id] = None
-        elif transaction.prepared:
+            return
+        self._timing.ended(transactional_id)
+        if transaction.prepared:
             self._unmarked[transactional_id] = set(transaction.partitions)
 
     def apply_marker(self, producer: int, *, committed: bool) -> None:
@@ -310,12 +313,7 @@ class TransactionShard:
 
     def _abort_late(self, now: Moment, out: Decision) -> None:
         """Fence the owners of transactions that are open for longer than their timeout."""
-        late = [
-            each
-            for each in self._ongoing
-            if self.transactions[each].started_ms + self.transactions[each].timeout_ms
-            < now.wall_ms - self._timing.forgiven_ms
-        ]
+        late = [each for each in self._ongoing if self._timing.is_late(each, self.transactions[each], now)]
         for transactional_id in late[:_ABORTS_PER_CHECK]:
             after = transitions.prepared(
                 self.transactions[transactional_id],

@@ -246,6 +246,8 @@ _TABLE = (
     _api(64, "UnregisterBroker", (0, 0), 0, _ALTER_CLUSTER),
     _api(65, "DescribeTransactions", (0, 0), 0, _DESCRIBE_TRANSACTION),
     _api(66, "ListTransactions", (0, 2), 0, _DESCRIBE_TRANSACTION),
+    _api(68, "ConsumerGroupHeartbeat", (0, 1), 0, _READ_GROUP),
+    _api(69, "ConsumerGroupDescribe", (0, 1), 0, _DESCRIBE_GROUP),
     _api(74, "ListConfigResources", (0, 1), 0, _LIST_CONFIGS),
     _api(75, "DescribeTopicPartitions", (0, 0), 0, _DESCRIBE_TOPIC),
 )

@@ -1,7 +1,7 @@
 """ApiVersions (key 18): what this broker serves, as Apache Kafka 4.3.1 announces it for the same APIs.
 
 The APIs of transactions and the feature `transaction.version` are announced together, once every broker of the cluster
-has them: the feature, not the versions of the APIs, is what clients go by.
+has them: the feature, not the versions of the APIs, is what clients go by. So are those of consumer groups.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.metadata.state import Metadata
 
 _OF_TRANSACTIONS = frozenset({24, 25, 26, 27, 28, 65, 66})
+_OF_CONSUMER_GROUPS = frozenset({68, 69})
 _LEVEL_0_SINCE = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -36,11 +37,14 @@ async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         call.connection.software_name = software
         call.connection.software_version = version
+    hidden = frozenset() if call.node.has_transactions else _OF_TRANSACTIONS
+    if not call.node.has_consumer_groups:
+        hidden |= _OF_CONSUMER_GROUPS
     response = ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=api.announced.first, max_version=api.announced.last)
             for key, api in sorted(APIS.items())
-            if not api.peers_only and (call.node.has_transactions or key not in _OF_TRANSACTIONS)
+            if not api.peers_only and key not in hidden
         ]
     )
     if call.node.has_transactions:
