@@ -221,7 +221,7 @@ RDKAFKA_TESTS = RDKAFKA_HOME / "deps" / "librdkafka" / "tests"
 RDKAFKA_LEFT_OUT = {
     "0038": "a benchmark",
     "0097": "TLS", "0115": "authorization", "0119": "authorization", "0126": "OAUTHBEARER", "0133": "TLS",
-    "0135": "SASL", "0142": "SASL",
+    "0135": "SASL", "0142": "SASL", "0098": "transactions", "0103": "transactions", "0129": "transactions",
     "0101": "follower fetching, three brokers", "017": "share groups", "018": "share groups", "019": "share groups",
     "0150": "telemetry, on a mock cluster", "8000": "never ends", "8001": "by hand",
 }  # fmt: skip
