@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 from random import Random
 
 import pytest
@@ -514,19 +515,19 @@ def test_a_coordinator_that_cannot_read_its_log_has_it_closed_checked_and_repair
 # the pass
 
 
-def test_a_pass_goes_over_all_closed_segments_once_in_each_interval():
+def test_a_pass_goes_over_all_segments_once_in_each_interval():
     cluster = Cluster(scrub_hours="0.05")
     node = cluster.cluster.node(1)
-    closed = sum(segment.size for segment in cluster.log(1).segments[:-1])
+    everything_here = cluster.log(1).size_bytes
     node.scrubber.round()
     cluster.cluster.until(lambda: node.scrubber.passes == 1)
-    assert node.scrubber.checked_bytes == closed
+    assert node.scrubber.checked_bytes == everything_here
     node.scrubber.round()
     cluster.cluster.loop.run_for(1000)
     assert node.scrubber.passes == 1, "the next is not due"
     cluster.cluster.until(lambda: node.scrubber.passes == 2, 2 * 180_000)
     assert node.scrubber.passes == 2
-    assert node.scrubber.checked_bytes == 2 * closed
+    assert node.scrubber.checked_bytes == 2 * everything_here
 
 
 def test_a_scrub_that_is_switched_off_reads_nothing():
@@ -748,3 +749,48 @@ def test_a_topic_that_is_deleted_while_its_segment_is_fetched_anew_leaves_the_di
     cluster.cluster.until(lambda: not node.repairs._busy)
     cluster.cluster.loop.run_for(1000)
     assert machine.current is not None and machine.current.fatal is None
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_of_a_sound_segment_is_built_anew_by_the_scrub_and_said_once(suffix, caplog):
+    place, partition = alone(internal_segment_bytes="2000", index_interval_bytes="200")
+    segment = partition.log.segments[0]
+    path = segment.path(suffix)
+    before = place.machine.disk.read(path)
+    assert len(before) > 24
+    file = place.machine.disk.open(path)
+    file.truncate(0)
+    file.release()
+    with caplog.at_level(logging.WARNING):
+        place.here.node.scrubber.round()
+        assert place.loop.run_until(lambda: place.machine.disk.read(path) == before, within_ms=60_000)
+        place.loop.run_for(60_000)
+        place.here.node.scrubber.round()
+        place.loop.run_for(60_000)
+    (line,) = [each for each in caplog.messages if "was built anew" in each]
+    assert f"t-0, offsets 0 to {segment.next_offset - 1}, {segment.size} bytes: an index of {segment.path(LOG)}" in line
+    assert not partition.log.damage
+
+
+def test_a_batch_that_rots_in_the_last_segment_is_found_by_the_scrub_and_refused():
+    place, partition = alone(internal_segment_bytes="100000")
+    active = partition.log.active
+    place.machine.disk.flip_bit(active.path(LOG), active.size // 2 + 40)
+    place.here.node.scrubber.round()
+    assert place.loop.run_until(lambda: bool(partition.log.damage), within_ms=60_000)
+    (extent,) = partition.log.damage.of(active.base_offset)
+    assert 0 < extent.first_offset < extent.next_offset < BATCHES
+    assert partition.log.active is not active, "only what is closed can be repaired"
+    passes = place.here.node.scrubber.passes
+    assert place.loop.run_until(lambda: place.here.node.scrubber.passes > passes, within_ms=60_000)
+    answer = place.ask(produced(BATCHES), most=9).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.NONE and answer.base_offset == BATCHES
+
+
+def test_a_scrub_leaves_a_sound_last_segment_open():
+    place, partition = alone(internal_segment_bytes="100000")
+    active = partition.log.active
+    place.here.node.scrubber.round()
+    assert place.loop.run_until(lambda: place.here.node.scrubber.passes == 1, within_ms=60_000)
+    assert partition.log.active is active and not partition.log.damage
+    assert place.here.node.scrubber.checked_bytes >= active.size

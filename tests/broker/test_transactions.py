@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from transactional import OK, Producer, Scene, ready
 
+from ottla.client.link import api_versions_request
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.api_versions import ApiVersionsRequest
@@ -14,6 +15,7 @@ from ottla.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.messages.end_txn import EndTxnRequest
 from ottla.messages.init_producer_id import InitProducerIdRequest
 from ottla.messages.list_transactions import ListTransactionsRequest
+from ottla.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
@@ -264,3 +266,19 @@ def test_clients_are_told_of_transactions_once_every_broker_has_them():
     assert scene.ask(1, request).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.retriable
     assert Producer(scene, "tx", version=2).produce(0, "x") == ErrorCode.INVALID_TXN_STATE
+
+
+def test_every_broker_goes_by_the_level_of_transactions_that_was_set_last():
+    scene = Scene()
+    producer = ready(scene, version=2)
+    assert producer.send(0, "before") == OK and producer.end(commit=True) == OK
+    coordinator = scene.node(scene.coordinator(producer.transactional_id, 1))
+    for level, kind in ((1, 2), (2, 1)):
+        update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=kind)
+        assert scene.ask(2, UpdateFeaturesRequest(feature_updates=[update])).error_code == OK
+        scene.loop.run_for(500)
+        for broker in scene.machines:
+            (told,) = scene.ask(broker, api_versions_request()).finalized_features
+            assert (told.min_version_level, told.max_version_level) == (level, level)
+        (runner,) = coordinator.transactions.runners()
+        assert runner.shard.settings.transaction_version == level, "the shard was loaded before"

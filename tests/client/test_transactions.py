@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Iterator
 
 import confluent_kafka
 import pytest
 
 from ottla.client import aio_clients
+from ottla.client.admin import ConfigOperation, Resource, ResourceType
 from ottla.client.blocking import Cluster
 from ottla.client.blocking_admin import Admin
 from ottla.client.blocking_consumer import Consumer
 from ottla.client.blocking_producer import Producer
 from ottla.client.consuming import ConsumerSettings
 from ottla.client.errors import (
+    InvalidTransactionState,
     ProducerFenced,
     TransactionAborted,
     TransactionMustAbort,
@@ -22,6 +26,7 @@ from ottla.client.errors import (
 from ottla.client.fetching import FetchSettings
 from ottla.client.model import LATEST, CommittedOffset, GroupMetadata, IsolationLevel
 from ottla.client.transacting import Transactor
+from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
@@ -335,3 +340,75 @@ def test_offsets_of_a_member_that_was_replaced_are_refused(bootstrap: str, topic
         with pytest.raises(TransactionMustAbort):
             producer.send_offsets({TopicPartition(topic, 0): CommittedOffset(0)}, stale)
         producer.abort_transaction()
+
+
+def test_what_other_threads_produce_is_committed_or_refused(bootstrap: str, topic: str, producer: Producer) -> None:
+    accepted: list[bytes] = []
+    begun = threading.Event()
+    ended = threading.Event()
+
+    def produce() -> None:
+        number = 0
+        begun.wait()
+        while not ended.is_set():
+            value = b"%08d" % number
+            number += 1
+            with contextlib.suppress(InvalidTransactionState):
+                producer.produce(topic, value)
+                accepted.append(value)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    for _ in range(5):
+        producer.begin_transaction()
+        begun.set()
+        enough = len(accepted) + 50
+        while len(accepted) < enough:
+            ended.wait(0.001)
+        producer.commit_transaction()
+    ended.set()
+    thread.join()
+    assert committed(bootstrap, topic) == accepted
+
+
+def test_calls_that_do_not_fit_are_refused_in_a_sentence(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as plain, pytest.raises(InvalidTransactionState, match="transactional_id"):
+        plain.begin_transaction()
+    with Producer(bootstrap, transactional_id=f"tx-{topic}") as producer:
+        with pytest.raises(InvalidTransactionState, match="not initialized"):
+            producer.produce(topic, "x")
+        producer.init_transactions()
+        with pytest.raises(InvalidTransactionState, match="no transaction is open"):
+            producer.produce(topic, "x")
+        producer.begin_transaction()
+        with pytest.raises(InvalidTransactionState, match="a transaction is open"):
+            producer.begin_transaction()
+
+
+def test_a_record_that_is_refused_aborts_its_block_and_the_next_transaction_goes_on(
+    bootstrap: str, topic: str, producer: Producer
+) -> None:
+    with Admin(bootstrap) as admin:
+        large = Resource(ResourceType.TOPIC, topic)
+        outcome = admin.alter_configs({large: [("max.message.bytes", ConfigOperation.SET, "2000")]})
+        assert outcome == {large: None}
+    with pytest.raises(TransactionMustAbort, match="larger"), producer.transaction():
+        producer.produce(topic, "small", partition=0)
+        refused = producer.produce(topic, "x" * 5_000, partition=1)
+    with pytest.raises(ApiError):
+        refused.result()
+    with producer.transaction():
+        producer.produce(topic, "after", partition=1)
+    assert committed(bootstrap, topic) == [b"after"]
+
+
+def test_closing_a_producer_aborts_what_it_has_open(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap, transactional_id=f"tx-{topic}") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(topic, "open", partition=0)
+        producer.flush()
+    with Admin(bootstrap) as admin:
+        described = admin.describe_transactions([f"tx-{topic}"])[f"tx-{topic}"]
+        assert not isinstance(described, ApiError) and described.state in ("PrepareAbort", "CompleteAbort")
+    assert committed(bootstrap, topic) == []

@@ -34,6 +34,7 @@ NEVER_CAPTURED = {
     "AlterReplicaLogDirs",
     "AlterPartitionReassignments",
     "UnregisterBroker",
+    "UpdateFeatures",
     "ConsumerGroupHeartbeat",
     *OF_TRANSACTIONS,
 }

@@ -8,6 +8,7 @@ from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.spark.plan import (
     DataLoss,
     Edge,
+    Layout,
     OffsetRange,
     SourceOffset,
     SpecificOffsets,
@@ -34,6 +35,13 @@ def test_a_stream_offset_is_sparks_json_beside_the_identity_of_its_topics():
     assert stored == {"a": {"0": 3, "1": 5}}
     assert identity["epochs"] == {"a": {"0": 2}}
     assert SourceOffset.from_json({**stored, "/ottla": identity}) == offset
+
+
+def test_a_stream_offset_keeps_the_layout_of_its_batch_and_where_new_partitions_begin():
+    offset = SourceOffset({A0: 3}, {"a": OLD}, {}, "q", Layout(None, 7, 20), {A0: 1})
+    stored = json.loads(json.dumps(offset.to_json()))
+    assert stored["/ottla"]["layout"] == [None, 7, 20] and stored["/ottla"]["begins"] == {"a": {"0": 1}}
+    assert SourceOffset.from_json(stored) == offset
 
 
 def test_an_offset_of_sparks_own_connector_is_understood():

@@ -65,6 +65,35 @@ def test_an_offset_that_has_not_moved_is_the_same_text(bootstrap, topics):
     assert json.dumps(stream(bootstrap, topic).latestOffset(stored, ALL)) == json.dumps(end)
 
 
+def test_a_repeated_batch_has_the_same_tasks_whatever_the_options_say_by_then(bootstrap, topics):
+    topic = topics.new(3)
+    for partition in range(3):
+        topics.count(topic, partition, 10)
+    reader = stream(bootstrap, topic)
+    start = reader.initialOffset()
+    end = json.loads(json.dumps(reader.latestOffset(start, ALL)))
+    planned = [partition.spans for partition in reader.partitions(start, end)]
+    assert [len(spans) for spans in planned] == [3]
+    other = stream(bootstrap, topic, minPartitions="6", maxRecordsPerPartition="4")
+    assert [partition.spans for partition in other.partitions(start, end)] == planned
+    assert len(other.partitions(start, other.latestOffset(start, ALL))) == 9
+
+
+def test_a_repeated_batch_begins_new_partitions_where_they_began(bootstrap, topics):
+    one, two = topics.new(), topics.new()
+    topics.count(one, 0, 5)
+    topics.count(two, 0, 5)
+    reader = stream(bootstrap, f"{one},{two}", failOnDataLoss="false")
+    both = reader.initialOffset()
+    start = {key: value for key, value in both.items() if key != two}
+    end = json.loads(json.dumps(reader.latestOffset(start, ALL)))
+    planned = [partition.spans for partition in reader.partitions(start, end)]
+    topics.admin.delete_records({TopicPartition(two, 0): 3})
+    assert [partition.spans for partition in reader.partitions(start, end)] == planned
+    fresh = reader.partitions(start, reader.latestOffset(start, ALL))
+    assert [[span.start for span in partition.spans] for partition in fresh] == [[0, 3]]
+
+
 def test_a_limit_is_shared_and_all_available_goes_over_it(bootstrap, topics):
     topic = topics.new(2)
     topics.count(topic, 0, 90)

@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
 
 from ottla.client import partitioners
-from ottla.spark import writer
+from ottla.spark import sender
 from ottla.spark.arrow import HEADERS
 from ottla.spark.options import sink_options
 from ottla.spark.sink import check_columns
@@ -100,7 +100,7 @@ def test_the_next_task_of_a_worker_goes_on_with_its_producer(bootstrap, topics):
     for number in range(3):
         write_rows(sink(bootstrap, topic=topic), iter([batch(value=[b"%d" % number])]))
     assert [record.value for record in topics.read(topic)] == [b"0", b"1", b"2"]
-    assert len({each.identity for each in writer._producers.values()}) == len(writer._producers)
+    assert len({each.identity for each in sender._kept.values()}) == len(sender._kept)
 
 
 def schema(**kinds):

@@ -358,7 +358,7 @@ class MetadataFollow:
             return  # what was on its way came back to a broker whose logs are closed
         self._reconciled = self.metadata.version
         changes = self.metadata.take_changes()
-        if changes.topics or changes.brokers or changes.configs:
+        if changes.any:
             self.on_reconcile(changes)
         grown = self.metadata.version - self._snapshot_version
         if grown >= self._snapshot_after and not self._closed and self.rank() == 0:

@@ -37,7 +37,8 @@ from ottla.broker.throttle import throttles
 from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC, TransactionCoordinator
 from ottla.broker.verification import Verification
 from ottla.broker.waiting import Deadlines
-from ottla.cluster.brokers import CONSUMER_GROUPS, TRANSACTIONS
+from ottla.cluster import features
+from ottla.cluster.brokers import TRANSACTIONS
 from ottla.cluster.partitions import DECIDING
 from ottla.cluster.upkeep import Upkeep
 from ottla.config.resolve import Layers
@@ -244,6 +245,8 @@ class Node:
         """Caught up with the metadata log: make what runs here what it says."""
         metadata = self.metadata
         self._take_configs(changes)
+        if changes.everything or changes.features:
+            self.transactions.take_features()
         if changes.everything or changes.brokers:
             self.doubts.reconcile()
             self.recently_dead.reconcile(metadata)
@@ -348,8 +351,8 @@ class Node:
 
     @property
     def has_consumer_groups(self) -> bool:
-        """Whether every broker of the cluster coordinates groups of the consumer protocol."""
-        return self.metadata.metadata_version() >= CONSUMER_GROUPS
+        """Whether every broker coordinates groups of the consumer protocol, and no operator forbids it."""
+        return features.level(self.metadata, features.GROUP_VERSION) > 0
 
     # --- questions of the handlers ---
 

@@ -223,6 +223,33 @@ class AcceptedStore(NamedTuple):
     """The last leader epoch in the log of each of the broker's replicas."""
 
 
+class UpgradeType(Enum):
+    """Which way a feature's level may go; the numbers are UpdateFeatures'."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class FeatureUpdate(NamedTuple):
+    """One feature's new level; `kind` None is a number that stands for nothing."""
+
+    feature: str
+    level: int
+    kind: UpgradeType | None
+
+
+class UpdateFeatures(NamedTuple):
+    """Use features at other levels, all of them or none; `validate_only` changes nothing."""
+
+    updates: tuple[FeatureUpdate, ...]
+    validate_only: bool = False
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
 class RegisterBroker(NamedTuple):
     """A broker has recovered its logs and wants to act; ends whatever its last incarnation led (rule A8)."""
 
@@ -368,6 +395,7 @@ Command = (
     | BalanceLeaders
     | RaiseReplication
     | RaiseMetadataVersion
+    | UpdateFeatures
     | RegisterBroker
     | TakeOffline
     | FenceBroker

@@ -6,7 +6,7 @@ it catches up and asks again.
 
 from __future__ import annotations
 
-from ottla.cluster import brokers, configs, partitions, reassign, topics
+from ottla.cluster import brokers, configs, features, partitions, reassign, topics
 from ottla.cluster.commands import (
     AllocateProducerIds,
     AlterReassignment,
@@ -28,6 +28,7 @@ from ottla.cluster.commands import (
     TakeOffline,
     UnfenceBroker,
     UnregisterBroker,
+    UpdateFeatures,
     WithdrawReplica,
     Writer,
 )
@@ -83,5 +84,7 @@ def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> lis
         return brokers.drain(command, state)
     if isinstance(command, RaiseMetadataVersion):
         return brokers.raise_metadata_version(command, state)
+    if isinstance(command, UpdateFeatures):
+        return features.update(command, state)
     assert isinstance(command, UnregisterBroker)
     return brokers.unregister(command, state)

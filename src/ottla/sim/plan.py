@@ -105,6 +105,8 @@ class TransactionPlan(NamedTuple):
     """A reader at read_uncommitted stands beside the one at read_committed."""
     has_bystander: bool
     """Somebody writes to the ledger without transactions."""
+    forsakes: bool
+    """Somebody leaves transactions open, and never comes back."""
 
 
 class Plan(NamedTuple):
@@ -202,6 +204,7 @@ def draw_transactions(random: Random, plan: Plan) -> Plan:
         transforms=random.random() < 0.6,
         reads_uncommitted=random.random() < 0.5,
         has_bystander=random.random() < 0.5,
+        forsakes=random.random() < 0.3,
     )
     return plan._replace(transactions=transactions, broker_texts=tuple(sorted(texts.items())))
 

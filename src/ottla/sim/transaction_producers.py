@@ -8,21 +8,11 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from ottla.client.fetch_session import SessionRequest, WantedPartition
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import TopicPartition
 from ottla.messages.end_txn import EndTxnRequest
-from ottla.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
 from ottla.records.compression import Codec
-from ottla.records.faults import CorruptRecords
 from ottla.sim.checkers.history import Failed, LogKey
-from ottla.sim.checkers.transaction_history import OffsetsRead
 from ottla.sim.producers import Producer
-from ottla.sim.readers import fetch_request, offset_of, parse
 from ottla.sim.transaction_client import VERSION_1, VERSION_2, TransactionClient, Verdict
 
 if TYPE_CHECKING:
@@ -36,23 +26,22 @@ SUCCEEDED = "transactional producer succeeded by another"
 FENCED = "transactional producer fenced"
 ENDED_TWICE = "transaction ended twice"
 ENDED_LATE = "transaction ended late"
-TRANSACTION_ACTS = (COMMITTED, ABORTED, SILENT, SUCCEEDED, FENCED, ENDED_TWICE, ENDED_LATE)
+FORSAKEN = "transaction forsaken"
+TRANSACTION_ACTS = (COMMITTED, ABORTED, SILENT, SUCCEEDED, FENCED, ENDED_TWICE, ENDED_LATE, FORSAKEN)
 """What transactional producers do, and what befalls them."""
 _VERSION_1_SHARE = 0.4
 _SUCCESSOR_SHARE = 0.06
 _SILENT_SHARE = 0.05
-_ABORT_SHARE = 0.2
+ABORT_SHARE = 0.2
 _TWICE_SHARE = 0.15
 _LATE_SHARE = 0.2
 _GIVES_UP_SHARE = 0.5
 _ZOMBIE_STEPS = 5
 _STALE_US = (100_000, 800_000)
-_BY_NAME = 9
-_EARLIEST = -2
-_MOST_INPUTS = 8
+_FORSAKEN_EVERY_US = (500_000, 4_000_000)
 
 
-class _Owner:
+class Owner:
     """One transactional id, and the processes that have it one after the other."""
 
     def __init__(self, transactional_id: str, transactions: Transactions) -> None:
@@ -65,13 +54,13 @@ class _Owner:
 
     async def run(self) -> None:
         while not self.workload.ending:
-            client = self._new_client()
+            client = self.new_client()
             if await client.own() is not Verdict.DONE:
                 continue
             await self._live(client)
         await self._conclude()
 
-    def _new_client(self) -> TransactionClient:
+    def new_client(self) -> TransactionClient:
         self._lives += 1
         name = f"{self.transactional_id}.{self._lives}"
         versions = self.random.choice(VERSION_1) if self.random.random() < _VERSION_1_SHARE else VERSION_2
@@ -88,7 +77,7 @@ class _Owner:
             if not await self._step(client):
                 client.peer.close()
                 return
-            await client.peer.sleep_us(self.random.randint(*self.workload.plan.pause_us))
+            await client.peer.sleep_us(self.random.randint(*self.transactions.pause_us))
         client.peer.close()
 
     async def _haunt(self, client: TransactionClient) -> None:
@@ -106,7 +95,7 @@ class _Owner:
     async def _conclude(self) -> None:
         """The world is healed: once more, from the beginning to the end."""
         while True:
-            client = self._new_client()
+            client = self.new_client()
             if await client.own() is Verdict.DONE and await self._last_step(client):
                 client.peer.close()
                 return
@@ -157,7 +146,7 @@ class _Owner:
             self.workload.saw(Failed(client.now_us, what, "ended-otherwise"))
 
 
-class Transactor(_Owner):
+class Transactor(Owner):
     """Writes to several partitions of the ledger in each transaction."""
 
     def __init__(self, transactional_id: str, transactions: Transactions) -> None:
@@ -168,17 +157,17 @@ class Transactor(_Owner):
         ledger = self.transactions.ledger
         count = client.random.randint(1, min(3, ledger.plan.partitions))
         chosen = sorted(client.random.sample(range(ledger.plan.partitions), count))
-        verdict = await self._write(client, chosen)
+        verdict = await self.write(client, chosen)
         if verdict is Verdict.DONE and client.random.random() < _SILENT_SHARE:
             self.transactions.count(SILENT)
             await client.peer.sleep_us(client.timeout_ms * 1500)
         await self._send_late(client)
-        ending = client.ending(committed=client.random.random() >= _ABORT_SHARE)
+        ending = client.ending(committed=client.random.random() >= ABORT_SHARE)
         done = await self.finish(client, verdict, committed=ending.committed)
         self._before = ending if client.versions.bumps else None
         return done
 
-    async def _write(self, client: TransactionClient, partitions: list[int]) -> Verdict:
+    async def write(self, client: TransactionClient, partitions: list[int]) -> Verdict:
         ledger = self.transactions.ledger
         client.begin()
         verdict = await client.add([(ledger, partition) for partition in partitions])
@@ -200,105 +189,30 @@ class Transactor(_Owner):
 
     async def _last_step(self, client: TransactionClient) -> bool:
         """A transaction over all partitions is committed."""
-        verdict = await self._write(client, list(range(self.transactions.ledger.plan.partitions)))
+        verdict = await self.write(client, list(range(self.transactions.ledger.plan.partitions)))
         return verdict is Verdict.DONE and await client.end(committed=True) is Verdict.DONE
 
 
-class Transformer(_Owner):
-    """Consumes one topic and writes a record to the ledger for each of its records, once."""
+class Forsaker:
+    """Leaves transactions open, each under a transactional id that nobody uses again: only a timeout ends them."""
 
-    def __init__(self, transactional_id: str, source: KnownTopic, transactions: Transactions) -> None:
-        super().__init__(transactional_id, transactions)
-        self.group = f"group-{transactional_id}"
-        self.source = source
-        self._positions: dict[str, dict[int, int]] = {}
-        """By process and partition."""
+    def __init__(self, name: str, transactions: Transactions) -> None:
+        self.name = name
+        self.transactions = transactions
+        self.random = Random(f"{name}-{transactions.workload.plan.seed}")
+        self._forsaken = 0
 
-    async def _step(self, client: TransactionClient) -> bool:
-        positions = self._positions.get(client.name)
-        if positions is None:
-            found = await self.look_up(client)
-            if found is None:
-                await client.pause()
-                return True
-            positions = self._positions[client.name] = found
-        partition = client.random.randrange(self.source.plan.partitions)
-        inputs, following = await self._read(client, partition, positions[partition])
-        if following == positions[partition]:
-            return True
-        client.begin()
-        verdict = await self._transform(client, partition, inputs, (positions[partition], following))
-        committed = client.random.random() >= _ABORT_SHARE
-        ended = await self.finish(client, verdict, committed=committed)
-        del self._positions[client.name]  # whatever became of it is looked up
-        return ended
-
-    async def _transform(
-        self, client: TransactionClient, partition: int, inputs: list[int], move: tuple[int, int]
-    ) -> Verdict:
-        ledger = self.transactions.ledger
-        target = client.random.randrange(ledger.plan.partitions)
-        values = tuple(f"{client.transaction}:{partition}@{offset}".encode() for offset in inputs)
-        verdict = Verdict.DONE
-        if values:
-            verdict = await client.add([(ledger, target)])
-            if verdict is Verdict.DONE:
-                verdict = await client.put(ledger, target, [values])
-        if verdict is Verdict.DONE:
-            verdict = await client.put_offsets(self.group, self.source, {partition: move})
-        return verdict
-
-    async def _read(self, client: TransactionClient, partition: int, position: int) -> tuple[list[int], int]:
-        """Offsets of the next records, and where it goes on."""
-        name = self.source.plan.name
-        peer = await client.peer.leader(name, partition)
-        if peer is None:
-            return [], position
-        want = {TopicPartition(name, partition): WantedPartition(self.source.topic_id, position, -1, 600)}
-        response = await peer.ask(fetch_request(SessionRequest(0, -1, want, {}), max_wait_ms=50, max_bytes=1 << 20))
-        if response is None or response.error_code or not response.responses:
-            client.peer.forget(name, partition)
-            return [], position
-        part = response.responses[0].partitions[0]
-        if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            start = await offset_of(client.peer, self.source, partition, _EARLIEST)
-            return [], max(position, start or 0)
-        if part.error_code or part.records is None:
-            client.peer.forget(name, partition)
-            return [], position
-        try:
-            records, _ = parse(part.records, position)
-        except CorruptRecords as fault:
-            log = LogKey(self.source.topic_id.hex(), partition)
-            self.workload.unreadable(client.name, log, position, str(fault))
-            return [], position
-        offsets = [offset for offset, _ in records[:_MOST_INPUTS]]
-        return offsets, offsets[-1] + 1 if offsets else position
-
-    async def look_up(self, client: TransactionClient) -> dict[int, int] | None:
-        """What is committed, where no transaction is open that may change it."""
-        partitions = list(range(self.source.plan.partitions))
-        asked_us = client.now_us
-        topic = OffsetFetchRequestTopics(name=self.source.plan.name, partition_indexes=partitions)
-        request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=self.group, topics=[topic])], require_stable=True
-        )
-        response = await client.ask_group(self.group, request, most=_BY_NAME)
-        if response is None or response.groups[0].error_code:
-            client.forget_group(self.group)
-            return None
-        found = {}
-        for part in response.groups[0].topics[0].partitions:
-            if part.error_code:
-                return None
-            found[part.partition_index] = max(part.committed_offset, 0)
-            log = LogKey(self.source.topic_id.hex(), part.partition_index)
-            self.workload.saw(OffsetsRead(asked_us, client.now_us, self.group, log, part.committed_offset))
-        return found
-
-    async def _last_step(self, client: TransactionClient) -> bool:
-        """What is committed can be told: no transaction is left open."""
-        return await self.look_up(client) is not None
+    async def run(self) -> None:
+        workload, ledger = self.transactions.workload, self.transactions.ledger
+        while not workload.ending:
+            self._forsaken += 1
+            owner = Transactor(f"{self.name}-{self._forsaken}", self.transactions)
+            client = owner.new_client()
+            if await client.own() is Verdict.DONE:
+                await owner.write(client, [self.random.randrange(ledger.plan.partitions)])
+                self.transactions.count(FORSAKEN)
+            await client.peer.sleep_us(self.random.randint(*_FORSAKEN_EVERY_US))
+            client.peer.close()
 
 
 class Bystander(Producer):
@@ -308,7 +222,7 @@ class Bystander(Producer):
         while not self.workload.ending:
             partition = self.random.randrange(transactions.ledger.plan.partitions)
             await self._write(transactions.ledger, partition)
-            await self.rest()
+            await self.peer.sleep_us(self.random.randint(*transactions.pause_us))
         self.peer.close()
 
     async def _write(self, ledger: KnownTopic, partition: int) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _EARLIEST, _LATEST = -2, -1
 _AFRESH_SHARE = 0.05
+_PAUSE_SHARE = 0.7
 _MOST = 1 << 20
 Records = list[tuple[int, bytes]]
 
@@ -99,8 +100,8 @@ class TransactionReader:
                 self._begin_afresh()
             partition = self.random.randrange(ledger.plan.partitions)
             await self._poll(ledger, partition)
-            if self.random.random() < 0.5:
-                await self.peer.sleep_us(self.random.randint(*self.workload.plan.pause_us))
+            if self.random.random() < _PAUSE_SHARE:
+                await self.peer.sleep_us(self.random.randint(*self.transactions.pause_us))
         self.peer.close()
 
     async def _poll(self, ledger: KnownTopic, partition: int) -> None:

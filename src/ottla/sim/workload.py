@@ -15,6 +15,7 @@ from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, C
 from ottla.messages.metadata import MetadataRequest
 from ottla.sim.administrator import Administrator
 from ottla.sim.checkers.history import Alive, Event, Failed, History, LogKey, Traits, Unreadable
+from ottla.sim.checkers.state_log import open_transactions
 from ottla.sim.group_member import GroupMember
 from ottla.sim.peer import PATIENT_MS, Peers
 from ottla.sim.plan import Plan, TopicPlan
@@ -144,6 +145,8 @@ class Workload:
                 await peer.sleep_us(_AGAIN_US)
         if self.transactions is not None:
             await self.transactions.came_to_an_end(peer)
+            machines = self.world.machines.values()
+            await self._while("a transaction without records", lambda: open_transactions(machines))
             await self.transactions.scan(peer)
         self.done = True
 

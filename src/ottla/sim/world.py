@@ -15,6 +15,7 @@ from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
 from ottla.sim.checkers.history import Acknowledged, Anomaly, Disturbed, Event, Failed, Healed, History, Sent
 from ottla.sim.checkers.invariants import Invariants
+from ottla.sim.checkers.state_log import check_states
 from ottla.sim.checkers.verdict import check
 from ottla.sim.disk import PowerCut
 from ottla.sim.faults import Faults
@@ -123,6 +124,8 @@ class World:
             if not self._run_until(lambda: self.workload.done, within_ms) and not self._over:
                 waiting = ", ".join(self.workload.unfinished)
                 self.saw(Failed(self.loop.now_us, f"never came to its end: {waiting}", "stuck"))
+            elif self.workload.done:
+                self._hold(check_states(self.machines.values(), self.history))
         return Result(
             seed=self.plan.seed,
             anomalies=check(self.history),

@@ -29,6 +29,8 @@ class KafkaSettings:
     batch_size: int = 1 << 20
     max_request_size: int = 1 << 20
     delivery_timeout_ms: int = 120_000
+    transaction_timeout_ms: int = 300_000
+    """Kafka's own default of one minute is little for a task that waits for slow rows."""
 
 
 _SHARED_WITHOUT_EFFECT = """
@@ -55,7 +57,7 @@ PRODUCER_WITHOUT_EFFECT = frozenset(
         + """
     buffer.memory compression.gzip.level compression.lz4.level compression.zstd.level linger.ms max.block.ms
     max.in.flight.requests.per.connection metadata.max.idle.ms partitioner.adaptive.partitioning.enable
-    partitioner.availability.timeout.ms partitioner.ignore.keys retries transaction.timeout.ms
+    partitioner.availability.timeout.ms partitioner.ignore.keys retries
     transaction.two.phase.commit.enable
 """
     ).split()
@@ -91,7 +93,10 @@ REFUSED_BY_SINK = {
     "value.serializer": (
         "Kafka option 'value.serializer' is not supported as value are serialized with ByteArraySerializer."
     ),
-    "transactional.id": "Kafka option 'transactional.id' is not supported: this sink is at-least-once",
+    "transactional.id": (
+        "Kafka option 'transactional.id' is not supported: with option 'delivery' exactly-once each task has an id of "
+        "its own, which begins with option 'delivery.prefix'"
+    ),
     "partitioner.class": (
         "Kafka option 'partitioner.class' is not supported: rows go to the partition in the column 'partition', "
         "else by the murmur2 hash of their key, else spread"
@@ -101,7 +106,15 @@ REFUSED_BY_SINK = {
 _ALWAYS = {"bootstrap.servers", "client.id", "request.timeout.ms", "security.protocol"}
 READ = frozenset({"group.id", "isolation.level", "fetch.max.bytes", "fetch.max.wait.ms", "check.crcs"} | _ALWAYS)
 WRITTEN = frozenset(
-    {"acks", "compression.type", "batch.size", "max.request.size", "delivery.timeout.ms", "enable.idempotence"}
+    {
+        "acks",
+        "compression.type",
+        "batch.size",
+        "max.request.size",
+        "delivery.timeout.ms",
+        "enable.idempotence",
+        "transaction.timeout.ms",
+    }
     | _ALWAYS
 )
 
@@ -157,6 +170,7 @@ def producer_settings(settings: Mapping[str, str]) -> KafkaSettings:
         batch_size=_number(settings, "batch.size", default.batch_size),
         max_request_size=_number(settings, "max.request.size", default.max_request_size),
         delivery_timeout_ms=_number(settings, "delivery.timeout.ms", default.delivery_timeout_ms),
+        transaction_timeout_ms=_number(settings, "transaction.timeout.ms", default.transaction_timeout_ms),
     )
 
 

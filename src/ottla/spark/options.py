@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.kernel.ids import TopicPartition
+from ottla.spark.delivery import Delivery, delivery_options
 from ottla.spark.kafka_settings import KafkaSettings, consumer_settings, producer_settings
 from ottla.spark.plan import Edge, Limit, SpecificOffsets, Timestamps, check_limits, flat
 from ottla.spark.value_options import BYTES, VALUE, VALUE_ERROR, ValueOptions, value_options
@@ -32,7 +33,7 @@ HEADERS = "headers"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One declared option; `where` is source, batch source, stream source or sink."""
+    """One declared option; `where` is source, batch source, stream source, sink or batch sink."""
 
     name: str
     default: str
@@ -107,6 +108,33 @@ OPTIONS: tuple[Option, ...] = (
         "column value_error.",
     ),
     Option("topic", "", "sink", "Write every row to this topic; goes before the column topic."),
+    Option(
+        "delivery",
+        "at-least-once",
+        "sink",
+        "at-least-once or exactly-once: rows in transactions, one for each task, and none written twice where Spark "
+        "repeats a task or a micro-batch.",
+    ),
+    Option("delivery.prefix", "ottla", "sink", "What transactional ids, and groups that hold markers, begin with."),
+    Option(
+        "delivery.marker.topic",
+        "the topic",
+        "sink",
+        "The topic whose partition 0 stands in the markers; needed where rows name their topics.",
+    ),
+    Option(
+        "delivery.missing.marker",
+        "fail",
+        "sink",
+        "fail or write: what to do with a micro-batch other than the first where the query's markers are gone.",
+    ),
+    Option(
+        "delivery.query",
+        "",
+        "batch sink",
+        "With delivery.batch: the query whose micro-batch a batch write is, as `write_batch` gives it.",
+    ),
+    Option("delivery.batch", "", "batch sink", "The number of that micro-batch."),
 )
 
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
@@ -162,6 +190,8 @@ class SinkOptions:
     values: ValueOptions = BYTES
     written_by: WrittenBy | None = None
     """The schema of typed values, settled when the query started."""
+    delivery: Delivery | None = None
+    """How rows are written exactly once; None: at least once."""
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -239,9 +269,10 @@ def source_columns(options: Mapping[str, str]) -> tuple[str, ...]:
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Understand a sink's options or raise ValueError in the words of Spark's connector."""
     given = _Given(options)
-    topic = given.text("topic")
-    values = value_options(given.text)
-    return SinkOptions(producer_settings(given.kafka), topic.strip() if topic is not None else None, values)
+    text = given.text("topic")
+    topic = text.strip() if text is not None else None
+    delivery = delivery_options(given.text, topic)
+    return SinkOptions(producer_settings(given.kafka), topic, value_options(given.text), delivery=delivery)
 
 
 class _Given:

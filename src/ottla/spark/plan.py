@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import IntEnum
 
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition, parse_topic_id, topic_id_text
@@ -84,16 +84,35 @@ class DataLoss(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """What decides, beside the offsets, which task reads what: `minPartitions`, `maxRecordsPerPartition`, and how many
+    offsets small ranges of one task may have together."""
+
+    min_partitions: int | None
+    max_records: int | None
+    small: int
+
+    def tasks(self, ranges: list[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
+        """The ranges of each task."""
+        pieces = split(ranges, min_partitions=self.min_partitions, max_records=self.max_records)
+        return gathered(pieces, self.small)
+
+
+@dataclass(frozen=True, slots=True)
 class SourceOffset:
     """Where a stream stands: Spark's `{"topic":{"0":123}}` and, beside it, which incarnation of each topic was read.
 
-    `query` names the query for its consumer group: Spark shows its own query id to executors only.
+    `query` names the query for its consumer group: Spark shows its own query id to executors only. The layout, and
+    where partitions begin that are new in this batch, stand here so that a repeated batch has the same tasks, whatever
+    the options and the cluster say by then: a sink that writes exactly once rests on it.
     """
 
     offsets: Offsets
     topic_ids: dict[str, TopicId] = field(default_factory=dict)
     epochs: Offsets = field(default_factory=dict)
     query: str = ""
+    layout: Layout | None = None
+    begins: Offsets = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """Sorted throughout, so that an offset that has not moved is the same text: Spark compares texts."""
@@ -102,6 +121,10 @@ class SourceOffset:
             "ids": {topic: topic_id_text(self.topic_ids[topic]) for topic in sorted(self.topic_ids)},
             "epochs": nested(self.epochs),
         }
+        if self.layout is not None:
+            identity["layout"] = list(astuple(self.layout))
+        if self.begins:
+            identity["begins"] = nested(self.begins)
         return {**nested(self.offsets), IDENTITY_KEY: identity}
 
     @classmethod
@@ -112,7 +135,14 @@ class SourceOffset:
         if not isinstance(identity, dict):
             return cls(offsets)
         ids = {str(topic): parse_topic_id(str(text)) for topic, text in identity.get("ids", {}).items()}
-        return cls(offsets, ids, flat(identity.get("epochs", {})), str(identity.get("query", "")))
+        return cls(
+            offsets,
+            ids,
+            flat(identity.get("epochs", {})),
+            str(identity.get("query", "")),
+            Layout(*identity["layout"]) if "layout" in identity else None,
+            flat(identity.get("begins", {})),
+        )
 
 
 def nested(offsets: Mapping[TopicPartition, int]) -> dict[str, object]:

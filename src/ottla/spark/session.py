@@ -22,6 +22,8 @@ SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
+    # A micro-batch that is repeated must have the same tasks, for a sink that writes exactly once (delivery.py).
+    "spark.sql.adaptive.streaming.stateless.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.python.daemon.module": "ottla.spark.daemon",
     # Over TCP either side may wait 40 ms for an acknowledgement that the other holds back.

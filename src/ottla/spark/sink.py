@@ -5,13 +5,16 @@ Comes from source.py. Nothing heavy is imported before it is needed, as in batch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from ottla.spark.delivery import batch_task, streaming_task
+from ottla.spark.marker import Task
 from ottla.spark.options import SinkOptions
 from ottla.spark.value_options import WITH_SCHEMA
 
@@ -66,23 +69,30 @@ class Written(WriterCommitMessage):
 
 
 class OttlaBatchWriter(DataSourceArrowWriter):
-    """Writes a data frame; there is nothing to commit or take back."""
+    """Writes a data frame. Tasks commit their own transactions, so there is nothing to commit or take back here."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self.options = checked(options, schema)
+        self._job = f"job-{uuid.uuid4().hex}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return _write(self.options, iterator)
+        delivery = self.options.delivery
+        if delivery is None:
+            return _write(self.options, iterator)
+        return _write_once(self.options, batch_task(delivery, self._job, *_where_this_runs()), iterator)
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
-    """Writes micro-batches; there is nothing to commit or take back."""
+    """Writes micro-batches; as with batches there is nothing to commit or take back."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self.options = checked(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return _write(self.options, iterator)
+        delivery = self.options.delivery
+        if delivery is None:
+            return _write(self.options, iterator)
+        return _write_once(self.options, streaming_task(delivery, *_where_this_runs()), iterator)
 
 
 def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -92,3 +102,21 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
 
     import_ahead()
     return write_rows(options, batches)
+
+
+def _write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
+    """On the executor."""
+    from ottla.spark.once import write_once
+    from ottla.spark.workers import import_ahead
+
+    import_ahead()
+    return write_once(options, task, batches)
+
+
+def _where_this_runs() -> tuple[Callable[[str], str | None], int]:
+    """The properties of the task that runs here, and its number."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None, "Spark calls write() in a task"
+    return context.getLocalProperty, context.partitionId()

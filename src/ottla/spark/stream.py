@@ -11,6 +11,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -28,15 +29,14 @@ from ottla.spark.connections import cluster
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan import (
     DataLoss,
+    Layout,
     Offsets,
     SourceOffset,
     added_partitions,
     between,
-    gathered,
     nested,
     share_limit,
     should_wait,
-    split,
 )
 from ottla.spark.publish import Publisher
 from ottla.spark.survey import Survey
@@ -94,23 +94,21 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reported = latest.offsets
         end = self._limited(begin, latest, limit)
         self._publish(begin, wait=end.offsets == begin.offsets)
-        return end.to_json() if end.offsets != begin.offsets or not begin.query else start
+        if end.offsets == begin.offsets and begin.query:
+            return start
+        added = added_partitions(begin, end)
+        begins = self.survey.earliest(added) if added else {}
+        return replace(end, layout=self._layout, begins=begins).to_json()
 
     def reportLatestOffset(self) -> dict[str, object] | None:
         return nested(self._reported) if self._reported else None
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[InputPartition]:
         begin, until = SourceOffset.from_json(start), SourceOffset.from_json(end)
-        added = added_partitions(begin, until)
-        plan = between(begin, until, self.survey.earliest(added) if added else {})
+        unknown = [partition for partition in added_partitions(begin, until) if partition not in until.begins]
+        plan = between(begin, until, {**(self.survey.earliest(unknown) if unknown else {}), **until.begins})
         self._report(plan.losses)
-        ranges = split(
-            plan.ranges,
-            min_partitions=self.options.min_partitions,
-            max_records=self.options.max_records_per_partition,
-        )
-        small = SMALL if self.options.min_partitions is None else 0
-        return [RangePartition(*spans) for spans in gathered(ranges, small)]
+        return [RangePartition(*spans) for spans in (until.layout or self._layout).tasks(plan.ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
@@ -164,6 +162,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return latest
         shared = share_limit(limit.max_rows, start, latest.offsets)
         return SourceOffset(shared, latest.topic_ids, latest.epochs, latest.query)
+
+    @property
+    def _layout(self) -> Layout:
+        least = self.options.min_partitions
+        return Layout(least, self.options.max_records_per_partition, SMALL if least is None else 0)
 
     @property
     def _delay_ms(self) -> int:

@@ -240,6 +240,7 @@ _TABLE = (
     _api(46, "ListPartitionReassignments", (0, 0), 0, _DESCRIBE_CLUSTER),
     _api(47, "OffsetDelete", (0, 0), None, _DELETE_GROUP),
     _api(55, "DescribeQuorum", (0, 2), 0, _DESCRIBE_CLUSTER),
+    _api(57, "UpdateFeatures", (0, 2), 0, _ALTER_CLUSTER),
     _api(60, "DescribeCluster", (0, 2), 0, None),
     _api(61, "DescribeProducers", (0, 0), 0, _READ_TOPIC),
     _api(64, "UnregisterBroker", (0, 0), 0, _ALTER_CLUSTER),

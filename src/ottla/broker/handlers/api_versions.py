@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ottla.cluster import features
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.api_versions import (
     ApiVersion,
@@ -17,18 +18,15 @@ from ottla.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from ottla.transactions.values import EPOCH_BUMPS
 from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
+    from ottla.metadata.state import Metadata
 
-_TRANSACTION_VERSION = "transaction.version"
 _OF_TRANSACTIONS = frozenset({24, 25, 26, 27, 28, 65, 66})
-_GROUP_VERSION = "group.version"
-_CONSUMER_GROUPS = 1
-"""The level of `group.version` from which on there are groups of the consumer protocol."""
 _OF_CONSUMER_GROUPS = frozenset({68, 69})
+_LEVEL_0_SINCE = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -50,13 +48,21 @@ async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
         ]
     )
     if call.node.has_transactions:
-        _tell_feature(response, _TRANSACTION_VERSION, EPOCH_BUMPS, epoch=call.node.metadata.version)
-    if call.node.has_consumer_groups:
-        _tell_feature(response, _GROUP_VERSION, _CONSUMER_GROUPS, epoch=call.node.metadata.version)
+        _tell_features(response, call.node.metadata, with_level_0=call.api_version >= _LEVEL_0_SINCE)
     return response
 
 
-def _tell_feature(response: ApiVersionsResponse, name: str, level: int, *, epoch: int) -> None:
-    response.finalized_features_epoch = epoch
-    response.supported_features.append(SupportedFeatureKey(name=name, min_version=0, max_version=level))
-    response.finalized_features.append(FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level))
+def _tell_features(response: ApiVersionsResponse, state: Metadata, *, with_level_0: bool) -> None:
+    """Older clients cannot read that a feature may be at level 0: they are told its finalized level (KAFKA-17492).
+
+    A level of 0 that is finalized is left out, as Apache Kafka does it.
+    """
+    for feature in features.supported(state):
+        if with_level_0:
+            known = SupportedFeatureKey(name=feature.name, min_version=0, max_version=feature.latest)
+            response.supported_features.append(known)
+        if level := features.level(state, feature):
+            response.finalized_features.append(
+                FinalizedFeatureKey(name=feature.name, min_version_level=level, max_version_level=level)
+            )
+    response.finalized_features_epoch = state.version

@@ -77,5 +77,5 @@ def _chain(moves: list[_Move], last: OffsetsRead | None) -> Iterator[tuple[str, 
         elif one.before > reached and not any(each.may_count and each.offset == one.before for each in moves):
             yield "skipped-input", f"nothing has consumed {reached} to {one.before}, where {one.name} goes on"
         reached = max(reached, one.offset)
-    if last is not None and last.offset < reached:
+    if last is not None and last.offset < reached and any(one.counts for one in moves):
         yield "lost-offset", f"told {last.offset} in the end, and {reached} was committed"

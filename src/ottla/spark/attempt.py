@@ -1,0 +1,159 @@
+"""One attempt of a Spark task at writing its rows exactly once: fence, read the marker, then skip or write.
+
+Pure: `do` says what comes next, the caller carries it out and tells the outcome. Spark may run several attempts of a
+task at once, may run one again after it has committed, and may leave one behind that nobody waits for. Rows and marker
+are in one transaction, and the marker is read after every older attempt has been fenced: so what it says stays true
+until this attempt itself commits or is fenced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.spark.marker import Content, Marker, Task
+
+
+class Do(Enum):
+    """What the caller does next, and which method takes the outcome."""
+
+    FENCE = "take over the transactional id: fenced()"
+    READ_MARKER = "read this task's marker, once no open transaction may change it: found()"
+    READ_FIRST_MARKER = "read the marker of the query's task 0: found_first()"
+    WRITE = "write all rows in a transaction: wrote(), or superseded()"
+    COMMIT = "commit the transaction with `marker` in it: committed(), superseded() or commit_unknown()"
+    AWAIT_MARKER = "see from time to time whether the id has a transaction: looked(); read the marker as it is: found()"
+    COMPARE = "read all rows and write none: compared()"
+    FINISHED = "the rows are in the topic, once"
+    FAILED = "raise `failure`; Spark may try again"
+
+
+SUPERSEDED = "a newer attempt has taken over the transactional id {name} and has not committed within {seconds:.0f} s"
+DESERTED = (
+    "another attempt has taken over the transactional id {name}, did not commit this batch and writes nothing any more"
+)
+TOO_OLD = (
+    "the transaction was open for {seconds:.0f} s and was aborted: kafka.transaction.timeout.ms must be longer than a "
+    "task takes from its first row to its last"
+)
+LOST_COMMIT = "the commit was not answered, and has not taken place"
+OTHER_ROWS = (
+    "was committed before with {before.rows} rows of digest {before.digest:016x} and came again with {now.rows} rows "
+    "of digest {now.digest:016x}. A repeated batch must have the same rows in the same tasks: no random numbers, no "
+    "clock but Spark's current_timestamp(), no other plan or options since"
+)
+NO_MARKER = (
+    "has no marker, and task 0 of the query has none either: nobody can tell whether this batch was written before. "
+    "Markers are offsets of groups such as {name}. They expire (offsets.retention.minutes) where a query rests for "
+    "long, go with a topic or group that is deleted, and are not there where the query has written at least once so "
+    "far. To write the batch, start the query with option 'delivery.missing.marker' set to 'write'; look first whether "
+    "its rows are in the topic already"
+)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What one attempt does next."""
+
+    task: Task
+    timeout_ms: float
+    """How long a transaction may be open, and so how long to wait for the commit of an attempt that fenced this one."""
+    quiet_ms: float = 10_000
+    """How long the attempt that fenced this one may be without a transaction before it is given up."""
+    write_without_markers: bool = False
+    do: Do = Do.FENCE
+    marker: Marker | None = None
+    """What is to be committed, or was found committed."""
+    failure: str = ""
+    _deadline_ms: float = 0.0
+    _busy_ms: float = 0.0
+    """When the transactional id was last seen with a transaction, or this attempt was fenced."""
+    _unknown: bool = False
+    """A commit of ours may have taken place."""
+
+    def fenced(self) -> None:
+        """Every older attempt is fenced, and its transaction has ended."""
+        assert self.do is Do.FENCE
+        self.do = Do.READ_MARKER
+
+    def found(self, marker: Marker | None, now_ms: float) -> None:
+        """Skip what is committed. A marker of a later batch means that this attempt was left behind long ago."""
+        assert self.do in (Do.READ_MARKER, Do.AWAIT_MARKER)
+        if marker is not None and marker.batch >= self.task.batch:
+            self.marker = marker
+            self.do = Do.COMPARE
+        elif self.do is Do.AWAIT_MARKER:
+            if now_ms - self._busy_ms >= self.quiet_ms:
+                self._fail(DESERTED.format(name=self.task.name))
+            elif now_ms >= self._deadline_ms:
+                self._fail(SUPERSEDED.format(name=self.task.name, seconds=self.timeout_ms / 1000))
+        elif self._unknown:
+            self._fail(LOST_COMMIT)
+        elif marker is not None or self.task.batch == 0 or self.write_without_markers:
+            self.do = Do.WRITE
+        elif self.task.index == 0:
+            self._fail(NO_MARKER.format(name=self.task.name))
+        else:
+            self.do = Do.READ_FIRST_MARKER
+
+    def found_first(self, marker: Marker | None) -> None:
+        """Task 0 runs in every batch and always leaves a marker. Where that is gone, ours may be gone too."""
+        assert self.do is Do.READ_FIRST_MARKER
+        if marker is None:
+            self._fail(NO_MARKER.format(name=self.task.name))
+        else:
+            self.do = Do.WRITE
+
+    def wrote(self, content: Content) -> None:
+        """All rows are in the open transaction."""
+        assert self.do is Do.WRITE
+        self.marker = Marker(self.task.batch, content)
+        self.do = Do.COMMIT
+
+    def superseded(self, now_ms: float, *, open_for_ms: float) -> None:
+        """Wait for the attempt that has fenced this one.
+
+        Failing at once would have Spark start another attempt, which would fence that one, and so on until Spark gives
+        up.
+        """
+        assert self.do in (Do.WRITE, Do.COMMIT)
+        if open_for_ms >= self.timeout_ms:
+            self._fail(TOO_OLD.format(seconds=open_for_ms / 1000))
+            return
+        self._busy_ms = now_ms
+        self._deadline_ms = now_ms + self.timeout_ms
+        self.marker = None
+        self.do = Do.AWAIT_MARKER
+
+    def looked(self, now_ms: float, *, busy: bool) -> None:
+        """Take in whether the transactional id has a transaction.
+
+        Where it has none for long, the attempt that fenced this one was left behind by an older batch, or has died
+        before it wrote.
+        """
+        assert self.do is Do.AWAIT_MARKER
+        if busy:
+            self._busy_ms = now_ms
+
+    def committed(self) -> None:
+        assert self.do is Do.COMMIT
+        self.do = Do.FINISHED
+
+    def commit_unknown(self) -> None:
+        """The commit was not answered, or with an error: once our own transaction has ended the marker tells."""
+        assert self.do is Do.COMMIT
+        self._unknown = True
+        self.marker = None
+        self.do = Do.FENCE
+
+    def compared(self, content: Content) -> None:
+        """All rows that this attempt was given, against those that were committed."""
+        assert self.do is Do.COMPARE and self.marker is not None
+        if self.marker.batch > self.task.batch or content == self.marker.content:
+            self.do = Do.FINISHED
+        else:
+            self._fail(OTHER_ROWS.format(before=self.marker.content, now=content))
+
+    def _fail(self, reason: str) -> None:
+        self.failure = f"{self.task}: {reason}"
+        self.do = Do.FAILED
