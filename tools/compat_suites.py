@@ -96,7 +96,7 @@ def must(command: Sequence[str], *, log: Path, cwd: Path = ROOT, timeout: float 
 # Clients: this project's own tests of other people's clients.
 
 
-CLIENTS = ("confluent", "kafka_python", "aiokafka", "kcat", "node_clients", "java_clients")
+CLIENTS = ("confluent", "kafka_python", "aiokafka", "kcat", "node_clients", "java_clients", "transactional_clients")
 
 
 def prepare_clients() -> None:
@@ -221,7 +221,7 @@ RDKAFKA_TESTS = RDKAFKA_HOME / "deps" / "librdkafka" / "tests"
 RDKAFKA_LEFT_OUT = {
     "0038": "a benchmark",
     "0097": "TLS", "0115": "authorization", "0119": "authorization", "0126": "OAUTHBEARER", "0133": "TLS",
-    "0135": "SASL", "0142": "SASL", "0098": "transactions", "0103": "transactions", "0129": "transactions",
+    "0135": "SASL", "0142": "SASL",
     "0101": "follower fetching, three brokers", "017": "share groups", "018": "share groups", "019": "share groups",
     "0150": "telemetry, on a mock cluster", "8000": "never ends", "8001": "by hand",
 }  # fmt: skip

@@ -180,7 +180,7 @@ KAFKA_DEFAULTS: dict[str, object] = {
 
 def kafka_default(definition: Json) -> object:
     kind, given = definition["type"], definition.get("default")
-    if given == "null":
+    if given == "null" or ("default" in definition and given is None):
         return None
     if kind.startswith("[]"):
         return []

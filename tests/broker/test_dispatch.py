@@ -175,6 +175,15 @@ def test_whoever_fills_a_slot_never_hears_that_the_answer_cannot_be_encoded(brok
     assert served[:4] == pack(">i", 2)
 
 
+def test_an_unknown_request_is_logged_once_with_its_key_and_the_software_that_sent_it(broker: SimBroker, caplog: Any):
+    client = RawClient(broker)
+    client.send(head(API_VERSIONS, 3, 1) + b"\0" + b"\x0blibrdkafka" + b"\x072.16.1" + b"\0")
+    client.send(head(999, 0, 2))
+    (line,) = [each.getMessage() for each in caplog.records if "no request" in each.getMessage()]
+    assert "unknown API key 999" in line
+    assert "(librdkafka 2.16.1)" in line
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_where_the_refusal_cannot_be_encoded_either_the_connection_is_closed(broker: SimBroker, waits: bool):
     awaited: Slot[None] = Slot()

@@ -126,7 +126,7 @@ def test_checkpoints_of_all_directories_are_written_though_one_is_full(broker: S
     replicas = broker.here.node.replicas
     broker.machine.disk.fail("write", errno.ENOSPC, where="/data/replication-offset-checkpoint")
     with pytest.raises(OSError):
-        replicas.checkpoint_high_watermarks()
+        replicas.upkeep.checkpoint_high_watermarks()
     assert b"t 1 1" in broker.machine.disk.read("/b/replication-offset-checkpoint")
 
 
@@ -154,7 +154,7 @@ def test_a_replica_in_two_directories_is_refused_with_what_to_do(broker: SimBrok
 def test_retention_reaches_every_directory(broker: SimBroker):
     for index in (0, 1):
         broker.here.node.replicas.by_name["t", index].log.delete_records_before(1)
-    broker.here.node.replicas.apply_retention()
+    broker.here.node.replicas.upkeep.apply_retention()
     for path, index in zip(BOTH, (0, 1), strict=True):
         assert f"t {index} 1".encode() in broker.machine.disk.read(f"{path}/log-start-offset-checkpoint")
 

@@ -66,7 +66,7 @@ class Chaos:
     def retain(self) -> None:
         node = self.broker.here.node
         try:
-            node.replicas.apply_retention()
+            node.replicas.upkeep.apply_retention()
         except OSError as error:  # as its round does
             node.disk_failed(error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 from random import Random
 
 import pytest
@@ -298,7 +299,7 @@ def test_a_follower_that_finds_its_end_damaged_when_it_starts_is_built_anew_from
     cluster.log(damaged).syncing._checkpoint_at = -CHECKPOINT_BYTES  # the next sync takes the indexes along
     cluster.produce(BATCHES + 1)
     cluster.cluster.until(lambda: cluster.log(damaged).recovery_point == BATCHES + 2)
-    node.replicas.checkpoint_recovery_points()
+    node.replicas.upkeep.checkpoint_recovery_points()
     active = cluster.log(damaged).active
     cluster.cluster.kill(damaged)
     cluster.cluster.machines[damaged].disk.flip_bit(active.path(LOG), 65)
@@ -315,7 +316,7 @@ def test_a_replica_whose_end_was_found_damaged_does_not_count_until_it_has_caugh
     damaged, healthy = cluster.followers()
     leader = cluster.leader
     cluster.cluster.until(lambda: cluster.log(damaged).high_watermark == BATCHES)
-    cluster.cluster.node(damaged).replicas.checkpoint_high_watermarks()
+    cluster.cluster.node(damaged).replicas.upkeep.checkpoint_high_watermarks()
     active = cluster.log(damaged).active
     cluster.cluster.kill(damaged)
     cluster.cluster.machines[damaged].disk.flip_bit(active.path(LOG), 65)
@@ -443,7 +444,7 @@ class Storm:
         position = self.random.randrange(segment.size)
         if 12 <= position % size < 16:
             return  # an epoch, of which not every flip can be seen
-        self.place.cluster.node(number).replicas.checkpoint_recovery_points()
+        self.place.cluster.node(number).replicas.upkeep.checkpoint_recovery_points()
         self.rotten.append((number, segment.base_offset, segment.next_offset))
         self.flips += 1
         disk = self.place.cluster.machines[number].disk
@@ -514,19 +515,19 @@ def test_a_coordinator_that_cannot_read_its_log_has_it_closed_checked_and_repair
 # the pass
 
 
-def test_a_pass_goes_over_all_closed_segments_once_in_each_interval():
+def test_a_pass_goes_over_all_segments_once_in_each_interval():
     cluster = Cluster(scrub_hours="0.05")
     node = cluster.cluster.node(1)
-    closed = sum(segment.size for segment in cluster.log(1).segments[:-1])
+    everything_here = cluster.log(1).size_bytes
     node.scrubber.round()
     cluster.cluster.until(lambda: node.scrubber.passes == 1)
-    assert node.scrubber.checked_bytes == closed
+    assert node.scrubber.checked_bytes == everything_here
     node.scrubber.round()
     cluster.cluster.loop.run_for(1000)
     assert node.scrubber.passes == 1, "the next is not due"
     cluster.cluster.until(lambda: node.scrubber.passes == 2, 2 * 180_000)
     assert node.scrubber.passes == 2
-    assert node.scrubber.checked_bytes == 2 * closed
+    assert node.scrubber.checked_bytes == 2 * everything_here
 
 
 def test_a_scrub_that_is_switched_off_reads_nothing():
@@ -708,7 +709,7 @@ def test_a_replica_out_of_sync_that_must_be_cut_behind_damage_begins_anew_at_onc
         assert cluster.cluster.ask(leader, request, most=9).responses[0].partition_responses[0].base_offset == number
     held = cluster.log(leader)
     cluster.cluster.until(lambda: held.synced_offset == committed + 24 and held.recovery_point > committed + 9)
-    cluster.cluster.node(leader).replicas.checkpoint_recovery_points()
+    cluster.cluster.node(leader).replicas.upkeep.checkpoint_recovery_points()
     segment, found = locate(held, committed - 1)
     assert committed < segment.next_offset < held.recovery_point
     path, position = segment.path(LOG), found.position
@@ -748,3 +749,48 @@ def test_a_topic_that_is_deleted_while_its_segment_is_fetched_anew_leaves_the_di
     cluster.cluster.until(lambda: not node.repairs._busy)
     cluster.cluster.loop.run_for(1000)
     assert machine.current is not None and machine.current.fatal is None
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_of_a_sound_segment_is_built_anew_by_the_scrub_and_said_once(suffix, caplog):
+    place, partition = alone(internal_segment_bytes="2000", index_interval_bytes="200")
+    segment = partition.log.segments[0]
+    path = segment.path(suffix)
+    before = place.machine.disk.read(path)
+    assert len(before) > 24
+    file = place.machine.disk.open(path)
+    file.truncate(0)
+    file.release()
+    with caplog.at_level(logging.WARNING):
+        place.here.node.scrubber.round()
+        assert place.loop.run_until(lambda: place.machine.disk.read(path) == before, within_ms=60_000)
+        place.loop.run_for(60_000)
+        place.here.node.scrubber.round()
+        place.loop.run_for(60_000)
+    (line,) = [each for each in caplog.messages if "was built anew" in each]
+    assert f"t-0, offsets 0 to {segment.next_offset - 1}, {segment.size} bytes: an index of {segment.path(LOG)}" in line
+    assert not partition.log.damage
+
+
+def test_a_batch_that_rots_in_the_last_segment_is_found_by_the_scrub_and_refused():
+    place, partition = alone(internal_segment_bytes="100000")
+    active = partition.log.active
+    place.machine.disk.flip_bit(active.path(LOG), active.size // 2 + 40)
+    place.here.node.scrubber.round()
+    assert place.loop.run_until(lambda: bool(partition.log.damage), within_ms=60_000)
+    (extent,) = partition.log.damage.of(active.base_offset)
+    assert 0 < extent.first_offset < extent.next_offset < BATCHES
+    assert partition.log.active is not active, "only what is closed can be repaired"
+    passes = place.here.node.scrubber.passes
+    assert place.loop.run_until(lambda: place.here.node.scrubber.passes > passes, within_ms=60_000)
+    answer = place.ask(produced(BATCHES), most=9).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.NONE and answer.base_offset == BATCHES
+
+
+def test_a_scrub_leaves_a_sound_last_segment_open():
+    place, partition = alone(internal_segment_bytes="100000")
+    active = partition.log.active
+    place.here.node.scrubber.round()
+    assert place.loop.run_until(lambda: place.here.node.scrubber.passes == 1, within_ms=60_000)
+    assert partition.log.active is active and not partition.log.damage
+    assert place.here.node.scrubber.checked_bytes >= active.size

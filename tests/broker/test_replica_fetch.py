@@ -97,7 +97,7 @@ def diverged():
     for number in range(3):
         place.produce(FIRST, [b"lost-%d" % number], 1)
     place.cluster.until(lambda: all(place.replica(FIRST, each).log.recovery_point >= 3 for each in range(PARTITIONS)))
-    place.cluster.node(FIRST).replicas.checkpoint_recovery_points()
+    place.cluster.node(FIRST).replicas.upkeep.checkpoint_recovery_points()
     place.cluster.kill(FIRST)
     place.cluster.network.unblock_all()
     place.leads(OTHER)
@@ -203,7 +203,7 @@ def full_and_left_behind():
     place.cluster.until(lambda: all(each.log.recovery_point >= 2 for each in replicas), 60_000)
     place.cluster.until(lambda: all(each.log.high_watermark == 3 for each in replicas))
     node, disk = place.cluster.node(OTHER), place.cluster.machines[OTHER].disk
-    node.replicas.checkpoint_recovery_points()
+    node.replicas.upkeep.checkpoint_recovery_points()
     disk.capacity_bytes = disk.used_bytes()
     for number in range(3, 6):
         place.produce(FIRST, [b"new-%d" % number], 1)

@@ -108,7 +108,7 @@ def test_a_topic_made_again_under_its_name_waits_until_the_old_files_are_put_awa
 
 def test_what_was_dropped_on_a_full_disk_is_deleted_all_the_same(desk: Desk) -> None:
     desk.add(TOPIC, 1)
-    desk.replicas.checkpoint_recovery_points()
+    desk.replicas.upkeep.checkpoint_recovery_points()
     desk.disk.fail("write", errno.ENOSPC, where="checkpoint")
     desk.delete(TOPIC)
     desk.loop.run_for(500)

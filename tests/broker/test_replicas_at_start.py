@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
 from sim_cluster import SimCluster
 
 from ottla.kernel.ids import NO_LEADER
@@ -147,3 +150,29 @@ def test_a_replica_does_not_lead_from_a_disk_that_was_away_while_it_was_built_an
     state = cluster.node(1).metadata.topic("t").partitions[0]
     assert (state.in_sync, state.leader) == ((), NO_LEADER)
     assert cluster.node(2).replicas.by_name[("t", 0)].log.end_offset == 2
+
+
+@pytest.mark.parametrize("replaced", ["the disk", "the id"])
+def test_a_log_directory_that_is_another_one_than_the_cluster_knows_is_said(replaced, caplog):
+    cluster = SimCluster()
+    create(cluster)
+    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
+    produce(cluster)
+    cluster.kill(2)
+    disk, path = cluster.machines[2].disk, "/data/meta.properties"
+    if replaced == "the disk":
+        disk.replace("/data")
+    else:
+        body = disk.read(path).replace(b"directory.id=", b"directory.id=x")
+        disk.remove(path)
+        disk.open(path, create=True).write_at(0, [body])
+    with caplog.at_level(logging.WARNING):
+        cluster.start(2)
+    (line,) = [record.getMessage() for record in caplog.records if "is new" in record.getMessage()]
+    why = "it holds no replicas yet" if replaced == "the disk" else "its meta.properties has another directory.id"
+    assert f"the log directory /data is new: {why}, and one that this broker had is missing. 1 replicas" in line
+    cluster.until(lambda: len(cluster.node(1).metadata.topic("t").partitions[0].in_sync) == 3, 60_000)
+    caplog.clear()
+    cluster.kill(2)
+    cluster.start(2)
+    assert not [record for record in caplog.records if "is new" in record.getMessage()], "it is known by now"

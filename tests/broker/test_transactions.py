@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from transactional import OK, Producer, Scene, ready
 
+from ottla.client.link import api_versions_request
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.api_versions import ApiVersionsRequest
@@ -14,6 +15,7 @@ from ottla.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.messages.end_txn import EndTxnRequest
 from ottla.messages.init_producer_id import InitProducerIdRequest
 from ottla.messages.list_transactions import ListTransactionsRequest
+from ottla.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 BOTH = pytest.mark.parametrize("version", [1, 2])
@@ -208,7 +210,10 @@ def test_transactions_are_described_and_listed_and_one_that_hangs_can_be_ended()
     listed = scene.ask(1, ListTransactionsRequest(state_filters=["Ongoing", "Nonsense"]))
     assert listed.unknown_state_filters == ["Nonsense"]
     assert [each.transactional_id for each in listed.transaction_states] == ["tx"]
-    pattern = scene.ask(1, ListTransactionsRequest(transactional_id_pattern="t.*"))
+    for pattern, ids in (("t.*", ["tx"]), ("t", [])):
+        listed = scene.ask(1, ListTransactionsRequest(transactional_id_pattern=pattern))
+        assert [each.transactional_id for each in listed.transaction_states] == ids
+    pattern = scene.ask(1, ListTransactionsRequest(transactional_id_pattern="(?=t)"))
     assert pattern.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     asked = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
     (active,) = scene.ask(1, asked).topics[0].partitions[0].active_producers
@@ -249,8 +254,8 @@ def test_what_init_producer_id_refuses(asked: dict, error: ErrorCode):
 def test_clients_are_told_of_transactions_once_every_broker_has_them():
     scene = Scene(1)
     answer = scene.ask(1, ApiVersionsRequest(client_software_name="t", client_software_version="1"))
-    (feature,) = answer.finalized_features
-    assert (feature.name, feature.min_version_level, feature.max_version_level) == ("transaction.version", 2, 2)
+    (feature,) = [each for each in answer.finalized_features if each.name == "transaction.version"]
+    assert (feature.min_version_level, feature.max_version_level) == (2, 2)
     assert answer.finalized_features_epoch >= 0
     assert {24, 25, 26, 27, 28, 65, 66} <= {each.api_key for each in answer.api_keys}
     scene.node(1).metadata.features["metadata.version"] = 2
@@ -261,3 +266,19 @@ def test_clients_are_told_of_transactions_once_every_broker_has_them():
     assert scene.ask(1, request).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.retriable
     assert Producer(scene, "tx", version=2).produce(0, "x") == ErrorCode.INVALID_TXN_STATE
+
+
+def test_every_broker_goes_by_the_level_of_transactions_that_was_set_last():
+    scene = Scene()
+    producer = ready(scene, version=2)
+    assert producer.send(0, "before") == OK and producer.end(commit=True) == OK
+    coordinator = scene.node(scene.coordinator(producer.transactional_id, 1))
+    for level, kind in ((1, 2), (2, 1)):
+        update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=kind)
+        assert scene.ask(2, UpdateFeaturesRequest(feature_updates=[update])).error_code == OK
+        scene.loop.run_for(500)
+        for broker in scene.machines:
+            (told,) = scene.ask(broker, api_versions_request()).finalized_features
+            assert (told.min_version_level, told.max_version_level) == (level, level)
+        (runner,) = coordinator.transactions.runners()
+        assert runner.shard.settings.transaction_version == level, "the shard was loaded before"

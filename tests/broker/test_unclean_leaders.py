@@ -162,7 +162,7 @@ def test_a_client_is_not_told_where_a_replica_ends_that_does_not_lead(place):
 
 def test_what_was_cut_off_is_not_missed_after_a_crash(place):
     """Were the higher watermark the one on disk, the replica would be taken for one that has lost its tail."""
-    place.cluster.node(2).replicas.checkpoint_high_watermarks()
+    place.cluster.node(2).replicas.upkeep.checkpoint_high_watermarks()
     place.elect_uncleanly()
     place.cluster.until(lambda: place.state(3).in_sync == (3, 2))
     place.cluster.kill(2)

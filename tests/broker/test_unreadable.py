@@ -82,8 +82,11 @@ HARMS: dict[str, Callable[[SimDisk], object]] = {
 }
 
 
-@pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("harm", [name for name in HARMS if "identity" in name or "is a directory" in name])
+@pytest.mark.parametrize(
+    ("harm", "clean"),
+    [(name, clean) for name in HARMS if "identity" in name for clean in (True, False)]
+    + [("a segment is a directory", False)],
+)
 def test_one_bad_file_costs_one_replica_and_the_broker_serves_all_others(
     broker: SimBroker, harm: str, clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -101,6 +104,14 @@ def test_one_bad_file_costs_one_replica_and_the_broker_serves_all_others(
     assert metric(broker, "ottla_replica_trouble") == 1
     assert metric(broker, "kafka_server_replicamanager_offlinereplicacount") == 1
     assert held(described(broker)["/data"]) == [("t", 1)]
+
+
+def test_a_last_segment_that_is_a_directory_costs_its_records_after_a_clean_stop(broker: SimBroker) -> None:
+    restart(broker, HARMS["a segment is a directory"], clean=True)
+    assert [produce(broker, index) for index in (0, 1)] == [0, 0]
+    assert broker.here.node.replicas.by_name["t", 0].log.end_offset == 2, "no offset is given again"
+    (trouble,) = json.loads(as_json(broker.here.node))
+    assert trouble["reason"] == "damaged: offsets 0 to 0 are refused"
 
 
 def test_a_file_that_could_not_be_read_is_served_again_once_it_can_be(broker: SimBroker) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 
 from conftest import Ottla, run_ottla
 
@@ -29,6 +30,19 @@ def test_a_topic_from_creation_to_deletion(ottla: Ottla, name: str) -> None:
     gone = ottla("topic", "describe", name)
     assert (gone.returncode, f"ottla topic create {name}" in gone.stderr) == (1, True)
     assert ottla("topic", "delete", name, "--if-exists").returncode == 0
+
+
+def test_replicas_go_by_the_name_that_kafkas_tool_has_for_them_too(ottla: Ottla, name: str) -> None:
+    assert ottla("topic", "create", name, "--replication-factor", "1").returncode == 0
+    refused = ottla("topic", "create", f"{name}-2", "--replication-factor", "9")
+    assert (refused.returncode, "9" in refused.stderr) == (1, True)
+
+
+def test_options_that_all_verbs_have_may_stand_before_the_verb() -> None:
+    before = run_ottla("topic", "-b", "127.0.0.1:1", "--format=json", "list")
+    assert (before.returncode, "127.0.0.1:1" in before.stderr) == (1, True)
+    assert "no verb '--internal'" in run_ottla("topic", "--internal", "list").stderr
+    assert "usage: ottla topic VERB" in run_ottla("topic", "-h").stdout
 
 
 def test_records_go_through_a_pipe_unchanged(ottla: Ottla, name: str) -> None:
@@ -130,6 +144,34 @@ def test_partitioners_are_chosen_by_name(ottla: Ottla, name: str) -> None:
     assert one["partition"] == zlib.crc32(b"key") % 7
     wrong = ottla("produce", name, "v", "--partitioner", "mine")
     assert (wrong.returncode, "murmur2" in wrong.stderr) == (2, True)
+
+
+def test_a_file_of_a_log_that_cannot_be_read_is_one_sentence_and_exit_status_1(tmp_path: Path) -> None:
+    cut, garbled = tmp_path / "00000000000000000000.log", tmp_path / "recovery-point-offset-checkpoint"
+    cut.write_bytes(b"\0\1 half a head")
+    garbled.write_bytes(b"0\n1\nhalf a l")
+    for path in (tmp_path / "00000000000000000007.log", tmp_path / "seven.log", garbled, tmp_path / "x.timeindex"):
+        done = run_ottla("kafka-dump-log", "--files", str(path))
+        assert (done.returncode, done.stderr.count("\n"), str(path) in done.stderr) == (1, 1, True), done.stderr
+    done = run_ottla("kafka-dump-log", "--files", str(cut))
+    assert (done.returncode, done.stderr) == (0, f"Found 14 invalid bytes at the end of {cut.name}\n")
+
+
+def test_what_is_no_number_is_refused_also_where_an_option_has_no_effect() -> None:
+    done = run_ottla("kafka-consumer-groups", "--bootstrap-server", "x:1", "--list", "--timeout", "abc")
+    assert (done.returncode, done.stderr) == (1, "Cannot parse argument 'abc' of option timeout\n")
+
+
+def test_a_group_without_offsets_cannot_be_reset_without_a_topic(ottla: Ottla, name: str) -> None:
+    done = ottla("group", "reset", name, "--to", "earliest")
+    assert (done.returncode, "--topic" in done.stderr) == (1, True)
+
+
+def test_records_before_a_line_without_its_separator_are_said_to_be_written(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name)
+    done = ottla("produce", name, "-K", ":", stdin="a:1\nb:2\nbad\nc:3\n")
+    assert (done.returncode, f"2 records before it are written to {name}" in done.stderr) == (2, True)
+    assert ottla("consume", name, "--from", "beginning", "-e").stdout.split() == ["1", "2"]
 
 
 def test_a_log_directory_is_dumped(tmp_path: object) -> None:

@@ -58,7 +58,7 @@ def test_a_flipped_bit_is_named_by_its_offsets(folder: Path, capsys: pytest.Capt
 def test_an_index_that_points_elsewhere_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flip(folder / "t-0" / "00000000000000000000.index", 7)
     assert main(["log", "check", str(folder)]) == 1
-    assert "the offset index is not this segment's: its entry 0" in capsys.readouterr().out
+    assert "its indexes are not this segment's: entry 0 of its offset index" in capsys.readouterr().out
 
 
 def test_a_torn_end_is_no_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.accumulator import Accumulator, Place, ProducerSettings
-from ottla.client.errors import RequestTimedOut
+from ottla.client.errors import RequestTimedOut, TransactionAborted
 from ottla.client.model import Produced, ProducerIdentity
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import Batch
@@ -140,3 +140,54 @@ def test_without_idempotence_batches_carry_no_producer() -> None:
     (batch,) = accumulator.ready(0)
     assert not accumulator.needs_identity(batch)
     assert Batch(accumulator.frame(batch)).producer_id == -1
+
+
+def test_an_aborted_transaction_drops_what_waits_and_leaves_what_is_under_way() -> None:
+    accumulator = an_accumulator(linger_ms=0, batch_size=100)
+    sent, waiting = put(accumulator, b"x" * 90), put(accumulator, b"y" * 90)
+    other = put(accumulator, b"z", TWO)
+    (under_way,) = [batch for batch in accumulator.ready(0) if batch.partition == ONE]
+    accumulator.again(other.batch, retry_at_ms=10)
+    fault = TransactionAborted("aborted")
+    assert accumulator.drop_waiting(fault) == [waiting.batch, other.batch]
+    assert waiting.batch.outcome is fault and sent.batch.outcome is None
+    accumulator.finish(under_way, Produced(0))
+    assert accumulator.empty and accumulator.waiting_bytes == 0
+
+
+def test_a_batch_that_never_left_does_not_disturb_the_sequences_of_its_partition() -> None:
+    accumulator = an_accumulator(linger_ms=0)
+    put(accumulator, b"a")
+    (batch,) = accumulator.ready(0)
+    accumulator.frame(batch)
+    accumulator.finish(batch, Produced(0))
+    put(accumulator, b"dropped")
+    accumulator.drop_waiting(TransactionAborted("aborted"))
+    put(accumulator, b"b")
+    (following,) = accumulator.ready(0)
+    assert not accumulator.needs_identity(following)
+    assert Batch(accumulator.frame(following)).base_sequence == 1
+
+
+def test_another_epoch_starts_every_partition_at_sequence_0() -> None:
+    accumulator = an_accumulator(linger_ms=0, transactional_id="id")
+    put(accumulator, b"a")
+    (batch,) = accumulator.ready(0)
+    assert Batch(accumulator.frame(batch)).is_transactional
+    accumulator.finish(batch, Produced(0))
+    accumulator.renew(ProducerIdentity(7, 0))
+    put(accumulator, b"b")
+    (same,) = accumulator.ready(0)
+    assert not accumulator.needs_identity(same)
+    accumulator.frame(same)
+    accumulator.finish(same, Produced(1))
+    accumulator.renew(ProducerIdentity(7, 1))
+    put(accumulator, b"c")
+    (later,) = accumulator.ready(0)
+    assert accumulator.needs_identity(later)
+
+
+@pytest.mark.parametrize("settings", [{"acks": 1}, {"enable_idempotence": False}])
+def test_transactions_need_idempotence(settings: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="transactional id"):
+        ProducerSettings(transactional_id="id", **settings)  # type: ignore[arg-type]

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Iterator
 
 import confluent_kafka
 import pytest
 
 from ottla.client import aio_clients
+from ottla.client.admin import ConfigOperation, Resource, ResourceType
 from ottla.client.blocking import Cluster
 from ottla.client.blocking_admin import Admin
+from ottla.client.blocking_consumer import Consumer
 from ottla.client.blocking_producer import Producer
+from ottla.client.consuming import ConsumerSettings
 from ottla.client.errors import (
+    InvalidTransactionState,
     ProducerFenced,
     TransactionAborted,
     TransactionMustAbort,
 )
-from ottla.client.model import CommittedOffset, GroupMetadata
+from ottla.client.fetching import FetchSettings
+from ottla.client.model import LATEST, CommittedOffset, GroupMetadata, IsolationLevel
 from ottla.client.transacting import Transactor
+from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
@@ -177,3 +185,230 @@ def test_asyncio_producers_commit_records_and_offsets_and_abort_them(bootstrap: 
 
     assert asyncio.run(story())[place].offset == 7
     assert committed(bootstrap, topic) == [b"%03d" % number for number in range(100)]
+
+
+READ_COMMITTED = ConsumerSettings(
+    auto_offset_reset="earliest", fetch=FetchSettings(isolation_level=IsolationLevel.READ_COMMITTED, max_wait_ms=50)
+)
+
+
+def take(consumer: Consumer, count: int) -> list[bytes | None]:
+    """So many records; then there are no more."""
+    values: list[bytes | None] = []
+    while len(values) < count:
+        found = consumer.poll(10_000)
+        assert found, f"only {values}"
+        values += [record.value for record in found]
+    return values
+
+
+@pytest.fixture
+def reader(bootstrap: str, topic: str) -> Iterator[Consumer]:
+    """Of the topic's first partition, committed records only."""
+    with Consumer(bootstrap, consumer=READ_COMMITTED) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        yield consumer
+
+
+def test_our_consumer_skips_aborted_records_and_markers_among_others(
+    bootstrap: str, topic: str, producer: Producer, reader: Consumer
+) -> None:
+    with Producer(bootstrap, transactional_id=f"other-{topic}") as other, Producer(bootstrap) as plain:
+        other.init_transactions()
+        expected = []
+        for number in range(6):
+            producer.begin_transaction()
+            other.begin_transaction()
+            for writer, name in ((producer, "a"), (other, "b"), (producer, "c"), (plain, "plain"), (other, "d")):
+                writer.produce(topic, f"{name}{number}", partition=0)
+                writer.flush()
+            keeps = {"a": number % 2, "c": number % 2, "b": number % 3, "d": number % 3, "plain": True}
+            expected += [f"{name}{number}".encode() for name in ("a", "b", "c", "plain", "d") if keeps[name]]
+            (producer.commit_transaction if number % 2 else producer.abort_transaction)()
+            (other.commit_transaction if number % 3 else other.abort_transaction)()
+        plain.produce(topic, "last", partition=0)
+        plain.flush()
+    assert take(reader, len(expected) + 1) == [*expected, b"last"]
+    place = TopicPartition(topic, 0)
+    reader.seek(place, 3)
+    assert take(reader, 2)[:2] == [b"plain0", b"a1"], "from the middle of aborted transactions"
+
+
+def test_an_open_transaction_holds_the_reader_until_it_ends(
+    bootstrap: str, topic: str, producer: Producer, reader: Consumer
+) -> None:
+    place = TopicPartition(topic, 0)
+    with Producer(bootstrap) as plain:
+        plain.produce(topic, "before", partition=0)
+        plain.flush()
+        producer.begin_transaction()
+        producer.produce(topic, "open", partition=0)
+        producer.flush()
+        plain.produce(topic, "behind", partition=0)
+        plain.flush()
+        assert take(reader, 1) == [b"before"]
+        assert reader.poll(300) == []
+        ends = [reader.cluster.list_offsets([place], LATEST, isolation)[place].offset for isolation in IsolationLevel]
+        assert ends == [3, 1], "the last stable offset is where the transaction begins"
+        producer.commit_transaction()
+        assert take(reader, 2) == [b"open", b"behind"]
+        producer.begin_transaction()
+        producer.produce(topic, "open again", partition=0)
+        producer.flush()
+        plain.produce(topic, "behind it", partition=0)
+        plain.flush()
+        producer.abort_transaction()
+        assert take(reader, 1) == [b"behind it"]
+
+
+def test_a_transaction_that_nobody_ends_is_aborted_in_time_and_the_reader_goes_on(
+    bootstrap: str, topic: str, reader: Consumer
+) -> None:
+    with Producer(bootstrap) as plain, Cluster(bootstrap) as cluster:
+        gone = Transactor(cluster.plan, f"gone-{topic}", timeout_ms=1_000)
+        cluster.run(gone.init())
+        gone.begin()
+        cluster.run(gone.produce([a_batch(gone, TopicPartition(topic, 0), b"never ended")]))
+        plain.produce(topic, "behind", partition=0)
+        plain.flush()
+        values: list[bytes | None] = []
+        while not values:
+            values = [record.value for record in reader.poll(1_000)]
+        assert values == [b"behind"]
+
+
+def copy(producer: Producer, consumer: Consumer, topic: str) -> int:
+    """Put what one poll gives into a transaction with its offsets, from partition 0 to 1; the offset to go on from."""
+    records = []
+    while not records:
+        records = consumer.poll(10_000)
+    producer.begin_transaction()
+    for record in records:
+        producer.produce(topic, b"out " + (record.value or b""), partition=1)
+    after = records[-1].offset + 1
+    producer.send_offsets_to_transaction({TopicPartition(topic, 0): CommittedOffset(after)}, consumer.group_metadata)
+    return after
+
+
+def test_consumed_records_are_transformed_once_however_often_the_copier_is_replaced(bootstrap: str, topic: str) -> None:
+    place = TopicPartition(topic, 0)
+    with Producer(bootstrap) as plain:
+        for number in range(60):
+            plain.produce(topic, f"{number:02}", partition=0)
+    settings = ConsumerSettings(
+        group_id=topic, auto_offset_reset="earliest", enable_auto_commit=False, max_poll_records=7
+    )
+    replaced = []
+    for commits in (2, 3, 100):
+        producer = Producer(bootstrap, transactional_id=f"copy-{topic}")
+        producer.init_transactions()
+        with Consumer(bootstrap, consumer=settings) as consumer:
+            consumer.assign([place])
+            for number in range(commits):
+                after = copy(producer, consumer, topic)
+                producer.commit_transaction()
+                if number == 1:
+                    copy(producer, consumer, topic)
+                    producer.abort_transaction()
+                    consumer.seek(place, after)
+                if after == 60:
+                    break
+            if after < 60:
+                copy(producer, consumer, topic)
+                producer.flush()
+                replaced.append(producer)
+    for zombie in replaced:
+        with pytest.raises(ProducerFenced):
+            zombie.commit_transaction()
+        zombie.close()
+    assert producer.cluster.committed_offsets(topic, [place])[place].offset == 60
+    producer.close()
+    outputs = [value for value in committed(bootstrap, topic) if value.startswith(b"out ")]
+    assert outputs == [b"out %02d" % number for number in range(60)]
+
+
+def test_offsets_of_a_member_that_was_replaced_are_refused(bootstrap: str, topic: str, producer: Producer) -> None:
+    settings = ConsumerSettings(group_id=topic, heartbeat_interval_ms=100)
+    with Consumer(bootstrap, consumer=settings) as consumer:
+        consumer.subscribe([topic])
+        while not consumer.assignment:
+            consumer.poll(100)
+        current = consumer.group_metadata
+        producer.begin_transaction()
+        producer.send_offsets({TopicPartition(topic, 0): CommittedOffset(0)}, current)
+        stale = current._replace(generation=current.generation - 1)
+        with pytest.raises(TransactionMustAbort):
+            producer.send_offsets({TopicPartition(topic, 0): CommittedOffset(0)}, stale)
+        producer.abort_transaction()
+
+
+def test_what_other_threads_produce_is_committed_or_refused(bootstrap: str, topic: str, producer: Producer) -> None:
+    accepted: list[bytes] = []
+    begun = threading.Event()
+    ended = threading.Event()
+
+    def produce() -> None:
+        number = 0
+        begun.wait()
+        while not ended.is_set():
+            value = b"%08d" % number
+            number += 1
+            with contextlib.suppress(InvalidTransactionState):
+                producer.produce(topic, value)
+                accepted.append(value)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    for _ in range(5):
+        producer.begin_transaction()
+        begun.set()
+        enough = len(accepted) + 50
+        while len(accepted) < enough:
+            ended.wait(0.001)
+        producer.commit_transaction()
+    ended.set()
+    thread.join()
+    assert committed(bootstrap, topic) == accepted
+
+
+def test_calls_that_do_not_fit_are_refused_in_a_sentence(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap) as plain, pytest.raises(InvalidTransactionState, match="transactional_id"):
+        plain.begin_transaction()
+    with Producer(bootstrap, transactional_id=f"tx-{topic}") as producer:
+        with pytest.raises(InvalidTransactionState, match="not initialized"):
+            producer.produce(topic, "x")
+        producer.init_transactions()
+        with pytest.raises(InvalidTransactionState, match="no transaction is open"):
+            producer.produce(topic, "x")
+        producer.begin_transaction()
+        with pytest.raises(InvalidTransactionState, match="a transaction is open"):
+            producer.begin_transaction()
+
+
+def test_a_record_that_is_refused_aborts_its_block_and_the_next_transaction_goes_on(
+    bootstrap: str, topic: str, producer: Producer
+) -> None:
+    with Admin(bootstrap) as admin:
+        large = Resource(ResourceType.TOPIC, topic)
+        outcome = admin.alter_configs({large: [("max.message.bytes", ConfigOperation.SET, "2000")]})
+        assert outcome == {large: None}
+    with pytest.raises(TransactionMustAbort, match="larger"), producer.transaction():
+        producer.produce(topic, "small", partition=0)
+        refused = producer.produce(topic, "x" * 5_000, partition=1)
+    with pytest.raises(ApiError):
+        refused.result()
+    with producer.transaction():
+        producer.produce(topic, "after", partition=1)
+    assert committed(bootstrap, topic) == [b"after"]
+
+
+def test_closing_a_producer_aborts_what_it_has_open(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap, transactional_id=f"tx-{topic}") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(topic, "open", partition=0)
+        producer.flush()
+    with Admin(bootstrap) as admin:
+        described = admin.describe_transactions([f"tx-{topic}"])[f"tx-{topic}"]
+        assert not isinstance(described, ApiError) and described.state in ("PrepareAbort", "CompleteAbort")
+    assert committed(bootstrap, topic) == []

@@ -11,6 +11,7 @@ from ottla.cluster.commands import (
     AllocateProducerIds,
     ChangeInSync,
     Command,
+    DeposeShortLeader,
     DrainBroker,
     ElectLeader,
     FenceBroker,
@@ -345,6 +346,35 @@ def test_a_leader_does_not_withdraw_nor_does_anybody_where_nobody_leads():
     assert decisions.refused(*withdrawn(decisions, 3)).code == ErrorCode.FENCED_LEADER_EPOCH
     unknown = WithdrawReplica(topic_id("none"), 0, 0)
     assert decisions.refused(unknown, by=3).code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def deposed(decisions):
+    return DeposeShortLeader(topic_id("orders"), 0, decisions.partition("orders").leader_epoch)
+
+
+def test_a_leader_that_lacks_what_was_committed_leaves_the_sets_and_another_leads():
+    decisions = replicated()
+    before, command = decisions.partition("orders"), deposed(decisions)
+    decisions.do(command, by=3)
+    after = decisions.partition("orders")
+    assert (after.leader, after.in_sync, after.eligible) == (2, (2, 3), ())
+    assert after.leader_epoch == before.leader_epoch + 1
+    assert after.unclean_epoch == before.unclean_epoch
+    assert decisions.refused(command, by=3).code == ErrorCode.FENCED_LEADER_EPOCH, "it is done"
+    assert decisions.refused(deposed(decisions), by=2).code == ErrorCode.FENCED_LEADER_EPOCH, "nobody deposes itself"
+    assert decisions.refused(deposed(decisions), by=1).code == ErrorCode.INELIGIBLE_REPLICA, "what it knows may be old"
+
+
+def test_an_eligible_replica_deposes_a_leader_that_was_alone_in_sync():
+    decisions = replicated(min_insync_replicas="2")
+    for number in (2, 3):
+        fence(decisions, number)
+    decisions.do(register(3))
+    partition = decisions.partition("orders")
+    assert (partition.leader, partition.in_sync, partition.eligible) == (1, (1,), (3,))
+    decisions.do(deposed(decisions), by=3)
+    after = decisions.partition("orders")
+    assert (after.leader, after.in_sync, after.eligible) == (3, (3,), ())
 
 
 def test_the_last_one_in_sync_cannot_resign():

@@ -22,6 +22,7 @@ from ottla.cluster.commands import (
     CreatePartitions,
     CreateTopic,
     DeleteTopic,
+    DeposeShortLeader,
     DrainBroker,
     EditConfigs,
     ElectLeader,
@@ -217,6 +218,16 @@ class ClusterMachine(RuleBasedStateMachine):
         if self.state.is_live(broker_id) and not isinstance(self.decisions.ask(command, broker_id), ApiError):
             self.decisions.do(command, broker_id)
             self._records(partition).held[broker_id] = 0
+
+    @precondition(lambda self: self._partitions())
+    @rule(data=st.data())
+    def a_leader_lacks_what_was_committed_and_is_deposed(self, data: st.DataObject) -> None:
+        partition = data.draw(st.sampled_from(self._partitions()))
+        broker_id = data.draw(st.sampled_from(partition.replicas))
+        command = DeposeShortLeader(partition.topic_id, partition.partition, partition.leader_epoch)
+        if self.state.is_live(broker_id) and not isinstance(self.decisions.ask(command, broker_id), ApiError):
+            self._records(partition).held[partition.leader] = 0
+            self.decisions.do(command, broker_id)
 
     @precondition(lambda self: self._partitions())
     @rule(data=st.data(), unclean=st.booleans())

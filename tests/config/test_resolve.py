@@ -132,6 +132,17 @@ def test_what_would_run_more_open_than_was_asked_is_refused(texts):
         read_static(command_line=texts)
 
 
+def test_a_secured_listener_of_a_file_is_refused_where_the_command_line_names_another(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=SASL_SSL://:9093\n")
+    with pytest.raises(ConfigError, match=r"server.properties: listeners: SASL_SSL://:9093 asks for SASL_SSL"):
+        read_static(file=str(file), command_line={"listeners": "PLAINTEXT://127.0.0.1:9092"})
+
+
+def test_the_older_name_of_the_node_id_is_not_said_to_be_without_effect():
+    assert read_static(command_line={"broker.id": "7"}).warnings == ()
+
+
 def test_the_older_name_of_the_node_id_counts_where_the_newer_is_not_given():
     assert Layers(read_static(command_line={"broker.id": "7"}).texts).broker().node_id == 7
     both = {"broker.id": "7", "node.id": "8"}

@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -36,7 +37,7 @@ def main() -> int:
     condemned = sum(bool(judged.findings) for judged in results)
     print(as_json(results, seed) if options.format == "json" else as_text(results))
     if options.out is not None:
-        options.out.write_text(as_page(results, seed))
+        options.out.write_text(as_page(results, seed, f"python -m tests.damage {' '.join(sys.argv[1:])}", _commit()))
     _say(f"{len(results)} cases, {condemned} condemned, in {(time.monotonic() - began) / 60:.1f} minutes; seed {seed}")
     if not (options.keep and condemned):
         shutil.rmtree(folder, ignore_errors=True)
@@ -74,6 +75,12 @@ def _verdict(case: Case, judged: Judged) -> str:
     if not judged.findings:
         return f"ok         {case.name}"
     return "\n".join([f"CONDEMNED  {case.name}", *(f"        {each.word}: {each.what}" for each in judged.findings)])
+
+
+def _commit() -> str:
+    """Of the tree that is tested."""
+    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return asked.stdout.strip() or "unknown"
 
 
 def _say(line: str) -> None:

@@ -62,7 +62,7 @@ class Producer:
             base_sequence=self.sequence,
             codec=codec,
         )
-        produced = self.cluster.produce(log.topic, log.partition, self.last, retries=False)
+        produced = self.cluster.produce(log.topic, log.partition, self.last)
         self.last_offset = produced.base_offset
         self.sequence += count
         self.written += count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -80,8 +81,27 @@ def as_json(results: Sequence[Judged], seed: int) -> str:
     return json.dumps({"seed": seed, "cases": len(results), "condemned": condemned, "results": entries}, indent=1)
 
 
-def as_page(results: Sequence[Judged], seed: int) -> str:
-    """docs/internals/damage.md."""
+UNKNOWABLE = """
+## What nobody can know
+
+- An older version of a closed segment of a *compacted* topic, from before its compaction, is whole and fits: its
+  size is noted nowhere, and compaction may change it at any time. Older values of a key are there again, in front
+  of the newer ones; a deleted key is, if its tombstone has been compacted away in a later segment.
+- An older `leader-epoch-checkpoint`, where a *single* batch was written since its last epoch: the batch has an
+  epoch that the checkpoint does not know, as if a bit of its epoch had flipped, and is refused; with other
+  replicas it is fetched again. With two batches the epochs are taken from the log, and that is said.
+- Of the only replica, a copy of its directory from the same run of the broker, put back after a kill: it looks
+  like what a crash leaves. With several replicas the others know
+  ([why](../decisions/0024-leaders-that-lack-what-was-committed.md)).
+- The end of a log behind its checkpointed high watermark, where its last segment is removed after a kill: the
+  checkpoint is up to `replica.high.watermark.checkpoint.interval.ms` old.
+"""
+_PLACE = re.compile(r"/\S*/root/")
+"""Where a case was run."""
+
+
+def as_page(results: Sequence[Judged], seed: int, command: str, commit: str) -> str:
+    """docs/internals/damage.md: what `command` found at a commit."""
     condemned = [judged for judged in results if judged.findings]
     words = sorted({finding.word for judged in condemned for finding in judged.findings}, key=WORDS.index)
     table = rows(results)
@@ -92,7 +112,9 @@ def as_page(results: Sequence[Judged], seed: int) -> str:
         "`kill -9`. One file is damaged. The brokers start, and everything is read back, from each broker as leader.",
         "`make damage` does it again; `tests/damage` holds the kinds of files, the damages and the judges.",
         "",
-        f"Seed {seed}: {len(results)} cases, {len(condemned)} condemned. A cell counts the cases of both stops, of one",
+        f"Made by `{command}`, which drew the seed {seed}, at commit {commit}.",
+        "",
+        f"{len(results)} cases, {len(condemned)} condemned. A cell counts the cases of both stops, of one",
         "broker, and of three where the damaged one starts first, last or alone. A dash: no case of it has run, or the",
         "damage changes nothing.",
         "",
@@ -111,6 +133,7 @@ def as_page(results: Sequence[Judged], seed: int) -> str:
     if condemned:
         lines += ["", "## Condemned", ""]
         lines += [
-            f"- `{judged.case.name}`: {judged.findings[0].word}: {judged.findings[0].what}" for judged in condemned
+            f"- `{judged.case.name}`: {judged.findings[0].word}: {_PLACE.sub('', judged.findings[0].what)}"
+            for judged in condemned
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + UNKNOWABLE

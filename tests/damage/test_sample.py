@@ -80,7 +80,8 @@ def test_json_and_page_name_each_condemned_case_once() -> None:
     told = json.loads(as_json(RESULTS, seed=9))
     assert (told["seed"], told["cases"], told["condemned"]) == (9, 5, 2)
     assert told["results"][3]["findings"][0] == {"word": "lost", "what": "offsets 3 to 5"}
-    page = as_page(RESULTS, seed=9)
+    page = as_page(RESULTS, 9, "make damage", "abc1234")
     assert page.count("- `active segment:bit:kill:one:broker-1/x`") == 2
     assert "| lost |" in page
+    assert "`make damage`, which drew the seed 9, at commit abc1234" in page
     assert "| .lock | all |" in page

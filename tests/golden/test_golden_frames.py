@@ -20,8 +20,6 @@ from ottla.schema.codec import decode, decoder, encode, encoder
 from ottla.wire.apis import APIS
 
 HERE = Path(__file__).parent
-NOT_SERVED = {69}
-"""A key that the tools also asked for: ConsumerGroupDescribe."""
 OF_TRANSACTIONS = {
     "AddPartitionsToTxn",
     "AddOffsetsToTxn",
@@ -36,6 +34,8 @@ NEVER_CAPTURED = {
     "AlterReplicaLogDirs",
     "AlterPartitionReassignments",
     "UnregisterBroker",
+    "UpdateFeatures",
+    "ConsumerGroupHeartbeat",
     *OF_TRANSACTIONS,
 }
 """One broker was captured, and no transaction: nobody asks it for what takes a change of leaders or a second broker."""
@@ -56,8 +56,7 @@ def frames() -> Iterator[Frame]:
     for path in sorted((HERE / "frames").glob("*.txt")):
         for line in path.read_text().splitlines():
             client, key, version, direction, data = line.split(" ")
-            if int(key) not in NOT_SERVED:
-                yield Frame(client, int(key), int(version), direction, bytes.fromhex(data))
+            yield Frame(client, int(key), int(version), direction, bytes.fromhex(data))
 
 
 FRAMES = list(frames())

@@ -112,7 +112,7 @@ def test_a_key_of_the_oldest_kind_is_an_offset_too():
 
 
 def test_records_of_other_group_protocols_are_left_alone():
-    assert decode_entry(b"\0\x03\0\x01g", b"\0\0\0\0\0\1") is None
+    assert decode_entry(b"\0\x0b\0\x01g", b"\0\0\0\0\0\1") is None
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from kio.serial import entity_reader, entity_writer
 from tests.messages.building import each_version, messages, version_id
 
 from ottla.kernel.errors import ErrorCode
-from ottla.messages import group_records, transaction_records
+from ottla.messages import consumer_group_records, group_records, transaction_records
 from ottla.messages.headers import RequestHeader, ResponseHeader
 from ottla.schema.codec import decode, encode
 from ottla.schema.message import Field, Message, schema_of
@@ -39,6 +39,20 @@ UNKNOWN_TO_KIO = [
     group_records.OffsetCommitValue,
     group_records.GroupMetadataKey,
     group_records.GroupMetadataValue,
+    consumer_group_records.ConsumerGroupMetadataKey,
+    consumer_group_records.ConsumerGroupMetadataValue,
+    consumer_group_records.ConsumerGroupPartitionMetadataKey,
+    consumer_group_records.ConsumerGroupPartitionMetadataValue,
+    consumer_group_records.ConsumerGroupMemberMetadataKey,
+    consumer_group_records.ConsumerGroupMemberMetadataValue,
+    consumer_group_records.ConsumerGroupTargetAssignmentMetadataKey,
+    consumer_group_records.ConsumerGroupTargetAssignmentMetadataValue,
+    consumer_group_records.ConsumerGroupTargetAssignmentMemberKey,
+    consumer_group_records.ConsumerGroupTargetAssignmentMemberValue,
+    consumer_group_records.ConsumerGroupCurrentMemberAssignmentKey,
+    consumer_group_records.ConsumerGroupCurrentMemberAssignmentValue,
+    consumer_group_records.ConsumerGroupRegularExpressionKey,
+    consumer_group_records.ConsumerGroupRegularExpressionValue,
     transaction_records.TransactionLogKey,
     transaction_records.TransactionLogValue,
 ]

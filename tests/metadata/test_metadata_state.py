@@ -164,3 +164,13 @@ def test_a_run_of_partitions_fits_into_an_entry_however_many_replicas_they_have(
         for run in runs:
             data = log.encode_entry(log.PartitionsCreated(partitions=run), broker_epoch=1, sequence=1)
             assert len(data) <= log.ENTRY_LIMIT
+
+
+def test_a_feature_at_another_level_is_a_change():
+    state = applied(*a_topic())
+    state.take_changes()
+    assert not state.take_changes().any
+    state.apply(state.version + 1, log.FeatureLevelSet(name="x", level=1))
+    changes = state.take_changes()
+    assert changes.features and changes.any
+    assert not state.take_changes().any

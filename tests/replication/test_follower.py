@@ -96,6 +96,23 @@ def test_a11_told_to_cut_below_its_high_watermark_a_follower_fails_itself():
     assert follower.on_answer(ASKED, answered(), end_offset=10, last_epoch=4) == Stale()
 
 
+def test_a11_what_was_committed_before_a_start_is_not_cut_off_either():
+    """The leader has an older copy of its directory: it lacks what this follower noted down as committed."""
+    follower = a_follower(high_watermark=0, committed_before=8)
+    failed = follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10, last_epoch=4)
+    assert isinstance(failed, Failed) and "cut back to 7, below what was committed here, 8" in failed.why
+    assert follower.ask(synced_through=10, end_offset=10, last_epoch=4) is None
+    behind = a_follower(high_watermark=0, committed_before=7)
+    assert behind.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10, last_epoch=4) == Truncate(7)
+
+
+def test_what_was_committed_before_a_start_is_cut_off_where_it_need_not_last():
+    for fields in ({"lasting": False}, {"overruled": True}):
+        follower = a_follower(high_watermark=0, committed_before=8, **fields)
+        assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10, last_epoch=4) == Truncate(7)
+        assert follower.committed_before == 7
+
+
 def test_where_what_is_committed_may_be_lost_a_follower_cuts_it_off_too():
     follower = a_follower(high_watermark=8, lasting=False)
     assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10, last_epoch=4) == Truncate(7)

@@ -52,7 +52,7 @@ def test_logs_without_their_metadata_are_refused(backup: Path) -> None:
 
 
 def test_a_directory_of_another_broker_is_refused(backup: Path) -> None:
-    with pytest.raises(CannotStart, match=r"belongs to the broker with node\.id 1"):
+    with pytest.raises(CannotStart, match=r"says node\.id 1, and this broker has"):
         TestBroker({"node.id": "7"}, directory=backup).start()
 
 

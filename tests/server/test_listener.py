@@ -20,6 +20,14 @@ BLOCKS, AT_ONCE, LARGE_ANSWER = 0xFF, 0x01, 0x02
 FRAME = bytes([AT_ONCE]) + bytes(120_000)
 
 
+def _refuses(address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 class Place:
     """A listener that echoes; what begins with BLOCKS waits, and holds its connection meanwhile."""
 
@@ -39,8 +47,9 @@ class Place:
             max_connections_per_ip=100,
             max_idle_ms=max_idle_ms,
         )
-        self.address = self.listener.open("127.0.0.1", 0, 10)
-        self.listener.start()
+        self.address = self.listener.open("127.0.0.1", 0)
+        self.refused_before = _refuses(self.address)
+        self.listener.start(10)
 
     def _serve(self, connection, frame: memoryview) -> None:
         content = bytes(frame)
@@ -419,5 +428,43 @@ def test_what_is_sent_behind_a_wait_is_served_after_it() -> None:
         await until(lambda: len(place.served) == 4)
         client.close()
         place.listener.stop()
+
+    asyncio.run(run())
+
+
+def test_connections_are_refused_until_the_broker_can_serve() -> None:
+    async def run() -> None:
+        place = Place()
+        assert place.refused_before
+        assert not _refuses(place.address)
+        place.listener.stop()
+
+    asyncio.run(run())
+
+
+def test_of_two_that_took_one_port_at_the_same_time_the_second_to_listen_is_told() -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        first, second = (
+            Listener(
+                loop,
+                lambda *_: None,
+                name="PLAINTEXT",
+                pool=FramePool(1 << 20),
+                cold=ColdReads(loop),
+                max_frame_bytes=1 << 20,
+                max_connections=1,
+                max_connections_per_ip=1,
+                max_idle_ms=1000,
+            )
+            for _ in range(2)
+        )
+        host, port = first.open("127.0.0.1", 0)
+        second.open(host, port)
+        first.start(10)
+        with pytest.raises(OSError, match="in use"):
+            second.start(10)
+        first.stop()
+        second.stop()
 
     asyncio.run(run())

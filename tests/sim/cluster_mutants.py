@@ -207,7 +207,7 @@ CLUSTER_MUTANTS = (
     Mutant(
         "a lease ends before others take over",
         "broker/metadata_follow.py",
-        "return self._acting and self._clock.mono_ms() < self._lease_end_ms",
+        "return self._acting and self.lease.holds()",
         "return self._acting",
         ("long pause", "cut coordination"),
         0,

@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from random import Random
 
 import ottla
-from ottla.sim.plan import Plan, draw_with_options
+from ottla.sim.plan import Plan, draw_transactions, draw_with_options
 from ottla.sim.world import World
 
 
@@ -82,6 +83,15 @@ def _rolled_back(plan: Plan) -> Plan:
     return plan._replace(rolls_back=True, busy_ms=12_000, groups=0, topics=(kept,), session_us=0, sync_us=(500, 8000))
 
 
+def _transactions(plan: Plan) -> Plan:
+    """Little else is written."""
+    plan = plan._replace(idempotent_producers=1, plain_producers=1, readers=1, groups=0, busy_ms=6000)
+    plan = draw_transactions(Random(f"transactions-{plan.seed}"), plan._replace(sync_us=(500, 8000)))
+    assert plan.transactions is not None
+    ledger = plan.transactions.ledger._replace(partitions=3)
+    return plan._replace(transactions=plan.transactions._replace(producers=2, transforms=True, ledger=ledger))
+
+
 CIRCUMSTANCES = {
     "few writes": _few_writes,
     "one log": _one_log,
@@ -93,6 +103,7 @@ CIRCUMSTANCES = {
     "edits required": _edits_required,
     "several directories": _several_directories,
     "rolled back": _rolled_back,
+    "transactions": _transactions,
 }
 
 
@@ -110,6 +121,7 @@ def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
             edits_required=False,
             more_directories=(),
             watches=False,
+            transactions=None,
             busy_ms=3000,
             groups=4,
             healed_within_ms=12_000 if brokers == 1 else 30_000,

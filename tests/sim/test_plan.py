@@ -15,6 +15,7 @@ def test_a_share_of_clusters_leaves_every_option_at_its_default():
         "offsets.topic.num.partitions",
         "group.initial.rebalance.delay.ms",
         "group.min.session.timeout.ms",
+        "transaction.state.log.num.partitions",
     }
     as_they_come = [plan for seed in SEEDS if (plan := draw_plan(seed, 3)) != draw_with_options(seed, 3)]
     assert 20 <= len(as_they_come) <= 80
@@ -27,3 +28,11 @@ def test_a_share_of_clusters_leaves_every_option_at_its_default():
 
 def test_a_broker_that_is_alone_is_drawn_as_ever():
     assert all(draw_plan(seed) == draw_with_options(seed) for seed in SEEDS)
+
+
+def test_a_share_of_worlds_has_transactions_and_the_others_are_as_before():
+    drawn = [draw_plan(seed, 3) for seed in SEEDS]
+    with_transactions = [plan for plan in drawn if plan.transactions is not None]
+    assert 50 <= len(with_transactions) <= 110
+    for plan in drawn:
+        assert plan.transactions is not None or not any("transaction" in name for name, _ in plan.broker_texts)

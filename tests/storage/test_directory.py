@@ -60,7 +60,7 @@ def test_a_new_directory_gets_kafkas_meta_properties(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("how", "sentence"),
-    [({"cluster_id": "other"}, "belongs to the cluster 'c'"), ({"node_id": 2}, "belongs to the broker with node.id 1")],
+    [({"cluster_id": "other"}, "says cluster 'c'"), ({"node_id": 2}, "says node.id 1")],
 )
 def test_a_directory_of_another_cluster_or_broker_is_refused_with_a_sentence(
     tmp_path: Path, how: dict[str, object], sentence: str

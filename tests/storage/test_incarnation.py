@@ -14,6 +14,7 @@ from ottla.storage.checkpoint import CLEAN_SHUTDOWN, SYNC_FAILED
 from ottla.storage.directory import LogDirectory
 from ottla.storage.disk import LocalDisk
 from ottla.storage.incarnation import FILES, Incarnation, Witness, read_incarnation, write_incarnation
+from ottla.storage.page_cache import was_kept
 
 ONE, TWO, THREE = "A" * 22, "B" * 22, "C" * 22
 SAID = Incarnation(ONE, 7, metadata_version=9, metadata_crc=11)
@@ -262,3 +263,28 @@ def test_what_was_seen_of_the_metadata_only_grows() -> None:
     witness.seen(5, 55)
     witness.seen(4, 44)
     assert witness.said is not None and (witness.said.metadata_version, witness.said.metadata_crc) == (5, 55)
+
+
+@pytest.mark.parametrize(("older", "newer"), [(0, 1), (1, 0)])
+def test_a_copy_that_is_older_than_the_other_is_said(tmp_path: Path, older: int, newer: int) -> None:
+    disk, path = LocalDisk(), tmp_path / FILES[older]
+    before = write_incarnation(disk, str(tmp_path), SAID)
+    body = path.read_bytes()
+    last = write_incarnation(disk, str(tmp_path), write_incarnation(disk, str(tmp_path), before))
+    assert read_incarnation(disk, str(tmp_path)).faults == ()
+    path.write_bytes(body)
+    read = read_incarnation(disk, str(tmp_path))
+    assert read.incarnation == last
+    assert read.faults == (f"{path} is older than {tmp_path / FILES[newer]}, which is taken",)
+
+
+def test_a_note_of_the_page_cache_that_cannot_be_opened_is_made_anew(tmp_path: Path) -> None:
+    disk = WithRights()
+    disk.make_directory(str(tmp_path / "data"))
+    note = tmp_path / "data" / ".page-cache"
+    was_kept(disk, str(tmp_path / "data"))
+    body = note.read_bytes()
+    note.chmod(0)
+    assert not was_kept(disk, str(tmp_path / "data"))
+    assert note.read_bytes() == body
+    assert was_kept(disk, str(tmp_path / "data")) == bool(body)

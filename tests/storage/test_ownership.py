@@ -81,3 +81,17 @@ def test_a_lock_that_cannot_be_opened_may_be_removed(tmp_path: Path, as_nobody: 
     held = opened_lock(LocalDisk().lock, str(path))
     assert held is not None
     held.release()
+
+
+def test_a_version_that_its_other_lines_contradict_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "meta.properties").write_bytes(WHOLE.replace(b"version=1", b"version=0"))
+    refuse_foreign(LocalDisk(), str(tmp_path), ())
+    assert "meta.properties says version 0 and holds the lines of version 1" in caplog.text
+
+
+def test_a_directory_without_rights_is_named_with_what_to_do(tmp_path: Path, as_nobody: Callable[[], None]) -> None:
+    place = tmp_path / "data"
+    place.mkdir(mode=0)
+    as_nobody()
+    with pytest.raises(UnusableFile, match=r"data cannot be opened \(Permission denied\)\. Give it to the user"):
+        refuse_foreign(LocalDisk(), str(place), ())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
-from log_desk import a_batch, a_log, put, records_of, reopened, sync, values_of
+from log_desk import T0, a_batch, a_log, put, records_of, reopened, sync, values_of
 
 from ottla.kernel.errors import ErrorCode
 from ottla.sim.disk import SimDisk
+from ottla.storage.index_scrub import RebuiltIndexes
 from ottla.storage.log import Log
 from ottla.storage.scan import HEADER_BYTES
 from ottla.storage.scrub import (
@@ -21,7 +23,7 @@ from ottla.storage.scrub import (
     encode_findings,
     encode_segments,
 )
-from ottla.storage.segment import INDEX, LOG
+from ottla.storage.segment import INDEX, LOG, TIME_INDEX
 from ottla.storage.values import Appended, LogRead
 from ottla.storage.walk import Extent
 
@@ -373,3 +375,63 @@ def test_nor_is_a_cut_to_the_middle_of_what_a_compaction_took_away() -> None:
     log = with_gaps()
     log.truncate_to(25)
     assert not log.refusing and log.end_offset == 21
+
+
+def an_indexed_segment(index_interval_bytes: int) -> Log:
+    """A closed segment of eight batches of one record each, whose timestamps rise."""
+    size = a_batch(b"value-00").size
+    log = a_log(internal_segment_bytes=BATCHES * size, index_interval_bytes=index_interval_bytes)
+    for number in range(BATCHES + 1):
+        put(log, a_batch(b"value-%02d" % number, timestamp=T0 + number), leader_epoch=5)
+    sync(log)
+    return log
+
+
+def told_all(log: Log) -> ClosedSegment:
+    return told(log)._replace(index_interval=log.segments[0].index_interval)
+
+
+@pytest.mark.parametrize("suffix", [INDEX, TIME_INDEX])
+@pytest.mark.parametrize("harm", ["missing", "emptied", "halved", "torn", "unreadable"])
+def test_an_index_that_is_not_whole_is_found_by_a_scrub_and_built_anew_as_it_was(suffix: str, harm: str) -> None:
+    log = an_indexed_segment(index_interval_bytes=1)
+    path = log.segments[0].path(suffix)
+    before, entry = log.disk.read(path), 12 if suffix == TIME_INDEX else 8
+    assert isinstance(log.disk, SimDisk)
+    if harm == "missing":
+        log.disk.remove(path)
+    elif harm == "unreadable":
+        log.disk.fail("read", errno.EACCES, where=path)
+    else:
+        file = log.disk.open(path)
+        kept = {"emptied": 0, "halved": len(before) // (2 * entry) * entry, "torn": len(before) - 1}[harm]
+        file.truncate(kept)
+        file.release()
+    (finding,) = [step for step in check_all(log.disk, [told_all(log)]) if isinstance(step, Finding)]
+    assert not finding.extents and finding.index_fault
+    rebuilt = RebuiltIndexes(log.disk, log.segments[0])
+    list(rebuilt.pieces())
+    rebuilt.install()
+    assert log.disk.read(path) == before
+    assert not [step for step in check_all(log.disk, [told_all(log)]) if isinstance(step, Finding)]
+    assert decode_findings(encode_findings([finding])) == [finding]
+
+
+@pytest.mark.parametrize("suffix", [INDEX, TIME_INDEX])
+def test_every_flipped_bit_of_an_index_is_found_by_a_scrub(suffix: str) -> None:
+    log = an_indexed_segment(index_interval_bytes=1)
+    path = log.segments[0].path(suffix)
+    assert isinstance(log.disk, SimDisk)
+    for byte in range(log.disk.file_size(path)):
+        for bit in range(8):
+            log.disk.flip_bit(path, byte, bit)
+            (finding,) = [step for step in check_all(log.disk, [told_all(log)]) if isinstance(step, Finding)]
+            assert not finding.extents and finding.index_fault
+            log.disk.flip_bit(path, byte, bit)
+
+
+def test_an_index_with_fewer_entries_is_right_where_many_batches_were_appended_at_once() -> None:
+    """As Apache Kafka's followers write them: one entry for a run, and none of the times lies behind it."""
+    log = an_indexed_segment(index_interval_bytes=1 << 20)
+    told_finer = told_all(log)._replace(index_interval=1)
+    assert not [step for step in check_all(log.disk, [told_finer]) if isinstance(step, Finding)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,13 @@ from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, config, put, values_of
 from test_compaction import roll_and_commit
 from test_witnesses import HOW, a_directory, reopened
 
+from ottla.kernel.ids import TopicPartition
+from ottla.sim.disk import SimDisk
+from ottla.storage import strays as strays_module
 from ottla.storage.directory import LogDirectory
 from ottla.storage.disk import LocalDisk
-from ottla.storage.strays import Stray, stray_folders, strays
+from ottla.storage.found import FoundPartition, find_partitions
+from ottla.storage.strays import BESIDE, Stray, folder_in_words, is_due, remove, stray_folders, strays
 
 FIRST = "00000000000000000000.log"
 
@@ -195,3 +200,22 @@ def test_a_file_that_was_set_aside_is_listed_and_goes_too(data: Path) -> None:
     assert remove_due(directory, T0 + 7 * DAY_MS) == [found.file]
     assert asides(data) == []
     directory.close(clean=True)
+
+
+def test_a_folder_that_cannot_be_written_to_has_its_note_beside_it() -> None:
+    disk = SimDisk()
+    disk.make_directory("/data/t-0")
+    disk.open("/data/t-0/" + FIRST, create=True).release()
+    disk.fail("create", errno.EACCES, where="/data/t-0/stray")
+    found = FoundPartition("t", 0, TOPIC_ID, "/data/t-0")
+    known = {"log-start-offset-checkpoint": 3}
+    renamed = strays_module.set_aside(disk, "/data", found, reason="because", known=known, wall_ms=T0)
+    assert disk.exists(renamed + BESIDE) and not disk.exists("/data/t-0")
+    assert folder_in_words(disk, renamed) == (TopicPartition("t", 0), "because")
+    assert not is_due(disk, renamed, wall_ms=T0 + 999, retention_ms=1000)
+    assert is_due(disk, renamed, wall_ms=T0 + 1000, retention_ms=1000)
+    again = find_partitions(disk, "/data")
+    assert not again.partitions and disk.exists(renamed + BESIDE), "a start takes the note for nothing else"
+    (stray,) = strays(disk, "/data")
+    remove(disk, stray)
+    assert disk.list("/data") == []

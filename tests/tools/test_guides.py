@@ -84,7 +84,7 @@ def test_what_a_page_tells_to_type_prints_what_it_says(page: str, tmp_path: Path
             assert not said or printed == [steady(line) for line in said], command
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide/client.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/client.md", "docs/guide/transactions.md"])
 def test_the_python_of_a_page_runs(page: str, broker: TestBroker) -> None:
     programs = [program for program in blocks(page, "python") if "pyspark" not in program]
     assert programs

@@ -87,6 +87,19 @@ def test_version_2_ends_by_the_epoch(state, column):
     assert len(desk.log) == before
 
 
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+def test_a_fenced_producer_of_version_2_is_not_given_the_epoch_of_a_successor_of_version_1(committed):
+    """Seed 26 of three brokers: the end of the successor's transaction passed for a repeat, as in Apache Kafka."""
+    desk = Desk()
+    fenced = desk.init()[1:]
+    successor = desk.init()[1:]
+    desk.add(successor, P0)
+    desk.end(successor, commit=committed)
+    desk.mark()
+    assert desk.end(fenced, commit=committed, version=2) == Given(FENCED)
+    assert (desk.transaction.producer_id, desk.transaction.producer_epoch) == successor
+
+
 def test_version_2_says_busy_before_the_id_and_epoch_are_looked_at():
     desk = Desk()
     producer_id, epoch = in_state(desk, State.PREPARE_COMMIT, version=2)

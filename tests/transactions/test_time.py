@@ -80,6 +80,45 @@ def test_a_wall_clock_that_goes_back_breaks_no_step():
     assert desk.init().error == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("moves", [False, True], ids=["one coordinator", "another takes over"])
+def test_a_transaction_that_began_by_a_clock_that_was_ahead_is_aborted_after_its_timeout(moves):
+    """Seed 98 of three brokers: it held readers back until the wall clock had come to where it was by mistake."""
+    desk = Desk()
+    desk.wall_start_ms += 3_600_000
+    begun(desk)
+    desk.wall_start_ms -= 3_600_000
+    if moves:
+        desk.move()
+    desk.wait(TIMEOUT_MS)
+    assert desk.state == State.ONGOING
+    desk.wait(2 * CHECK_MS)
+    assert desk.state == State.PREPARE_ABORT
+
+
+def test_a_forward_jump_of_the_wall_clock_aborts_no_transaction_that_was_looked_at():
+    desk = Desk()
+    begun(desk)
+    desk.wait(CHECK_MS)
+    desk.wall_start_ms += 3_600_000
+    desk.wait(TIMEOUT_MS - CHECK_MS)
+    assert desk.state == State.ONGOING
+    desk.wait(CHECK_MS)
+    assert desk.state == State.PREPARE_ABORT
+
+
+def test_each_transaction_of_an_id_has_its_own_timeout():
+    desk = Desk()
+    producer = begun(desk)
+    desk.wait(TIMEOUT_MS - CHECK_MS)
+    desk.end(producer, commit=True)
+    desk.mark()
+    desk.add(producer, P0)
+    desk.wait(TIMEOUT_MS)
+    assert desk.state == State.ONGOING
+    desk.wait(CHECK_MS)
+    assert desk.state == State.PREPARE_ABORT
+
+
 def test_an_id_that_nobody_uses_expires_and_only_an_init_knows_it_then():
     desk = Desk()
     producer = begun(desk)

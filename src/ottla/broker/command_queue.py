@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
 from ottla.broker.waiting import Deadlines
-from ottla.cluster.commands import Command, goes_first
+from ottla.cluster.commands import Command, Footprint, goes_first, sharing
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.story import Slot
 from ottla.metadata.entries import Body
+
+APPEND_COMMANDS = 200
+"""In one append: deciding a thousand topics in one turn would stall the loop."""
+_APPEND_BYTES = 512 * 1024
 
 
 class Applied(NamedTuple):
@@ -64,6 +68,34 @@ class CommandQueue:
         for lane in (self._urgent, self._others):
             while lane:
                 yield lane.popleft()
+
+    def first_decided(
+        self, decide: Callable[[Command], list[Body] | ApiError], encode: Callable[[Body], bytes]
+    ) -> list[Pending]:
+        """The first commands that may share one append, with their entries, encoded; none where the first of all needs
+        no entry."""
+        batch: list[Pending] = []
+        footprints: set[Footprint] = set()
+        shared = size = 0
+        for pending in self:
+            if pending.slot.full:
+                break
+            kind, footprint = sharing(pending.command), pending.command.footprint
+            full = size >= _APPEND_BYTES or len(batch) >= APPEND_COMMANDS
+            if batch and (full or kind != shared or not kind or footprint in footprints):
+                break
+            decided = decide(pending.command)
+            if isinstance(decided, ApiError) or not decided:
+                break
+            data = [encode(body) for body in decided]
+            size += sum(map(len, data))
+            if batch and size > _APPEND_BYTES:
+                break
+            pending.bodies, pending.data = decided, data
+            shared = kind
+            footprints.add(footprint)
+            batch.append(pending)
+        return batch
 
     def _lane(self, pending: Pending) -> deque[Pending]:
         return self._urgent if goes_first(pending.command) else self._others

@@ -118,6 +118,10 @@ class Coordinator(ABC, Generic[S]):
         """Whether some shard does not serve yet."""
         return any(runner.phase is Phase.LOADING for runner in self._runners.values())
 
+    def runners(self) -> list[ShardRunner[S]]:
+        """Those of every partition that is led here."""
+        return list(self._runners.values())
+
     def shards(self) -> list[S]:
         """The shards that serve, for metrics: to be read only."""
         return [runner.shard for runner in self._runners.values() if runner.phase is Phase.SERVING]

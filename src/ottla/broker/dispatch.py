@@ -115,6 +115,12 @@ class _Suspended:
         self._call.connection.answer(self._exchange, parts)
 
 
+def _who(connection: ServerConnection) -> str:
+    """The connection with the client software that it has named (KIP-511)."""
+    software = f"{connection.software_name} {connection.software_version}".strip()
+    return f"{connection.name} ({software})" if software else connection.name
+
+
 class Dispatch:
     """Serves frames. `requests` counts them by API key; `bugs` what handlers failed with by themselves."""
 
@@ -143,7 +149,7 @@ class Dispatch:
             self._node.broken(error)
         except (MalformedMessage, StructError, UnicodeDecodeError, IndexError) as fault:
             self.malformed += 1
-            log.warning("%s sent what is no request: %s; closed", connection.name, fault)
+            log.warning("%s sent what is no request: %s; closed", _who(connection), fault)
             connection.close()
 
     def _serve(self, connection: ServerConnection, frame: memoryview) -> None:

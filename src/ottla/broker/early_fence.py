@@ -86,7 +86,7 @@ class EarlyFence:
 
         Its lease counts from a round trip that began before the fence was in the log, and so before it was seen here.
         """
-        return max(self._fenced_ms.values()) + self._node.follow.lease_ms if self._fenced_ms else 0
+        return max(self._fenced_ms.values()) + self._node.follow.lease.length_ms if self._fenced_ms else 0
 
     def _knock(self, incarnation: Incarnation, opens: Callable[[], None] | None, pauses: tuple[int, ...]) -> None:
         target, network = self._node.peers.target(incarnation.broker_id), self._node.peers.network

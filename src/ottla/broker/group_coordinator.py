@@ -13,7 +13,8 @@ from ottla.broker.coordinator import Coordinator
 from ottla.broker.partition import Partition, Surroundings
 from ottla.broker.shard_runner import ShardRunner
 from ottla.groups.shard import GroupShard
-from ottla.groups.values import Caller, GroupSettings
+from ottla.groups.topics import Topics
+from ottla.groups.values import Caller, ConsumerSettings, GroupSettings
 from ottla.kernel.seams import Entropy
 
 if TYPE_CHECKING:
@@ -27,9 +28,18 @@ class GroupCoordinator(Coordinator[GroupShard]):
     """Every group shard of this broker. `partitions` says how many the offsets topic has, 0 while there is none."""
 
     def __init__(
-        self, around: Surroundings, entropy: Entropy, config: BrokerConfig, partitions: Callable[[], int]
+        self,
+        around: Surroundings,
+        entropy: Entropy,
+        config: BrokerConfig,
+        partitions: Callable[[], int],
+        *,
+        topics: Topics,
+        consumer_settings: Callable[[str], ConsumerSettings],
     ) -> None:
         super().__init__(around, partitions)
+        self._topics = topics
+        self._consumer_settings = consumer_settings
         self._entropy = entropy
         self._settings = settings_of(config)
         self._commit_timeout_ms = config.offsets_commit_timeout_ms
@@ -37,7 +47,12 @@ class GroupCoordinator(Coordinator[GroupShard]):
     def _run(self, partition: Partition, answers_from_ms: Callable[[], int]) -> ShardRunner[GroupShard]:
         return ShardRunner(
             partition,
-            GroupShard(self._settings, self._new_suffix),
+            GroupShard(
+                self._settings,
+                self._new_suffix,
+                topics=self._topics,
+                consumer_settings=self._consumer_settings,
+            ),
             self._around,
             commit_timeout_ms=self._commit_timeout_ms,
             on_deadline=self._wake_at,
@@ -67,6 +82,9 @@ def settings_of(config: BrokerConfig) -> GroupSettings:
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        consumer_max_size=config.group_consumer_max_size,
+        consumer_assignors=config.group_consumer_assignors,
+        consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
     )
 
 

@@ -91,7 +91,7 @@ class InSyncSets:
     def _lag_max_ms(self, partition: Partition) -> int:
         """A coordinator is deposed by entries that leave it in sync: until it gives its successor a receipt it may not
         know, and answer. So nothing is acknowledged without it there before its lease has ended (rule A12)."""
-        lag_max_ms, lease_ms = self._node.config.replica_lag_time_max_ms, self._node.follow.lease_ms
+        lag_max_ms, lease_ms = self._node.config.replica_lag_time_max_ms, self._node.follow.lease.length_ms
         return max(lag_max_ms, lease_ms) if partition.is_internal else lag_max_ms
 
     def _completion(self, partition: Partition, leader: LeaderReplica) -> Proposal | None:

@@ -206,6 +206,20 @@ class LogDirectories:
                         self.offline[key] = None
         here = {directory.directory_id for directory in self.online}
         self.replaced = not (self.failed or (node.broker in node.metadata.brokers and here.issuperset(self._known)))
+        if self.replaced and self._known:
+            self._say_new()
+
+    def _say_new(self) -> None:
+        """Directories that are others than this broker had, as one of those is not here any more."""
+        lacking = sum(1 for _ in self._missing())
+        for directory in self.online:
+            if directory.directory_id in self._known:
+                continue
+            what = f"its {META_PROPERTIES} has another directory.id" if directory.found else "it holds no replicas yet"
+            log.warning(
+                "the log directory %s is new: %s, and one that this broker had is missing. %d replicas that count here "
+                "are fetched anew from other brokers, as far as those have them", directory.path, what, lacking,
+            )  # fmt: skip
 
     def _has(self, key: Key, state: PartitionState) -> bool:
         """Whether it is here, as far as can be said while a directory has failed: an empty log may have been begun

@@ -11,11 +11,12 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ottla.broker.command_queue import Applied, CommandQueue, Outcome, Pending
+from ottla.broker.command_queue import APPEND_COMMANDS, Applied, CommandQueue, Outcome, Pending
+from ottla.broker.lease import Lease
 from ottla.broker.store_trouble import StoreTrouble
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import Caretaker, Incarnation
-from ottla.cluster.commands import Command, Footprint, NewCluster, RegisterBroker, Writer, sharing
+from ottla.cluster.commands import Command, NewCluster, RegisterBroker, Writer
 from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -35,9 +36,6 @@ SNAPSHOT_EVERY = 1000
 _RETRY_MS = 100
 _BACK_OFF_MS = 20
 _PATIENT_CONFLICTS = 3
-_APPEND_BYTES = 512 * 1024
-_APPEND_COMMANDS = 200
-"""Deciding a thousand topics in one turn would stall the loop."""
 _READ_LIMIT = 1000
 
 
@@ -62,8 +60,6 @@ class MetadataFollow:
         """Called when all entries read are applied; looks at the state and makes the broker fit it."""
         self.on_fatal: Callable[[str], None] = _raise
         """Called with a sentence when this broker must stop: the log says what it does not understand."""
-        self.on_lapse: Callable[[], None] = _nothing
-        """Called when the lease has run out and was not renewed."""
         self.refusing: Callable[[], frozenset[Incarnation]] = frozenset
         """Who has closed its connections and takes no new ones (rule C8)."""
         self.upkeep: Upkeep | None = None
@@ -78,10 +74,8 @@ class MetadataFollow:
         self._last_entry: bytes | None = None
         """The entry of the applied version; None where that came by a snapshot."""
         self._sequence = int.from_bytes(entropy.bytes(7), "big")
-        self.lease_ms = session_timeout_ms * 2 // 3
-        self._lease_end_ms = -1
+        self.lease = Lease(clock, deadlines, session_timeout_ms * 2 // 3)
         self._reconciled = 0
-        self._lease_watched = False
         self._acting = False
         self._tick_ms = max(10, session_timeout_ms // 6)
         self._reading = False
@@ -129,6 +123,7 @@ class MetadataFollow:
     def close(self) -> None:
         """Submit nothing more; what waits is refused."""
         self._closed = True
+        self.lease.close()
         for pending in self._queue.take_all():
             pending.deadline.cancel()
             pending.slot.fill(ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is stopping."))
@@ -137,11 +132,11 @@ class MetadataFollow:
 
     def lease_valid(self) -> bool:
         """Whether this broker may still answer as leader or coordinator (rule A12)."""
-        return self._acting and self._clock.mono_ms() < self._lease_end_ms
+        return self._acting and self.lease.holds()
 
     def is_stale(self) -> bool:
         """Whether other brokers may have changed the cluster for a while, unheard of here."""
-        return len(self.metadata.brokers) > 1 and self._clock.mono_ms() >= self._lease_end_ms
+        return len(self.metadata.brokers) > 1 and not self.lease.holds()
 
     def entry_crc(self) -> int | None:
         """The checksum of the entry that was applied last; None where a snapshot stands for it."""
@@ -202,7 +197,7 @@ class MetadataFollow:
     async def _write_some(self) -> bool:
         """Decide the first commands and append what they need; True where somebody else was first."""
         version = self.metadata.version
-        batch = self._decide_some()
+        batch = self._queue.first_decided(lambda command: decide(command, self.metadata, self.writer()), self._encode)
         if not batch:
             await self._end_without_entries(version)
             return False
@@ -213,7 +208,7 @@ class MetadataFollow:
         if not first_version:
             return True
         self._apply_own(first_version, bodies, data)
-        self._renew(sent_ms)
+        self.lease.renew(sent_ms)
         for pending in batch:
             self._done(pending)
         for pending in batch:
@@ -226,31 +221,6 @@ class MetadataFollow:
             self._queue.remove(pending)
             pending.deadline.cancel()
 
-    def _decide_some(self) -> list[Pending]:
-        """The first commands with their entries, encoded; none where the first of all needs no entry."""
-        batch: list[Pending] = []
-        footprints: set[Footprint] = set()
-        shared = size = 0
-        for pending in self._queue:
-            if pending.slot.full:
-                break
-            kind, footprint = sharing(pending.command), pending.command.footprint
-            full = size >= _APPEND_BYTES or len(batch) >= _APPEND_COMMANDS
-            if batch and (full or kind != shared or not kind or footprint in footprints):
-                break
-            decided = decide(pending.command, self.metadata, self.writer())
-            if isinstance(decided, ApiError) or not decided:
-                break
-            data = [self._encode(body) for body in decided]
-            size += sum(map(len, data))
-            if batch and size > _APPEND_BYTES:
-                break
-            pending.bodies, pending.data = decided, data
-            shared = kind
-            footprints.add(footprint)
-            batch.append(pending)
-        return batch
-
     def _encode(self, body: Body) -> bytes:
         self._sequence += 1
         return encode_entry(body, broker_epoch=self.broker_epoch, sequence=self._sequence)
@@ -260,7 +230,7 @@ class MetadataFollow:
 
         One look at the log is enough for all that waited when it began.
         """
-        asked = list(islice(self._queue, _APPEND_COMMANDS))
+        asked = list(islice(self._queue, APPEND_COMMANDS))
         await self._read_to_end()
         for pending in asked:
             if self.metadata.version != version or self._closed:
@@ -348,7 +318,7 @@ class MetadataFollow:
                 if entry.version > self.metadata.version:
                     self._take(entry)
             if not entries:
-                self._renew(sent_ms)
+                self.lease.renew(sent_ms)
                 break
         self._reconcile()
 
@@ -388,7 +358,7 @@ class MetadataFollow:
             return  # what was on its way came back to a broker whose logs are closed
         self._reconciled = self.metadata.version
         changes = self.metadata.take_changes()
-        if changes.topics or changes.brokers or changes.configs:
+        if changes.any:
             self.on_reconcile(changes)
         grown = self.metadata.version - self._snapshot_version
         if grown >= self._snapshot_after and not self._closed and self.rank() == 0:
@@ -419,25 +389,9 @@ class MetadataFollow:
         if head < applied:
             self._stop(f"The metadata log ends at {head}, and {applied} of its entries were applied here: it is lost.")
         elif head <= self._reconciled:
-            self._renew(sent_ms)
+            self.lease.renew(sent_ms)
         else:
             self._read_on()
-
-    def _renew(self, sent_ms: int) -> None:
-        """A round trip that began at `sent_ms` has shown that all it could show is applied."""
-        self._lease_end_ms = max(self._lease_end_ms, sent_ms + self.lease_ms)
-        if not self._lease_watched:
-            self._lease_watched = True
-            self._deadlines.at(self._lease_end_ms, self._watch_lease)
-
-    def _watch_lease(self) -> None:
-        if self._closed:
-            return
-        self._lease_watched = self._clock.mono_ms() < self._lease_end_ms
-        if self._lease_watched:
-            self._deadlines.at(self._lease_end_ms, self._watch_lease)
-        else:
-            self.on_lapse()
 
     def look_after_brokers(self) -> None:
         """Somebody may have died, or be thought dead."""

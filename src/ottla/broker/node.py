@@ -18,6 +18,7 @@ from ottla.broker.early_fence import EarlyFence
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.full_disks import FullDisks
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
+from ottla.broker.group_view import ClusterTopics, GroupOptions
 from ottla.broker.handlers.metadata import Fragments
 from ottla.broker.incarnations import refuse_older_store
 from ottla.broker.internal_topics import creation_of
@@ -27,6 +28,7 @@ from ottla.broker.metadata_follow import MetadataFollow
 from ottla.broker.partition import Partition
 from ottla.broker.peers import Peers
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.recently_dead import RecentlyDead
 from ottla.broker.repairs import Repairs
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
@@ -35,6 +37,7 @@ from ottla.broker.throttle import throttles
 from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC, TransactionCoordinator
 from ottla.broker.verification import Verification
 from ottla.broker.waiting import Deadlines
+from ottla.cluster import features
 from ottla.cluster.brokers import TRANSACTIONS
 from ottla.cluster.partitions import DECIDING
 from ottla.cluster.upkeep import Upkeep
@@ -94,21 +97,21 @@ class Node:
         slots = self.config.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(clock, entropy, slots=slots, eviction_ms=_SESSION_EVICTION_MS)
         self.dispatch = Dispatch(self)
+        session_ms = self.config.broker_session_timeout_ms
         self.follow = MetadataFollow(
-            coordination,
-            clock,
-            self.deadlines,
-            entropy,
-            self.broker,
-            session_timeout_ms=self.config.broker_session_timeout_ms,
+            coordination, clock, self.deadlines, entropy, self.broker, session_timeout_ms=session_ms
         )
         self.replicas = Replicas(self, disk, data_directories, needed=needed_directory)
         self.follow.on_fatal = self._stop_for
-        self.follow.on_lapse = self._lapsed
+        self.follow.lease.on_lapse = self._lapsed
         self.follow.upkeep = _upkeep(self.config)
         self.leader_throttle, self.follower_throttle = throttles(self.deadlines, self.config)
         self.full_disks = FullDisks(self.deadlines, lambda log: self.replicas.directories.of(log).path)
-        self.doubts, self.peers = Doubts(self), Peers(self, network)
+        self.doubts, self.peers, self.recently_dead = (
+            Doubts(self),
+            Peers(self, network),
+            RecentlyDead(clock, session_ms),
+        )
         self.producer_ids = ProducerIds(self.follow)
         self.groups, self.transactions = self._new_coordinators()
         self.verification = Verification(self)
@@ -127,7 +130,14 @@ class Node:
         self.accepted: Callable[[], int] = _zero
 
     def _new_coordinators(self) -> tuple[GroupCoordinator, TransactionCoordinator]:
-        groups = GroupCoordinator(self, self.entropy, self.config, lambda: self._partitions_of(OFFSETS_TOPIC))
+        groups = GroupCoordinator(
+            self,
+            self.entropy,
+            self.config,
+            lambda: self._partitions_of(OFFSETS_TOPIC),
+            topics=ClusterTopics(lambda: self.metadata),
+            consumer_settings=GroupOptions(lambda: self.metadata, lambda: self.layers).consumer,
+        )
         return groups, TransactionCoordinator(self, self.config, lambda: self._partitions_of(TRANSACTION_TOPIC))
 
     # --- life ---
@@ -235,8 +245,11 @@ class Node:
         """Caught up with the metadata log: make what runs here what it says."""
         metadata = self.metadata
         self._take_configs(changes)
+        if changes.everything or changes.features:
+            self.transactions.take_features()
         if changes.everything or changes.brokers:
             self.doubts.reconcile()
+            self.recently_dead.reconcile(metadata)
             self.peers.reconcile()
             touched = list(metadata.topics.values())
         else:
@@ -290,7 +303,7 @@ class Node:
         coordinator = self.coordinators.get(partition.topic)
         if coordinator is not None:
             deposed = self._deposed_unheard(partition, before)
-            not_before_ms = self.clock.mono_ms() + self.follow.lease_ms if deposed else 0
+            not_before_ms = self.clock.mono_ms() + self.follow.lease.length_ms if deposed else 0
             coordinator.lead(partition, not_before_ms=not_before_ms)
 
     def _deposed_unheard(self, partition: Partition, before: BrokerId) -> bool:
@@ -335,6 +348,11 @@ class Node:
     def has_transactions(self) -> bool:
         """Whether every broker of the cluster coordinates transactions and takes their markers."""
         return self.metadata.metadata_version() >= TRANSACTIONS
+
+    @property
+    def has_consumer_groups(self) -> bool:
+        """Whether every broker coordinates groups of the consumer protocol, and no operator forbids it."""
+        return features.level(self.metadata, features.GROUP_VERSION) > 0
 
     # --- questions of the handlers ---
 
@@ -390,7 +408,14 @@ class Node:
 
         Ourselves we name by the address that the client came to, unless `advertised.listeners` says another.
         """
-        endpoints = [self._endpoint(broker, connection) for broker in self.metadata.live_brokers()]
+        return self._endpoints(self.metadata.live_brokers(), connection)
+
+    def listed_endpoints(self, connection: ServerConnection) -> list[Endpoint]:
+        """The same, with brokers that died a moment ago: for Metadata."""
+        return self._endpoints(self.recently_dead.listed(self.metadata), connection)
+
+    def _endpoints(self, brokers: list[BrokerState], connection: ServerConnection) -> list[Endpoint]:
+        endpoints = [self._endpoint(broker, connection) for broker in brokers]
         return [endpoint for endpoint in endpoints if endpoint is not None]
 
     def _endpoint(self, broker: BrokerState, connection: ServerConnection) -> Endpoint | None:
@@ -433,7 +458,7 @@ class Node:
 
     def log_start_moved(self) -> bool:
         """Whether all starts are on disk now: DeleteRecords promises none that is not."""
-        return self.replicas.note_starts()
+        return self.replicas.upkeep.note_starts()
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
         """(group, topic, partition, offset), for metrics."""
@@ -442,8 +467,8 @@ class Node:
 
     def group_members(self) -> Iterator[tuple[str, int]]:
         for shard in self.groups.shards():
-            for group_id, group in sorted(shard.groups.items()):
-                yield group_id, len(group.members)
+            for group in sorted(shard.all_groups(), key=lambda each: each.group_id):
+                yield group.group_id, group.size
 
 
 def _upkeep(config: BrokerConfig) -> Upkeep:

@@ -189,12 +189,14 @@ class Partition:
         self.start_waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.mark()
 
-    def follow(self, leader: BrokerId, epoch: LeaderEpoch, unclean_epoch: LeaderEpoch = NEVER_UNCLEAN) -> None:
+    def follow(
+        self, leader: BrokerId, epoch: LeaderEpoch, unclean_epoch: LeaderEpoch = NEVER_UNCLEAN, committed: int = 0
+    ) -> None:
         """Follow a leader: whoever waits for an epoch of ours is told first (rule A9).
 
         An epoch that we began and wrote nothing in is forgotten: the leader's history may differ from there on.
         `unclean_epoch` began with a leader that may lack what was committed before: where our log does not reach it,
-        nothing that is committed here need be committed still.
+        nothing that is committed here need be committed still. `committed`: the high watermark by our checkpoint.
         """
         self.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = self.log
@@ -207,6 +209,7 @@ class Partition:
             epoch_ends=log.epoch_end,
             lasting=not (self.config.write_caching or self.config.unclean_leader_election_enable),
             overruled=unclean_epoch > max(log.epochs.latest, self._agreed_epoch),
+            committed_before=EndOffset(committed),
         )
         self._take_synced()
 

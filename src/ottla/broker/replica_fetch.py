@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.broker.fetch_places import FetchPlaces, Key, Place, end_of
 from ottla.broker.throttle import names
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import BrokerId, EndOffset, LeaderEpoch, SyncedOffset
+from ottla.kernel.ids import BrokerId, EndOffset
 from ottla.kernel.story import Slot, run_story
 from ottla.messages.fetch import (
     FetchPartition,
@@ -47,16 +48,6 @@ log = logging.getLogger("ottla.replica_fetch")
 PURPOSES = ("replication", "replication too")
 """Two connections: a fetch that waits at the leader is overtaken on the other."""
 VERSION = 18
-FIRST_BACK_OFF_MS = 10
-Key = tuple[bytes, int]
-Place = tuple[Asked, int]
-"""What is asked, and where our log starts on disk."""
-_NOT_ON_DISK: Place = (Asked(BrokerId(-1), LeaderEpoch(-1), SyncedOffset(-1), -1), -1)
-_SAY_AGAIN: Place = (Asked(BrokerId(-2), LeaderEpoch(-2), SyncedOffset(-2), -1), -1)
-"""The leader's session holds something of it, which is to be said anew whatever it is, and forgotten first: the leader
-does not repeat what it has told, and what it has told may have come to nothing here."""
-_LOOK_AT_ALL_MS = 5000
-"""What moves a log's start on disk by itself (retention, a checkpoint) is told this late."""
 Answer = Slot[FetchResponse]
 
 
@@ -105,18 +96,9 @@ class LeaderFetch:
         self._fetches = fetches
         self._node = fetches.node
         self._leader = leader
-        self._partitions: dict[Key, Partition] = {}
-        self._resting: dict[Key, tuple[int, int]] = {}
-        """Until when a partition is not asked for, after an answer that is no use, and for how long it rests."""
+        self._places = FetchPlaces(fetches.node)
         self._session_id = self._session_epoch = 0
-        self._told: dict[Key, Place] = {}
-        """What the leader's session holds of us."""
-        self._look: dict[Key, None] = {}
-        """Of whom it may hold something else than what is so: a fetch costs no look at the others (rule E5)."""
-        self._looked_ms = 0
         self.heard_ms = self._node.clock.mono_ms()
-        self._unsynced: dict[Key, None] = {}
-        """Who has something that is not on disk yet: the next fetch waits for the last of them."""
         self._running = False
         self._idle: Slot[None] | None = None
         self._way = 0
@@ -135,10 +117,7 @@ class LeaderFetch:
     def add(self, partition: Partition) -> None:
         """Ask for it from now on; also where the leader's session holds it, from before it was left."""
         key = (partition.topic_id, partition.index)
-        self._partitions[key] = partition
-        if key in self._told:
-            self._told[key] = _SAY_AGAIN
-        self._look[key] = None
+        self._places.add(key, partition)
         partition.on_disk = partial(self._is_on_disk, key)
         if not self._more:  # all that are added in this turn are asked for together
             self._more = True
@@ -159,17 +138,14 @@ class LeaderFetch:
 
     def remove(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.index)
-        if self._partitions.pop(key, None) is not None:
+        if self._places.remove(key):
             partition.on_disk = None
-            self._resting.pop(key, None)
             self._refused.pop(key, None)
-            self._look[key] = None
             self.wake()
 
     def _is_on_disk(self, key: Key) -> None:
         """Often one of thousands that one sync has put there: all are looked at once, when none is left."""
-        self._unsynced.pop(key, None)
-        if not self._unsynced:
+        if self._places.all_on_disk(key):
             self.wake()
 
     def wake(self) -> None:
@@ -188,11 +164,12 @@ class LeaderFetch:
         story.when_full(ended)
 
     async def _run(self) -> None:
-        while self._partitions and not self._fetches.closed:
-            request = self._ask()
-            if request is None:
-                await self._wait(self._rest_ms())
+        while self._places.partitions and not self._fetches.closed:
+            news = self._places.news()
+            if news is None:
+                await self._wait(self._places.rest_ms())
                 continue
+            request = self._request(*news)
             try:
                 response = await self._fetch(request)
             except OSError as error:
@@ -211,7 +188,7 @@ class LeaderFetch:
                 continue
             self._session_id = response.session_id
             self._session_epoch = self._session_epoch + 1 if response.session_id else 0
-            self._take(response, self._told)
+            self._take(response, self._places.told)
             if not response.session_id:
                 self._forget_session()
         self._running = False
@@ -230,7 +207,7 @@ class LeaderFetch:
         if answered is not None:
             return answered.result()
         self._way = 1 - self._way
-        places = dict(self._told)
+        places = dict(self._places.told)
         call.when_full(lambda: self._take_late(call, places))
         return None
 
@@ -243,11 +220,6 @@ class LeaderFetch:
         if response.error_code == ErrorCode.NONE and not self._fetches.closed:
             self._take(response, places)
 
-    def _rest_ms(self) -> int | None:
-        """How long it is until a partition that rests may be asked for; None where none rests."""
-        now_ms = self._node.clock.mono_ms()
-        return min((until - now_ms for until, _ in self._resting.values() if until > now_ms), default=None)
-
     async def _wait(self, most_ms: int | None) -> None:
         """Until something is on disk, followed or left; or for `most_ms`."""
         slot = self._idle = Slot()
@@ -258,57 +230,9 @@ class LeaderFetch:
 
     def _forget_session(self) -> None:
         self._session_id = self._session_epoch = 0
-        self._told.clear()
-        self._look = dict.fromkeys(self._partitions)
+        self._places.forget()
 
     # --- asking ---
-
-    def _ask(self) -> FetchRequest | None:
-        """The next fetch; None where something of the last answer is not on disk yet, or nobody is to be asked for."""
-        now_ms = self._node.clock.mono_ms()
-        if now_ms - self._looked_ms >= _LOOK_AT_ALL_MS:
-            self._looked_ms = now_ms
-            self._look = dict.fromkeys(self._partitions) | self._look
-        for key, (until_ms, _) in self._resting.items():
-            if until_ms <= now_ms and key not in self._told:
-                self._look[key] = None
-        changed: dict[Key, Place] = {}
-        gone: list[Key] = []
-        self._unsynced.clear()
-        for key in self._look:
-            place = self._place(key, now_ms)
-            if place is _NOT_ON_DISK:
-                self._unsynced[key] = None
-            elif place is None:
-                if key in self._told:
-                    gone.append(key)
-            elif (told := self._told.get(key)) != place:
-                changed[key] = place
-                if told is _SAY_AGAIN:
-                    gone.append(key)
-        if self._unsynced:
-            return None
-        self._look.clear()
-        for key in gone:
-            del self._told[key]
-        self._told.update(changed)
-        # What the leader's session is not told to forget it would speak of at once, fetch after fetch.
-        return self._request(changed, gone) if self._told or gone else None
-
-    def _place(self, key: Key, now_ms: int) -> Place | None:
-        """What to tell the leader of a partition; None where it is not to be asked for."""
-        partition = self._partitions.get(key)
-        if partition is None or (key in self._resting and self._resting[key][0] > now_ms):
-            return None
-        follower, held = partition.follower, partition.log
-        if follower is None or follower.failed is not None or held.refusing:
-            return None
-        end, last_epoch = _end_of(held)
-        asked = follower.ask(synced_through=SyncedOffset(held.synced_offset), end_offset=end, last_epoch=last_epoch)
-        if asked is None:
-            self._node.syncer.submit(held)
-            return _NOT_ON_DISK
-        return asked, self._node.replicas.start_on_disk(partition)
 
     def _request(self, changed: dict[Key, Place], gone: list[Key]) -> FetchRequest:
         topics: dict[bytes, FetchTopic] = {}
@@ -319,14 +243,14 @@ class LeaderFetch:
                 fetch_offset=asked.offset,
                 last_fetched_epoch=asked.last_epoch,
                 log_start_offset=log_start,
-                partition_max_bytes=self._most_bytes(self._partitions[topic_id, index]),
+                partition_max_bytes=self._most_bytes(self._places.partitions[topic_id, index]),
             )
             topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[])).partitions.append(place)
         config = self._node.config
         wait_ms = config.replica_fetch_wait_max_ms
         return FetchRequest(
             replica_state=ReplicaState(replica_id=self._node.broker, replica_epoch=self._node.follow.broker_epoch),
-            max_wait_ms=min(wait_ms, self._rest_ms() or wait_ms),
+            max_wait_ms=min(wait_ms, self._places.rest_ms() or wait_ms),
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
             isolation_level=0,
@@ -348,7 +272,7 @@ class LeaderFetch:
                 for topic in response.responses:
                     for part in topic.partitions:
                         key = (bytes(topic.topic_id), part.partition_index)
-                        partition, place = self._partitions.get(key), places.get(key)
+                        partition, place = self._places.partitions.get(key), places.get(key)
                         if partition is not None and place is not None:
                             self._take_partition(key, partition, place[0], part)
             for cut in self._cuts:  # each syncs step by step, in an order that a crash must find
@@ -356,10 +280,10 @@ class LeaderFetch:
         except OSError as error:
             self._node.disk_failed(error)
         if self._started:
-            self._node.replicas.note_starts()
-            self._look.update(dict.fromkeys(self._started))
+            self._node.replicas.upkeep.note_starts()
+            self._places.look_at(self._started)
         if self._lowered:
-            self._node.replicas.note_lower_high_watermarks()
+            self._node.replicas.upkeep.note_lower_high_watermarks()
 
     def _take_partition(self, key: Key, partition: Partition, asked: Asked, part: PartitionData) -> None:
         follower, held = partition.follower, partition.log
@@ -373,21 +297,21 @@ class LeaderFetch:
             diverging if diverging != (-1, -1) else None,
             bool(part.records),
         )
-        end, last_epoch = _end_of(held)
+        end, last_epoch = end_of(held)
         todo = follower.on_answer(asked, answered, end_offset=end, last_epoch=last_epoch)
         if part.records or not isinstance(todo, Append):
-            self._look[key] = None
+            self._places.look_at([key])
         if isinstance(todo, Stale | Truncate | StartOver):
-            self._hear_again(key)
+            self._places.hear_again(key)
         try:
             if isinstance(todo, Append):
                 self._append(key, partition, part)
             elif isinstance(todo, Truncate | StartOver):
                 self._cuts.append(partial(self._cut, key, partition, follower, todo))
             elif isinstance(todo, Failed):
-                log.error("%s-%d stops following: %s", partition.topic, partition.index, todo.why)
+                self._node.replicas.short_leaders.report(partition, todo.why)
             elif isinstance(todo, BackOff):
-                self._rest(key)
+                self._places.rest(key)
         except OSError as error:
             self._node.disk_failed(error)
 
@@ -412,7 +336,7 @@ class LeaderFetch:
         except OSError as error:
             if error.errno in FULL_DISK and not held.refusing:  # nothing is cut: once there is room it is
                 self._say_refused(key, held, str(error))
-                self._rest(key)
+                self._places.rest(key)
                 if isinstance(todo, StartOver) and partition.leader_starts(todo.offset):
                     self._started.append(key)  # retention takes out what the leader has deleted, which makes room
             else:
@@ -429,12 +353,12 @@ class LeaderFetch:
                 if appended == ErrorCode.OFFSET_OUT_OF_RANGE and self._starts_over(key, partition, part):
                     return
                 self._say_refused(key, held, _what(appended))
-                self._rest(key)
+                self._places.rest(key)
                 return
             begins_inside = appended.base_offset < held.log_start_offset  # its first segment does not tell its start
             if held.synced_offset < held.end_offset:
                 self._node.syncer.submit(held)
-        self._resting.pop(key, None)
+        self._places.rested(key)
         if self._is_throttled(partition):
             self._hold_back(len(part.records or b""))
         partition.leader_said(part.high_watermark)
@@ -453,14 +377,9 @@ class LeaderFetch:
         assert follower is not None
         todo = follower.on_unfitting(part.log_start_offset, end_offset=EndOffset(held.end_offset))
         if todo is not None:
-            self._hear_again(key)
+            self._places.hear_again(key)
             self._cuts.append(partial(self._cut, key, partition, follower, todo))
         return todo is not None
-
-    def _hear_again(self, key: Key) -> None:
-        """The watermark and the start that came with an answer were not taken."""
-        if key in self._told:
-            self._told[key] = _SAY_AGAIN
 
     def _is_throttled(self, partition: Partition) -> bool:
         """Whether it may come only so fast: never once it is in sync (KIP-73)."""
@@ -479,21 +398,9 @@ class LeaderFetch:
         throttle = self._node.follower_throttle
         throttle.took(count)
         if throttle.exceeded():
-            for key, partition in self._partitions.items():
+            for key, partition in self._places.partitions.items():
                 if self._is_throttled(partition):
-                    self._resting[key] = throttle.free_at_ms, 0
-                    self._look[key] = None
-
-    def _rest(self, key: Key) -> None:
-        """For longer each time, while there is nothing else than answers of no use."""
-        _, before = self._resting.get(key, (0, 0))
-        pause = min(max(FIRST_BACK_OFF_MS, 2 * before), self._node.config.replica_fetch_backoff_ms)
-        self._resting[key] = self._node.clock.mono_ms() + pause, pause
-
-
-def _end_of(held: Log) -> tuple[EndOffset, int]:
-    """Where the log ends, and in which epoch its last record was written."""
-    return EndOffset(held.end_offset), held.epochs.epoch_at(held.end_offset - 1)
+                    self._places.rest_until(key, throttle.free_at_ms)
 
 
 def _what(error: ErrorCode) -> str:

@@ -1,7 +1,7 @@
 """The replicas on this broker: reconciles what the metadata says should be here with the logs that are (rule C2).
 
 node.py comes here whenever the metadata has moved; each replica is a broker/partition.py over a log in one of the
-log directories (log_directories.py). The housekeeping of logs (checkpoints, retention, deletion) runs from here too.
+log directories (log_directories.py). Deletion of dropped logs runs from here too; log_upkeep.py has what recurs.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.in_sync_sets import InSyncSets
 from ottla.broker.log_directories import LogDirectories
+from ottla.broker.log_upkeep import LogUpkeep
 from ottla.broker.offline_replicas import OfflineReplicas
 from ottla.broker.partition import Partition
 from ottla.broker.replica_fetch import ReplicaFetches
 from ottla.broker.replica_moves import ReplicaMoves
+from ottla.broker.short_leaders import ShortLeaders
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId, TopicPartition
-from ottla.kernel.retention import RetentionPause
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
 from ottla.metrics.metric import Traffic
@@ -69,15 +70,14 @@ class Replicas:
         """For which there was no room: unsettled again in a while."""
         self._trying_again = False
         self._lacks_room = False
-        self._stray_pause = RetentionPause()
         self._said = ""
         """The trouble that the log was last told of."""
         self._working = False
         self._removing = False
         self.fetches = ReplicaFetches(node)
         self.in_sync = InSyncSets(node)
-        self._to_note: set[Callable[[], None]] = set()
-        """Checkpoints for which the disk had no room."""
+        self.upkeep = LogUpkeep(node, self.directories, self.by_id, self.remove_later)
+        self.short_leaders = ShortLeaders(node)
         self.spoke_ms: dict[BrokerId, int] = {}
         """When each follower's broker last fetched from here."""
 
@@ -194,7 +194,8 @@ class Replicas:
                     self.fetches.leave(partition)
                     partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             elif partition.follower is None or partition.leader_epoch != state.leader_epoch:
-                partition.follow(state.leader, state.leader_epoch, state.unclean_epoch)
+                committed = self.directories.of(partition.log).committed_before(partition.log)
+                partition.follow(state.leader, state.leader_epoch, state.unclean_epoch, committed)
                 self.fetches.follow(partition)
         elif partition.leader is None or partition.leader_epoch != state.leader_epoch:
             before = partition.leader_id
@@ -389,78 +390,9 @@ class Replicas:
         if more or stuck:
             self.remove_later(_REMOVE_EVERY_MS if more else _REMOVE_AGAIN_MS)
 
-    # --- housekeeping ---
-
-    def apply_retention(self) -> None:
-        wall_ms, mono_ms = self._node.clock.wall_ms(), self._node.clock.mono_ms()
-        before = {key: partition.log.log_start_offset for key, partition in self.by_id.items()}
-        self.directories.each(lambda directory: directory.apply_retention(wall_ms, mono_ms=mono_ms))
-        for key, partition in self.by_id.items():
-            if partition.log.log_start_offset != before[key]:
-                partition.mark()
-            partition.log.expire_producers(wall_ms)
-        self._remove_strays(wall_ms, mono_ms)
-
-    def _remove_strays(self, wall_ms: int, mono_ms: int) -> None:
-        """A jump of the wall clock is no reason to delete them, as with retention (rule B9)."""
-        retention_ms = self._node.config.log_stray_retention_ms
-        if retention_ms < 0 or not self._stray_pause.allows(wall_ms, mono_ms, retention_ms):
-            return
-        for directory in list(self.directories.online):
-            for one in directory.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms):
-                log.warning("the stray %s is deleted after %d ms: %d bytes, offsets %d to %d", one.path, retention_ms,
-                            one.size_bytes, one.start_offset, one.end_offset)  # fmt: skip
-                self.remove_later()
-
-    def checkpoint_high_watermarks(self) -> None:
-        self.directories.each(LogDirectory.checkpoint_high_watermarks)
-
-    def checkpoint_recovery_points(self) -> None:
-        """The recovery point moves to the end that was synced with its indexes. Then more is handed to a sync."""
-        self.directories.each(LogDirectory.checkpoint_recovery_points)
-        for partition in self.by_id.values():
-            if partition.log.move_recovery_point():
-                self._node.syncer.submit(partition.log)
-        self.directories.each(self.directories.incarnations.note_metadata)
-
-    def checkpoint_log_starts(self) -> None:
-        self.directories.each(LogDirectory.checkpoint_log_starts)
-
-    def note_starts(self) -> bool:
-        """Starts have moved: on disk at once, as leaders wait for it, or once there is room. Whether they are."""
-        return self._note(self.checkpoint_log_starts)
-
-    def note_lower_high_watermarks(self) -> None:
-        """Committed records were cut off: on disk at once, or after a crash their log would be taken for short."""
-        self._note(self.checkpoint_high_watermarks)
-
-    def _note(self, checkpoint: Callable[[], None]) -> bool:
-        try:
-            checkpoint()
-        except OSError as error:
-            if error.errno not in FULL_DISK:
-                self._node.disk_failed(error)
-            elif checkpoint not in self._to_note:
-                self._to_note.add(checkpoint)
-                self._node.deadlines.after(_WORK_AGAIN_MS, lambda: self._note_again(checkpoint))
-            return False
-        return True
-
-    def _note_again(self, checkpoint: Callable[[], None]) -> None:
-        self._to_note.discard(checkpoint)
-        if self._open:
-            self._note(checkpoint)
-
     def start_on_disk(self, partition: Partition) -> int:
         """Where a log starts, after a crash too."""
         return self.directories.of(partition.log).start_on_disk(partition.log)
-
-    def flush_due(self) -> None:
-        """Syncs that nobody waits for: flush.ms and flush.messages with write.caching, and what retention sealed."""
-        wall_ms = self._node.clock.wall_ms()
-        for partition in self.by_id.values():
-            if partition.log.flush_due(wall_ms):
-                self._node.syncer.submit(partition.log)
 
     # --- a directory fails ---
 
@@ -488,6 +420,7 @@ class Replicas:
             partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.by_id.clear()
         self.by_name.clear()
+        self.upkeep.close()
         if self._open:
             self._open = False
             self.directories.close(clean=clean, broker_epoch=broker_epoch)

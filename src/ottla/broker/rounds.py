@@ -26,18 +26,18 @@ class Rounds:
         self._stopped = False
 
     def start(self) -> None:
-        config, replicas = self._node.config, self._node.replicas
+        config, replicas, logs = self._node.config, self._node.replicas, self._node.replicas.upkeep
         replicas.in_sync.round()  # from now on it is known whether the next comes late
         self._every("high watermarks", lambda: config.replica_high_watermark_checkpoint_interval_ms,
-                    replicas.checkpoint_high_watermarks)  # fmt: skip
+                    logs.checkpoint_high_watermarks)  # fmt: skip
         self._every("recovery points", lambda: config.log_flush_offset_checkpoint_interval_ms,
-                    replicas.checkpoint_recovery_points)  # fmt: skip
-        self._every("retention", lambda: self._node.config.log_retention_check_interval_ms, replicas.apply_retention)
+                    logs.checkpoint_recovery_points)  # fmt: skip
+        self._every("retention", lambda: self._node.config.log_retention_check_interval_ms, logs.apply_retention)
         self._every("compaction", lambda: self._node.config.log_cleaner_backoff_ms, self._node.compactor.round)
         self._every("in-sync sets", lambda: self._node.config.replica_lag_time_max_ms // 2, replicas.in_sync.round)
         self._every("scrub", self._node.scrubber.every_ms, self._node.scrubber.round)
         self._every("unclean elections", lambda: EVERY_MS, self._unclean_elections.look)
-        self._every("flush", lambda: _FLUSH_EVERY_MS, replicas.flush_due)
+        self._every("flush", lambda: _FLUSH_EVERY_MS, logs.flush_due)
 
     def stop(self) -> None:
         self._stopped = True

@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.kernel.seams import Clock, Disk
 from ottla.kernel.story import Slot, run_story
 from ottla.storage.directory import LogDirectory
+from ottla.storage.index_scrub import RebuiltIndexes
 from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.rolling import roll
 from ottla.storage.scrub import ClosedSegment, Finding, Progress, check_all
@@ -85,6 +87,8 @@ class _Chosen(NamedTuple):
     partition: Partition
     segment: Segment
     size: int
+    end: int | None = None
+    """Of a last segment: as far as it is checked."""
 
     @property
     def there(self) -> bool:
@@ -93,8 +97,9 @@ class _Chosen(NamedTuple):
 
     def as_told(self) -> ClosedSegment:
         segment = self.segment
-        epochs = self.partition.log.epochs.between(segment.base_offset, segment.next_offset)
-        return ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, self.size, epochs)
+        end = segment.next_offset if self.end is None else self.end
+        epochs = self.partition.log.epochs.between(segment.base_offset, end)
+        return ClosedSegment(segment.path(LOG), segment.base_offset, end, self.size, epochs, segment.index_interval)
 
 
 class Scrubber:
@@ -107,6 +112,8 @@ class Scrubber:
         self._suspects: dict[_Chosen, None] = {}
         self._suspected_ms: dict[tuple[bytes, int, int], int] = {}
         self._sent: dict[tuple[bytes, int, int], tuple[int, int]] = {}
+        self._actives: list[Partition] | None = None
+        """Partitions whose last segment is still to be checked, once the pass has come through all closed ones."""
         self.passes = 0
         self.checked_bytes = 0
         self.damaged_segments = 0
@@ -206,7 +213,22 @@ class Scrubber:
                 chosen.append(_Chosen(partition, segment, segment.size))
                 size += segment.size
                 covered[partition] = segment.next_offset
-        return chosen, covered
+        return chosen or self._next_actives(), covered
+
+    def _next_actives(self) -> list[_Chosen]:
+        """Last segments, as far as they are synced: one that is hardly written to would never be looked at."""
+        if self._actives is None:
+            self._actives = list(self._node.replicas.all())
+        chosen: list[_Chosen] = []
+        size = 0
+        while self._actives and size < _RUN_BYTES and len(chosen) < _RUN_SEGMENTS:
+            partition = self._actives.pop()
+            held = partition.log
+            end = min(held.synced_offset, held.end_offset)
+            if held.damaged_at is None and end > held.active.base_offset:
+                chosen.append(_Chosen(partition, held.active, held.active.limit_position(end), end))
+                size += chosen[-1].size
+        return chosen
 
     async def _check(self, chosen: list[_Chosen], covered: dict[Partition, int]) -> None:
         rate = self._node.config.scrub_max_bytes_per_second
@@ -220,16 +242,23 @@ class Scrubber:
                 return
             self.checked_bytes += sum(one.size for one in chosen)
             for finding in findings:
-                self._take(chosen[finding.number], finding)
-            found = {finding.number for finding in findings}
+                one = chosen[finding.number]
+                if one.end is not None:
+                    self._take_active(one, finding)
+                elif finding.extents:
+                    self._take(one, finding)
+                else:
+                    await self._rebuild_indexes(one, finding.index_fault)
+            found = {finding.number for finding in findings if finding.extents}
             for number, one in enumerate(chosen):
-                if number not in found:
+                if number not in found and one.end is None:
                     self._take_for_sound(one)
         directories = self._node.replicas.directories
         if covered:
             directories.note_scrubbed(covered)
         elif not chosen:
             directories.each(LogDirectory.end_scrub)
+            self._actives = None
             self.passes += 1
             return
         self._node.clock.call_soon(self.round)
@@ -254,6 +283,30 @@ class Scrubber:
         segment.forget_recent()
         partition.mark()
         self._node.repairs.look(partition)
+
+    def _take_active(self, chosen: _Chosen, finding: Finding) -> None:
+        """It is closed and checked once more: what was cut meanwhile is no damage. Its indexes are not in files yet."""
+        partition = chosen.partition
+        here = self._node.replicas.by_id.get((partition.topic_id, partition.index)) is partition
+        if here and finding.extents and chosen.segment in partition.log.segments:
+            self.suspect(partition, finding.extents[0].first_offset)
+
+    async def _rebuild_indexes(self, chosen: _Chosen, fault: str) -> None:
+        """The segment is sound, and an index of it is not: both are made of its batches."""
+        segment, held = chosen.segment, chosen.partition.log
+        rebuilt = RebuiltIndexes(held.disk, segment)
+        if not chosen.there or held.refusing:
+            return
+        for _ in rebuilt.pieces():
+            turn: Slot[None] = Slot()
+            self._node.clock.call_soon(partial(turn.fill, None))
+            await turn
+            if not chosen.there or held.refusing or self._stopped:
+                return
+        log.warning("%s-%d, offsets %d to %d, %d bytes: an index of %s is wrong, and was built anew: %s", held.topic,
+                    held.partition, segment.base_offset, segment.next_offset - 1, segment.size, segment.path(LOG),
+                    fault)  # fmt: skip
+        rebuilt.install()
 
     def _take_for_sound(self, chosen: _Chosen) -> None:
         """What could not be read once, for a cable or a controller, can be read now."""

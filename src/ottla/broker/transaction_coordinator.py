@@ -7,12 +7,15 @@ that leave the shards.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinator import Coordinator
 from ottla.broker.marker_sender import MarkerSender
 from ottla.broker.partition import Partition
 from ottla.broker.shard_runner import ShardRunner
+from ottla.cluster import features
+from ottla.cluster.features import TRANSACTION_VERSION
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.story import Slot
@@ -40,7 +43,7 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
     def _run(self, partition: Partition, answers_from_ms: Callable[[], int]) -> ShardRunner[TransactionShard]:
         return ShardRunner(
             partition,
-            TransactionShard(self._settings, self._node.producer_ids.take_now),
+            TransactionShard(self._settings_now(), self._node.producer_ids.take_now),
             self._around,
             commit_timeout_ms=COMMIT_TIMEOUT_MS,
             on_deadline=self._wake_at,
@@ -54,6 +57,16 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
     def _send(self, runner: ShardRunner[TransactionShard], effect: object) -> None:
         assert isinstance(effect, Markers)
         self.sender.send(runner, effect)
+
+    def _settings_now(self) -> TransactionSettings:
+        return replace(self._settings, transaction_version=features.level(self._node.metadata, TRANSACTION_VERSION))
+
+    def take_features(self) -> None:
+        """The levels of the metadata state hold for the shards that serve, too."""
+        level = features.level(self._node.metadata, TRANSACTION_VERSION)
+        for runner in self.runners():
+            if runner.shard.settings.transaction_version != level:
+                runner.shard.finalized(level)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Options that may change while the broker runs apply to shards loaded from now on."""

@@ -127,6 +127,7 @@ class UnreadableReplicas:
 
     def _add(self, directory: LogDirectory, topic: Topic, found: FoundPartition, reason: str) -> None:
         """It stays as it is, and is not served."""
+        reason += _refused_offsets(directory, TopicPartition(found.topic, found.partition))
         self.by_key[topic.topic_id, found.partition] = Unreadable(topic.name, found, directory, reason)
         directory.unopened = True
         log.warning("%s-%d in %s cannot be opened and is offline: %s", topic.name, found.partition, found.path, reason)
@@ -144,7 +145,7 @@ class UnreadableReplicas:
             state, key = topic.partitions[place.partition], (bytes(topic.topic_id), place.partition)
             if here in (*state.in_sync, *state.eligible) and key not in opened and key not in self.by_key:
                 path = join(directory.path, str(place))
-                reason = f"its folder is missing, and it held the offsets {held.start} to {held.stop - 1}"
+                reason = f"its folder is missing, and it held offsets up to {held.stop - 1}"
                 self._add(directory, topic, FoundPartition(*place, topic.topic_id, path), reason)
                 missed.append(place)
         directory.forget_gone(missed)
@@ -202,6 +203,13 @@ def _costs_the_directory(found: FoundPartition, error: Exception) -> bool:
         return False
     inside = error.filename is None or str(error.filename).startswith(found.path)
     return isinstance(error, FailedSync) or error.errno in _NO_FILES or not inside
+
+
+def _refused_offsets(directory: LogDirectory, place: TopicPartition) -> str:
+    """The offsets that nobody is served, as far as the checkpoints of the directory know."""
+    known = [offsets[place] for _, offsets in directory.checkpoints() if place in offsets]
+    start, end = directory.start_noted(place), max(known, default=0)
+    return f"; its offsets {start} to {end - 1} are refused" if end > start else ""
 
 
 def _sentence(error: Exception) -> str:

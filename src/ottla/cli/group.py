@@ -12,7 +12,7 @@ from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, connected, noun, print_json, print_table, wants_json
 from ottla.client.errors import refused
 from ottla.client.model import EARLIEST, LATEST, CommittedOffset, OffsetAtTime
-from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -26,15 +26,20 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _list(given: Given) -> int:
+    from ottla.cli.kafka.groups_describe import CLASSIC
+
     with connected(given) as admin:
         groups = sorted(admin.list_groups(), key=lambda group: group.group_id)
-    rows = [[group.group_id, group.group_state, group.protocol_type or None] for group in groups]
+    rows = [
+        [group.group_id, group.group_type or CLASSIC, group.group_state, group.protocol_type or None]
+        for group in groups
+    ]
     if wants_json(given):
-        print_json([{"group": name, "state": state, "protocol": kind} for name, state, kind in rows])
+        print_json([dict(zip(("group", "type", "state", "protocol"), row, strict=True)) for row in rows])
     elif not rows:
         sys.stderr.write("there are no consumer groups\n")
     else:
-        print_table(["GROUP", "STATE", "PROTOCOL"], rows)
+        print_table(["GROUP", "TYPE", "STATE", "PROTOCOL"], rows)
     return 0
 
 
@@ -60,8 +65,11 @@ def _describe(given: Given) -> int:
             described.append(
                 {
                     "group": name,
-                    "state": found.group_state,
-                    "assignor": found.protocol_data or None,
+                    "type": found.kind,
+                    "state": found.state,
+                    "epoch": found.epoch,
+                    "target_epoch": found.target_epoch,
+                    "assignor": found.assignor or None,
                     "members": len(found.members),
                     "lag": sum(int(str(row["lag"])) for row in rows if row["lag"] is not None),
                     "partitions": rows,
@@ -72,7 +80,9 @@ def _describe(given: Given) -> int:
         return 0
     for each in described:
         state = str(each["state"]).lower()
-        sys.stdout.write(f"group {each['group']}  {state}, {each['members']} members, lag {each['lag']}\n")
+        epochs = "" if each["epoch"] is None else f", epoch {each['epoch']}, target {each['target_epoch']}"
+        kind = f"{each['type']}, {state}{epochs}"
+        sys.stdout.write(f"group {each['group']}  {kind}, {each['members']} members, lag {each['lag']}\n")
         parts = each["partitions"]
         assert isinstance(parts, list)
         if parts:
@@ -82,15 +92,22 @@ def _describe(given: Given) -> int:
 
 
 def _reset(given: Given) -> int:
+    from ottla.cli.kafka.groups_describe import state_of
+
     group = given.words[0]
     with connected(given) as admin:
-        found = admin.describe_groups([group])[group]
-        state = "Dead" if isinstance(found, ApiError) else found.group_state
+        state = state_of(admin, group)
         if state not in ("Empty", "Dead"):
             raise refused(
                 ErrorCode.NON_EMPTY_GROUP, f"group {group!r}", f"it is {state.lower()}: stop its members first"
             )
         partitions = _partitions(admin, given, group)
+        if not partitions:
+            raise refused(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"group {group!r}",
+                "it has no offsets to reset: name a --topic to begin it",
+            )
         offsets = _offsets(admin, partitions, given.need("to"))
         if "execute" in given and offsets:
             committed = {place: CommittedOffset(offset) for place, offset in offsets.items()}

@@ -50,14 +50,16 @@ def _files(path: str) -> list[str]:
 def _check(given: Given) -> int:
     """Every segment below the paths given, by its CRCs; 1 where one is damaged."""
     from ottla.storage.disk import LocalDisk
-    from ottla.storage.scrub import check, check_index
+    from ottla.storage.index_scrub import IndexCheck
+    from ottla.storage.scrub import check
     from ottla.storage.walk import Extent
 
     disk = LocalDisk()
     damaged = count = size = 0
     for segment, is_last in _segments([path for word in given.words for path in _files(word)]):
         count, size = count + 1, size + segment.size
-        extents = [step for step in check(disk, segment) if isinstance(step, Extent)]
+        index = IndexCheck(disk, segment.path, segment.base_offset, segment.index_interval)
+        extents = [step for step in check(disk, segment, index) if isinstance(step, Extent)]
         for one in extents:
             if is_last and one is extents[-1] and one.end == segment.size:
                 print(f"{segment.path}: no whole batch at byte {one.position}: a start after a crash cuts it there")
@@ -65,10 +67,10 @@ def _check(given: Given) -> int:
             damaged += 1
             print(f"{segment.path}: damaged from byte {one.position} to {one.end}: offsets {one.first_offset} to "
                   f"{one.next_offset - 1}")  # fmt: skip
-        wrong = None if extents or is_last else check_index(disk, segment)
-        if wrong is not None:
+        wrong = "" if extents or is_last else index.ended()
+        if wrong:
             damaged += 1
-            print(f"{segment.path}: the offset index is not this segment's: {wrong}")
+            print(f"{segment.path}: its indexes are not this segment's: {wrong}")
     print(f"{count} segments, {size} bytes: " + (f"{damaged} damaged places" if damaged else "no damage"))
     return 1 if damaged else 0
 

@@ -26,6 +26,8 @@ class Option:
     """The value may be left out."""
     default: str | None = None
     short: str | None = None
+    also: str | None = None
+    """Another name by which it may be given."""
 
 
 @dataclass(slots=True)
@@ -66,6 +68,13 @@ class Given:
         """A number that has a default."""
         return self._parse(name, self.need(name))
 
+    def check_numbers(self) -> None:
+        """Misuse where an option that takes a number was given something else, used or not."""
+        for name, texts in self.values.items():
+            if self.parser.options[name].kind in _INTEGERS:
+                for text in texts:
+                    self._parse(name, text)
+
     def _parse(self, name: str, text: str) -> int:
         bound = _INTEGERS.get(self.parser.options[name].kind, 2**63)
         try:
@@ -84,6 +93,7 @@ class Parser:
         common = [Option("help", "Print usage information.", short="h"), Option("version", "Display Kafka version.")]
         self.about = about
         self.options = {option.name: option for option in sorted([*options, *common], key=lambda each: each.name)}
+        self._also = {option.also: option.name for option in self.options.values() if option.also is not None}
         self._short = {option.short: option.name for option in self.options.values() if option.short is not None}
         self._words = words
 
@@ -102,7 +112,7 @@ class Parser:
                 given.words.append(word)
                 continue
             name, equals, value = word.lstrip("-").partition("=")
-            name = self._short.get(name, name) if not word.startswith("--") else name
+            name = self._also.get(name, name) if word.startswith("--") else self._short.get(name, name)
             option = self.options.get(name)
             if option is None or (not word.startswith("--") and option.short != word[1:].partition("=")[0]):
                 raise Misuse(f"{name} is not a recognized option{self._near(name)}")
@@ -117,6 +127,7 @@ class Parser:
                 values.append(waiting.pop(0))
             elif not option.optional:
                 raise Misuse(f"Option {name} requires an argument")
+        given.check_numbers()
         return given
 
     def read(self, arguments: Sequence[str]) -> Given:

@@ -70,11 +70,14 @@ class Command:
 
 def _head(option: Option) -> str:
     head = f"-{option.short}, --{option.name}" if option.short else f"    --{option.name}"
+    if option.also is not None:
+        head += f", --{option.also}"
     return f"{head} {option.argument}" if option.argument else head
 
 
 def noun(name: str, verbs: Mapping[str, Command], arguments: Sequence[str]) -> int:
-    """Run the verb that comes first, or say which there are."""
+    """Run the verb that comes first, or say which there are; options that all verbs have may stand before it."""
+    arguments = _verb_first(arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
         out = sys.stdout if arguments else sys.stderr
         width = max(map(len, verbs))
@@ -90,6 +93,16 @@ def noun(name: str, verbs: Mapping[str, Command], arguments: Sequence[str]) -> i
         sys.stderr.write(f"ottla: {name} has no verb {arguments[0]!r}: {hint}\n")
         return 2
     return command.run(arguments[1:])
+
+
+def _verb_first(arguments: Sequence[str]) -> list[str]:
+    names = {f"--{option.name}" for option in COMMON} | {f"-{option.short}" for option in COMMON if option.short}
+    before, behind = [], list(arguments)
+    while behind and behind[0].partition("=")[0] in names:
+        count = 1 if "=" in behind[0] else 2
+        before += behind[:count]
+        del behind[:count]
+    return [*behind[:1], *before, *behind[1:]] if behind else before
 
 
 def connected(given: Given) -> Admin:

@@ -7,12 +7,16 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, pairs, print_json, wants_json
 from ottla.client.model import Header
+
+if TYPE_CHECKING:
+    from ottla.client.accumulator import Delivered
+    from ottla.client.blocking_producer import Delivery, Producer
 
 _CODECS = "none|gzip|snappy|lz4|zstd"
 
@@ -40,6 +44,7 @@ def _produce(given: Given) -> int:
         "compression.type": given.need("compression"),
         "partitioner": given.need("partitioner"),
         "batch.size": "131072",
+        **({"transactional.id": given.need("transactional-id")} if "transactional-id" in given else {}),
         **(read_properties(path) if path else {}),
         **pairs(given.all("property")),
     }
@@ -53,19 +58,9 @@ def _produce(given: Given) -> int:
     except ValueError as fault:
         raise Misuse(str(fault)) from None
     with producer:
-        deliveries = [
-            producer.produce(
-                topic,
-                record.value,
-                record.key,
-                headers=record.headers,
-                partition=record.partition,
-                timestamp=record.timestamp,
-            )
-            for record in _records(given, values)
-        ]
-        producer.flush()
-        delivered = [delivery.result() for delivery in deliveries]
+        records = _records(given, values)
+        send_all = _all_or_none if producer.producer_settings.transactional_id is not None else _one_by_one
+        delivered = send_all(producer, topic, records)
     if wants_json(given):
         print_json([each._asdict() for each in delivered])
         return 0
@@ -73,6 +68,37 @@ def _produce(given: Given) -> int:
     spread = ", ".join(f"{count} to partition {partition}" for partition, count in sorted(counts.items()))
     sys.stderr.write(f"wrote {len(delivered)} records to {topic}{f' ({spread})' if spread else ''}\n")
     return 0
+
+
+def _one_by_one(producer: Producer, topic: str, records: Iterator[_Outgoing]) -> list[Delivered]:
+    deliveries: list[Delivery] = []
+    try:
+        deliveries.extend(_send(producer, topic, record) for record in records)
+    except Misuse as fault:
+        producer.flush()
+        written = len([delivery.result() for delivery in deliveries])
+        raise Misuse(f"{fault}; {written} records before it are written to {topic}") from None
+    producer.flush()
+    return [delivery.result() for delivery in deliveries]
+
+
+def _all_or_none(producer: Producer, topic: str, records: Iterator[_Outgoing]) -> list[Delivered]:
+    """In one transaction: after any error nothing of it is there for readers of committed records."""
+    producer.init_transactions()
+    with producer.transaction():
+        deliveries = [_send(producer, topic, record) for record in records]
+    return [delivery.result() for delivery in deliveries]
+
+
+def _send(producer: Producer, topic: str, record: _Outgoing) -> Delivery:
+    return producer.produce(
+        topic,
+        record.value,
+        record.key,
+        headers=record.headers,
+        partition=record.partition,
+        timestamp=record.timestamp,
+    )
 
 
 def _topic(given: Given) -> tuple[str, list[str]]:
@@ -156,6 +182,7 @@ COMMAND = Command(
         Option("tombstone", "Write one record without a value."),
         Option("compression", "How batches are compressed.", _CODECS, default="none", short="z"),
         Option("acks", "all, 1 or 0.", "ACKS", default="all"),
+        Option("transactional-id", "Write all records in one transaction under this id, or none.", "ID"),
         Option(
             "partitioner",
             "murmur2 as Java's client; consistent_random as librdkafka's default; consistent, random.",

@@ -190,7 +190,9 @@ VERBS = {
         _create,
         [
             _PARTITIONS,
-            Option("replicas", "How many replicas of each partition.", "N", "Integer", short="r"),
+            Option(
+                "replicas", "How many replicas of each partition.", "N", "Integer", short="r", also="replication-factor"
+            ),
             _CONFIG,
             Option("if-not-exists", "Leave a topic that exists as it is."),
         ],

@@ -345,7 +345,14 @@ class Cluster:
         return await self.run(story)
 
     async def fetch_range(
-        self, topic: str, partition: int, start: int, end: int, *, max_bytes: int = 4 * transfer.PARTITION_MAX_BYTES
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        max_bytes: int = 4 * transfer.PARTITION_MAX_BYTES,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> AsyncIterator[Fetched]:
         """The whole batches that hold offsets `start` to below `end`, piece by piece: filter by offset.
 
@@ -354,7 +361,7 @@ class Cluster:
         position = start
         attempts = self.plan.attempts()
         while position < end:
-            piece = await self.fetch(topic, partition, position, max_bytes=max_bytes)
+            piece = await self.fetch(topic, partition, position, max_bytes=max_bytes, isolation_level=isolation_level)
             if piece.error:
                 raise refused(piece.error, f"{topic}-{partition} at offset {position}")
             if piece.next_offset > position:

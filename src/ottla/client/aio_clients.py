@@ -87,6 +87,7 @@ class Producer:
                     await self._changed.wait_for(lambda: self._accumulator.has_room(size))
             except TimeoutError as fault:
                 raise RequestTimedOut("no room for a record: the broker takes them too slowly") from fault
+            self._sender.require_open()
             if partition is None:
                 partition = self._accumulator.choose(topic, key_bytes, available, count)
             place = self._accumulator.append(

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
-from ottla.client import admin, group_admin, offsets, replica_admin
+from ottla.client import admin, feature_admin, group_admin, offsets, replica_admin, transaction_admin
 from ottla.client.admin import ConfigOperation, NewTopic, Resource
 from ottla.client.blocking import Cluster
 from ottla.client.errors import ClientError
-from ottla.client.model import Broker, ClientSettings, CommittedOffset, IsolationLevel, OffsetAtTime, TopicView
+from ottla.client.feature_admin import DescribedFeatures, UpgradeType
+from ottla.client.model import (
+    Broker,
+    ClientSettings,
+    CommittedOffset,
+    IsolationLevel,
+    OffsetAtTime,
+    ProducerIdentity,
+    TopicView,
+)
 from ottla.client.replica_admin import Election, Reassignment
+from ottla.client.transaction_admin import DescribedTransaction, ListedTransaction, OpenTransaction
 from ottla.client.transport import PLAINTEXT, Security
 from ottla.client.troubles import ReplicaTrouble, replica_troubles
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
+from ottla.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.messages.create_topics import CreatableTopicResult
 from ottla.messages.describe_cluster import DescribeClusterResponse
 from ottla.messages.describe_configs import DescribeConfigsResourceResult
 from ottla.messages.describe_groups import DescribedGroup
 from ottla.messages.describe_log_dirs import DescribeLogDirsResult
+from ottla.messages.describe_producers import ProducerState
 from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
 from ottla.messages.list_groups import ListedGroup
 
@@ -89,6 +102,74 @@ class Admin:
     def describe_brokers(self, *, fenced: bool = False) -> DescribeClusterResponse:
         """As `describe_cluster`, with those that are fenced where the cluster can say so."""
         return self.cluster.run(replica_admin.describe_brokers(self.cluster.plan, fenced=fenced))
+
+    def describe_features(self, broker: int | None = None) -> DescribedFeatures:
+        """What one broker, any if None, says of the cluster's features."""
+        return self.cluster.run(feature_admin.describe_features(self.cluster.plan, broker))
+
+    def update_features(
+        self, levels: Mapping[str, int], kind: UpgradeType = UpgradeType.UPGRADE, *, validate_only: bool = False
+    ) -> dict[str, ApiError | None]:
+        """Set the levels of features; None for those that were set. Newer brokers set all or none."""
+        story = feature_admin.update_features(self.cluster.plan, levels, kind, validate_only=validate_only)
+        return self.cluster.run(story)
+
+    def list_transactions(
+        self,
+        *,
+        states: Collection[str] = (),
+        producer_ids: Collection[int] = (),
+        longer_than_ms: int = -1,
+        pattern: str | None = None,
+    ) -> list[ListedTransaction]:
+        """The transactional ids of the cluster, as far as they pass all filters."""
+        story = transaction_admin.list_transactions(
+            self.cluster.plan,
+            states=states,
+            producer_ids=producer_ids,
+            longer_than_ms=longer_than_ms,
+            pattern=pattern,
+        )
+        return self.cluster.run(story)
+
+    def describe_transactions(self, transactional_ids: Collection[str]) -> dict[str, DescribedTransaction | ApiError]:
+        return self.cluster.run(transaction_admin.describe_transactions(self.cluster.plan, transactional_ids))
+
+    def describe_producers(
+        self, partitions: Collection[TopicPartition], broker: int | None = None
+    ) -> dict[TopicPartition, list[ProducerState] | Exception]:
+        """The producers that the leader of each partition knows, or one broker that has a replica."""
+        return self.cluster.run(transaction_admin.describe_producers(self.cluster.plan, partitions, broker))
+
+    def hanging_transactions(
+        self,
+        older_than_ms: float,
+        *,
+        topics: Collection[str] | None = None,
+        partitions: Sequence[TopicPartition] | None = None,
+        broker: int | None = None,
+    ) -> list[OpenTransaction]:
+        """Open transactions that no coordinator means to end, whose last record is so old."""
+        story = transaction_admin.hanging_transactions(
+            self.cluster.plan,
+            older_than_ms,
+            time.time() * 1000,
+            topics=topics,
+            partitions=partitions,
+            broker=broker,
+        )
+        return self.cluster.run(story)
+
+    def abort_in_partition(
+        self, partition: TopicPartition, producer: ProducerIdentity, coordinator_epoch: int = 0
+    ) -> None:
+        """Write an abort marker for a transaction that hangs in this partition."""
+        story = transaction_admin.abort_in_partition(self.cluster.plan, partition, producer, coordinator_epoch)
+        self.cluster.run(story)
+
+    def terminate_transaction(self, transactional_id: str) -> None:
+        """Abort what a producer has open, and fence the producer."""
+        self.cluster.run(transaction_admin.terminate(self.cluster.plan, transactional_id))
 
     def unregister_broker(self, broker: int) -> None:
         """Forget a broker that does not come back."""
@@ -166,6 +247,9 @@ class Admin:
 
     def describe_groups(self, groups: Collection[str]) -> dict[str, DescribedGroup | ApiError]:
         return self.cluster.run(group_admin.describe_groups(self.cluster.plan, groups))
+
+    def describe_consumer_groups(self, groups: Collection[str]) -> dict[str, DescribedConsumerGroup | ApiError]:
+        return self.cluster.run(group_admin.describe_consumer_groups(self.cluster.plan, groups))
 
     def delete_groups(self, groups: Collection[str]) -> dict[str, ApiError | None]:
         return self.cluster.run(group_admin.delete_groups(self.cluster.plan, groups))

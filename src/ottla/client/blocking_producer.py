@@ -102,6 +102,7 @@ class Producer:
             raise ValueError(f"topic {topic!r} has {count} partitions; there is no partition {partition}")
         with self._changed:
             self._wait_for_room(record_size(key_bytes, value_bytes, header_list))
+            self._sender.require_open()
             if partition is None:
                 partition = self._accumulator.choose(topic, key_bytes, available, count)
             place = self._accumulator.append(
@@ -140,7 +141,9 @@ class Producer:
 
         After RequestTimedOut (after `timeout` seconds, too) or a lost connection the outcome is not known: call again.
         """
-        self.flush(timeout)
+        with self._changed:
+            self.flush(timeout)
+            self._transactor.state.begin_commit()  # before another thread adds a record that nobody would deliver
         self.cluster.run(self._transactor.commit(timeout_ms=_ms(timeout)))
         self._accumulator.renew(self._transactor.identity)
 

@@ -11,6 +11,11 @@ from ottla.client.offsets import by_topic
 from ottla.client.plan import ClusterPlan
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
+from ottla.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from ottla.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -57,6 +62,26 @@ async def describe_groups(plan: ClusterPlan, groups: Collection[str]) -> dict[st
 
         def ask(where: Destination, request: DescribeGroupsRequest = request) -> Ask[DescribeGroupsResponse]:
             return Ask(where, DescribeGroupsRequest, DescribeGroupsResponse, lambda _: request)
+
+        response = await plan.ask_coordinator(group, ask, lambda answer: answer.groups[0].error_code)
+        described = response.groups[0]
+        fault = refused(described.error_code, f"group {group!r}", described.error_message)
+        found[group] = fault if described.error_code else described
+    return found
+
+
+async def describe_consumer_groups(
+    plan: ClusterPlan, groups: Collection[str]
+) -> dict[str, DescribedConsumerGroup | ApiError]:
+    """State, epochs and members of groups of the consumer protocol; GROUP_ID_NOT_FOUND for those of another kind."""
+    found: dict[str, DescribedConsumerGroup | ApiError] = {}
+    for group in groups:
+        request = ConsumerGroupDescribeRequest(group_ids=[group])
+
+        def ask(
+            where: Destination, request: ConsumerGroupDescribeRequest = request
+        ) -> Ask[ConsumerGroupDescribeResponse]:
+            return Ask(where, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, lambda _: request)
 
         response = await plan.ask_coordinator(group, ask, lambda answer: answer.groups[0].error_code)
         described = response.groups[0]

@@ -47,7 +47,9 @@ LEADERS_COMPLETE = 2
 """A broker that knows this level completes the reassignments of what it leads."""
 TRANSACTIONS = 4
 """From this level on every broker coordinates transactions and takes their markers."""
-LATEST_METADATA_VERSION = TRANSACTIONS
+CONSUMER_GROUPS = 5
+"""From this level on every broker coordinates groups of the consumer protocol (KIP-848)."""
+LATEST_METADATA_VERSION = CONSUMER_GROUPS
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
 _PRODUCER_IDS_LOST = 1 << 40

@@ -134,6 +134,18 @@ class WithdrawReplica(NamedTuple):
         return ("partition", self.topic_id, self.partition)
 
 
+class DeposeShortLeader(NamedTuple):
+    """A replica that counts reports that its leader lacks what was committed: another one shall lead (rule A11)."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+
+    @property
+    def footprint(self) -> Footprint:
+        return ("partition", self.topic_id, self.partition)
+
+
 class NewCluster(NamedTuple):
     """What the first broker of an empty log calls the cluster."""
 
@@ -209,6 +221,33 @@ class AcceptedStore(NamedTuple):
 
     newest_epochs: tuple[tuple[TopicId, int, LeaderEpoch], ...]
     """The last leader epoch in the log of each of the broker's replicas."""
+
+
+class UpgradeType(Enum):
+    """Which way a feature's level may go; the numbers are UpdateFeatures'."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class FeatureUpdate(NamedTuple):
+    """One feature's new level; `kind` None is a number that stands for nothing."""
+
+    feature: str
+    level: int
+    kind: UpgradeType | None
+
+
+class UpdateFeatures(NamedTuple):
+    """Use features at other levels, all of them or none; `validate_only` changes nothing."""
+
+    updates: tuple[FeatureUpdate, ...]
+    validate_only: bool = False
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
 
 
 class RegisterBroker(NamedTuple):
@@ -351,10 +390,12 @@ Command = (
     | ElectLeader
     | ResignLeadership
     | WithdrawReplica
+    | DeposeShortLeader
     | AlterReassignment
     | BalanceLeaders
     | RaiseReplication
     | RaiseMetadataVersion
+    | UpdateFeatures
     | RegisterBroker
     | TakeOffline
     | FenceBroker
@@ -366,9 +407,12 @@ Command = (
 )
 
 
+_OF_SETS = (DeposeShortLeader, ResignLeadership, WithdrawReplica, ChangeInSync)
+
+
 def goes_first(command: Command) -> bool:
     """Who leads and who is in sync is decided before what can wait: creating thousands of topics, say (rule A4)."""
-    return isinstance(command, FenceBroker | TakeOffline | ResignLeadership | WithdrawReplica | ChangeInSync)
+    return isinstance(command, (FenceBroker, TakeOffline, *_OF_SETS))
 
 
 def sharing(command: Command) -> int:
@@ -376,7 +420,7 @@ def sharing(command: Command) -> int:
     changes, so that all may be decided on one state. What is required in sync decides over sets: it is alone."""
     if isinstance(command, EditConfigs) and (command.replace or any(one.name == MIN_IN_SYNC for one in command.edits)):
         return 0
-    if isinstance(command, ChangeInSync | ResignLeadership | WithdrawReplica | AllocateProducerIds | EditConfigs):
+    if isinstance(command, (AllocateProducerIds, EditConfigs, *_OF_SETS)):
         return 1
     if isinstance(command, ElectLeader | AlterReassignment):
         return 3

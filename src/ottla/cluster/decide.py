@@ -6,7 +6,7 @@ it catches up and asks again.
 
 from __future__ import annotations
 
-from ottla.cluster import brokers, configs, partitions, reassign, topics
+from ottla.cluster import brokers, configs, features, partitions, reassign, topics
 from ottla.cluster.commands import (
     AllocateProducerIds,
     AlterReassignment,
@@ -16,6 +16,7 @@ from ottla.cluster.commands import (
     CreatePartitions,
     CreateTopic,
     DeleteTopic,
+    DeposeShortLeader,
     DrainBroker,
     EditConfigs,
     ElectLeader,
@@ -27,6 +28,7 @@ from ottla.cluster.commands import (
     TakeOffline,
     UnfenceBroker,
     UnregisterBroker,
+    UpdateFeatures,
     WithdrawReplica,
     Writer,
 )
@@ -60,6 +62,8 @@ def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> lis
         return partitions.resign(command, state, by)
     if isinstance(command, WithdrawReplica):
         return partitions.withdraw(command, state, by)
+    if isinstance(command, DeposeShortLeader):
+        return partitions.depose(command, state, by)
     if isinstance(command, ElectLeader):
         return partitions.elect(command, state)
     if isinstance(command, AlterReassignment):
@@ -80,5 +84,7 @@ def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> lis
         return brokers.drain(command, state)
     if isinstance(command, RaiseMetadataVersion):
         return brokers.raise_metadata_version(command, state)
+    if isinstance(command, UpdateFeatures):
+        return features.update(command, state)
     assert isinstance(command, UnregisterBroker)
     return brokers.unregister(command, state)

@@ -12,6 +12,7 @@ from ottla.cluster.commands import (
     MIN_IN_SYNC,
     BalanceLeaders,
     ChangeInSync,
+    DeposeShortLeader,
     ElectLeader,
     ResignLeadership,
     RolledBack,
@@ -115,6 +116,24 @@ def withdraw(command: WithdrawReplica, state: Metadata, by: Writer) -> list[Body
         return ApiError(ErrorCode.FENCED_LEADER_EPOCH)
     after = without_short(before, by.broker_id, min_in_sync(state, topic))
     return [] if after == before else changed_entries([later(before, after, ends_leadership=True)])
+
+
+def depose(command: DeposeShortLeader, state: Metadata, by: Writer) -> list[Body] | ApiError:
+    """The leader goes out of the sets and another one leads: the replica that says so holds all that was committed.
+
+    One that is neither in sync nor eligible may say what was committed once and is lost since.
+    """
+    topic = state.topics.get(command.topic_id)
+    before = state.partition(command.topic_id, command.partition)
+    if topic is None or before is None:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if command.leader_epoch != before.leader_epoch or before.leader in (NO_LEADER, by.broker_id):
+        return ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+    if by.broker_id not in (*before.in_sync, *before.eligible):
+        return ApiError(ErrorCode.INELIGIBLE_REPLICA, "The replica is neither in sync nor eligible to lead.")
+    after = without_short(before, before.leader, min_in_sync(state, topic))
+    after = with_leader_elected(after._replace(leader=NO_LEADER), state, topic)
+    return changed_entries([later(before, after)])
 
 
 def balance(command: BalanceLeaders, state: Metadata) -> list[Body]:

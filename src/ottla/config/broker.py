@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from ottla.config.option import Kind, OptionSet, Scope, Status, Value, at_least, option
+from ottla.config.option import Kind, OptionSet, Scope, Status, Value, at_least, option, some_of
 from ottla.config.topic import DAY_MS, LONG_MAX, MiB
 
 INT_MAX = (1 << 31) - 1
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 PLAIN_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+
+
+_ASSIGNORS = some_of("uniform", "range")
+
+
+def _assignors(value: Value) -> str | None:
+    return _ASSIGNORS(value) if value else "At least one assignor must be named"
 
 
 def _listener_addresses(value: Value) -> str | None:
@@ -179,6 +186,54 @@ class BrokerConfig(OptionSet):
     group_max_size: int = option(
         "group.max.size", INT_MAX, Kind.INT, check=at_least(1),
         doc="The most members of one group.",
+    )
+    group_consumer_assignment_interval_ms: int = option(
+        "group.consumer.assignment.interval.ms", 1000, Kind.INT, check=at_least(0), scope=Scope.CLUSTER_WIDE,
+        doc="How long a group of the consumer protocol waits at least between two new targets.",
+    )
+    group_consumer_assignors: tuple[str, ...] = option(
+        "group.consumer.assignors", ("uniform", "range"), Kind.LIST, check=_assignors,
+        doc="The assignors that members may name; the first is for groups in which nobody names one.",
+    )
+    group_consumer_heartbeat_interval_ms: int = option(
+        "group.consumer.heartbeat.interval.ms", 5000, Kind.INT, check=at_least(1),
+        doc="How often members of the consumer protocol are told to send a heartbeat.",
+    )
+    group_consumer_max_assignment_interval_ms: int = option(
+        "group.consumer.max.assignment.interval.ms", 15_000, Kind.INT, check=at_least(0),
+        doc="The longest interval between targets that a group may have set for itself.",
+    )
+    group_consumer_max_heartbeat_interval_ms: int = option(
+        "group.consumer.max.heartbeat.interval.ms", 15_000, Kind.INT, check=at_least(1),
+        doc="The longest heartbeat interval that a group may have set for itself.",
+    )
+    group_consumer_max_session_timeout_ms: int = option(
+        "group.consumer.max.session.timeout.ms", 60_000, Kind.INT, check=at_least(1),
+        doc="The longest session that a group may have set for itself.",
+    )
+    group_consumer_max_size: int = option(
+        "group.consumer.max.size", INT_MAX, Kind.INT, check=at_least(1),
+        doc="The most members of one group of the consumer protocol.",
+    )
+    group_consumer_min_assignment_interval_ms: int = option(
+        "group.consumer.min.assignment.interval.ms", 0, Kind.INT, check=at_least(0),
+        doc="The shortest interval between targets that a group may have set for itself.",
+    )
+    group_consumer_min_heartbeat_interval_ms: int = option(
+        "group.consumer.min.heartbeat.interval.ms", 5000, Kind.INT, check=at_least(1),
+        doc="The shortest heartbeat interval that a group may have set for itself.",
+    )
+    group_consumer_min_session_timeout_ms: int = option(
+        "group.consumer.min.session.timeout.ms", 45_000, Kind.INT, check=at_least(1),
+        doc="The shortest session that a group may have set for itself.",
+    )
+    group_consumer_regex_refresh_interval_ms: int = option(
+        "group.consumer.regex.refresh.interval.ms", 600_000, Kind.INT, check=at_least(10_000), internal=True,
+        doc="How often regular expressions are matched again where no topic was created or deleted.",
+    )
+    group_consumer_session_timeout_ms: int = option(
+        "group.consumer.session.timeout.ms", 45_000, Kind.INT, check=at_least(1),
+        doc="Remove a member of the consumer protocol that was not heard of for this long.",
     )
     offset_metadata_max_bytes: int = option(
         "offset.metadata.max.bytes", 4096, Kind.INT,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from ottla.config.option import Kind, OptionSet, Status, at_least, one_of, option
 
-_CONSUMER = "For groups of the consumer protocol (KIP-848), which is not announced: stored, without effect."
 _SHARE = "For share groups (KIP-932), which are not announced: stored, without effect."
 _STREAMS = "For streams groups (KIP-1071), which are not announced: stored, without effect."
 
 
-def _consumer(name: str, default: int, low: int) -> int:
+def _consumer(name: str, default: int, low: int, doc: str) -> int:
     return option(
         f"consumer.{name}", default, Kind.INT, check=at_least(low), broker_name=f"group.consumer.{name}",
-        doc=_CONSUMER, status=Status.NO_EFFECT,
+        doc=f"Of a group of the consumer protocol: {doc}",
     )  # fmt: skip
 
 
@@ -33,9 +32,15 @@ def _streams(name: str, default: int, low: int) -> int:
 class GroupConfig(OptionSet):
     """What a group may have set for itself."""
 
-    consumer_assignment_interval_ms: int = _consumer("assignment.interval.ms", 1000, 0)
-    consumer_heartbeat_interval_ms: int = _consumer("heartbeat.interval.ms", 5000, 1)
-    consumer_session_timeout_ms: int = _consumer("session.timeout.ms", 45000, 1)
+    consumer_assignment_interval_ms: int = _consumer(
+        "assignment.interval.ms", 1000, 0, "how long it waits at least between two new targets."
+    )
+    consumer_heartbeat_interval_ms: int = _consumer(
+        "heartbeat.interval.ms", 5000, 1, "how often its members are told to send a heartbeat."
+    )
+    consumer_session_timeout_ms: int = _consumer(
+        "session.timeout.ms", 45000, 1, "a member that was not heard of for this long is removed."
+    )
     share_assignment_interval_ms: int = _share("assignment.interval.ms", 1000, 0)
     share_auto_offset_reset: str = option(
         "share.auto.offset.reset", "latest", Kind.STRING, doc=_SHARE, status=Status.NO_EFFECT

@@ -24,7 +24,7 @@ _WHY = (
     ("ssl.", "There is no TLS yet; a listener that asks for it is refused."),
     ("security.", "There is no authentication yet; a listener that asks for it is refused."),
     ("delegation.", "There are no delegation tokens."),
-    ("group.consumer.", "The consumer group protocol of KIP-848 is not announced."),
+    ("group.consumer.migration.", "A group with members does not change its protocol; an empty one does."),
     ("group.share.", "Share groups are not announced."),
     ("share.", "Share groups are not announced."),
     ("group.streams.", "Streams groups are not announced."),
@@ -37,6 +37,7 @@ _WHY = (
     ("telemetry.", "Client telemetry is not collected."),
 )
 """By prefix, the first that fits: why an option has no effect."""
+_OLDER_ID = Option("broker.id", -1, Kind.INT, doc="The older name of node.id, which counts where both are given.")
 _ELSE = "It tunes a part of Apache Kafka that is built in another way here."
 
 _UNSET_TIMES = {
@@ -59,6 +60,7 @@ def broker_options() -> Mapping[str, Option]:
     options = {declared.name: declared for declared in BrokerConfig.OPTIONS}
     for declared in _topic_defaults():
         options.setdefault(declared.name, declared)
+    options[_OLDER_ID.name] = _OLDER_ID
     for line in _WITHOUT_EFFECT.splitlines():
         declared = _without_effect(line)
         options.setdefault(declared.name, declared)
@@ -112,7 +114,6 @@ add.partitions.to.txn.retry.backoff.ms INT 20 R
 alter.log.dirs.replication.quota.window.num INT 11 R
 alter.log.dirs.replication.quota.window.size.seconds INT 1 R
 background.threads INT 10 C
-broker.id INT -1 R
 client.quota.callback.class CLASS ~ R
 connection.failed.authentication.delay.ms INT 100 R
 connections.max.reauth.ms LONG 0 R
@@ -142,19 +143,7 @@ delete.records.purgatory.purge.interval.requests INT 1 R
 early.start.listeners LIST ~ R
 fetch.purgatory.purge.interval.requests INT 1000 R
 follower.fetch.last.tiered.offset.enable BOOLEAN false C
-group.consumer.assignment.interval.ms INT 1000 C
-group.consumer.assignors LIST uniform,range R
-group.consumer.heartbeat.interval.ms INT 5000 R
-group.consumer.max.assignment.interval.ms INT 15000 R
-group.consumer.max.heartbeat.interval.ms INT 15000 R
-group.consumer.max.session.timeout.ms INT 60000 R
-group.consumer.max.size INT 2147483647 R
 group.consumer.migration.policy STRING bidirectional R
-group.consumer.min.assignment.interval.ms INT 0 R
-group.consumer.min.heartbeat.interval.ms INT 5000 R
-group.consumer.min.session.timeout.ms INT 45000 R
-group.consumer.regex.refresh.interval.ms INT 600000 RI
-group.consumer.session.timeout.ms INT 45000 R
 group.coordinator.append.linger.ms INT -1 R
 group.coordinator.background.threads INT 2 R
 group.coordinator.cached.buffer.max.bytes INT 1048588 C

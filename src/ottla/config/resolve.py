@@ -64,7 +64,7 @@ def read_static(
         from ottla.config.properties import parse_properties
 
         read = parse_properties(Path(file).read_text(encoding="utf-8"))
-        problems += [f"{file}: {wrong}" for wrong in _unknown(read, known)]
+        problems += [f"{file}: {wrong}" for wrong in (*_unknown(read, known), *_overridden(read, command_line))]
         texts |= read
     named = environment_texts(environment)
     warnings += [f"environment: {wrong}; ignored" for wrong in _unknown(named, known)]
@@ -257,7 +257,24 @@ def _at_odds(config: BrokerConfig) -> list[str]:
             "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent "
             "frequent changes in ISR"
         )
+    for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
+        value = _number(config, f"group.consumer.{name}")
+        if value < _number(config, f"group.consumer.min.{name}"):
+            problems.append(f"group.consumer.{name} must be greater than or equal to group.consumer.min.{name}")
+        if value > _number(config, f"group.consumer.max.{name}"):
+            problems.append(f"group.consumer.{name} must be less than or equal to group.consumer.max.{name}")
     return problems
+
+
+def _number(config: BrokerConfig, name: str) -> int:
+    value = config.value(name)
+    assert isinstance(value, int)
+    return value
+
+
+def _overridden(file: Mapping[str, str], command_line: Mapping[str, str]) -> list[str]:
+    """Listeners of a file that ask for encryption or authentication; the command line may not do away with that."""
+    return _unsafe_listeners(file) if "listeners" in command_line else []
 
 
 def _unsafe_listeners(texts: Mapping[str, str]) -> list[str]:

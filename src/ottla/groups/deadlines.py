@@ -17,6 +17,12 @@ class DeadlineKind(IntEnum):
     """The members of a group had their time to ask for their assignment."""
     EXPIRY = 3
     """Time to look for offsets and groups past their retention."""
+    CONSUMER_SESSION = 4
+    """A member of a consumer group has not been heard of for the session timeout of its group."""
+    REVOCATION = 5
+    """A member of a consumer group had its time to give up partitions."""
+    REGEX = 6
+    """Time to go on matching the regular expressions of a group."""
 
 
 class DeadlineKey(NamedTuple):

@@ -1,14 +1,17 @@
 """The records of `__consumer_offsets`, byte for byte Kafka's, and which of its partitions a group lives in.
 
-A key begins with an int16 that says what it is the key of; a value with an int16 that is its version.
+A key begins with an int16 that says what it is the key of; a value with an int16 that is its version. The entries of
+groups of the consumer protocol are made in consumer_entries.py.
 """
 
 from __future__ import annotations
 
 import struct
+from typing import Any, NamedTuple
 
 from ottla.groups.values import Entry
 from ottla.kernel.shards import partition_for
+from ottla.messages import consumer_group_records as consumer
 from ottla.messages.group_records import (
     GROUP_METADATA_TYPE,
     LEGACY_OFFSET_COMMIT_TYPE,
@@ -31,10 +34,48 @@ __all__ = [
 ]
 
 _GROUP_METADATA_VERSION = 3
-_NEWEST_VALUE_VERSION = 4
+_OFFSET_COMMIT_VERSION = 4
 _LONGEST_STRING = 0x7FFF
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
+
+
+class _Form(NamedTuple):
+    """One type of record: its classes, the version that is written, the newest that is read."""
+
+    key: type[Any]
+    value: type[Any]
+    written: int
+    newest: int
+
+
+_OFFSET_COMMIT = _Form(OffsetCommitKey, OffsetCommitValue, _OFFSET_COMMIT_VERSION, 4)
+_FORMS = {
+    LEGACY_OFFSET_COMMIT_TYPE: _OFFSET_COMMIT,
+    OFFSET_COMMIT_TYPE: _OFFSET_COMMIT,
+    GROUP_METADATA_TYPE: _Form(GroupMetadataKey, GroupMetadataValue, _GROUP_METADATA_VERSION, 4),
+    consumer.METADATA_TYPE: _Form(consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue, 0, 0),
+    consumer.PARTITION_METADATA_TYPE: _Form(
+        consumer.ConsumerGroupPartitionMetadataKey, consumer.ConsumerGroupPartitionMetadataValue, 0, 0
+    ),
+    consumer.MEMBER_METADATA_TYPE: _Form(
+        consumer.ConsumerGroupMemberMetadataKey, consumer.ConsumerGroupMemberMetadataValue, 0, 0
+    ),
+    consumer.TARGET_ASSIGNMENT_METADATA_TYPE: _Form(
+        consumer.ConsumerGroupTargetAssignmentMetadataKey, consumer.ConsumerGroupTargetAssignmentMetadataValue, 0, 0
+    ),
+    consumer.TARGET_ASSIGNMENT_MEMBER_TYPE: _Form(
+        consumer.ConsumerGroupTargetAssignmentMemberKey, consumer.ConsumerGroupTargetAssignmentMemberValue, 0, 0
+    ),
+    consumer.CURRENT_MEMBER_ASSIGNMENT_TYPE: _Form(
+        consumer.ConsumerGroupCurrentMemberAssignmentKey, consumer.ConsumerGroupCurrentMemberAssignmentValue, 0, 0
+    ),
+    consumer.REGULAR_EXPRESSION_TYPE: _Form(
+        consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue, 0, 0
+    ),
+}
+"""By the int16 that a key begins with."""
+_TYPES = {form.key: number for number, form in _FORMS.items()}
 
 
 def writable(text: str) -> bool:
@@ -44,7 +85,7 @@ def writable(text: str) -> bool:
 
 def offset_entry(group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> Entry:
     """A committed offset, or its tombstone. One that carries its own expiry can only be said in version 1."""
-    version = 1 if value is not None and value.expire_timestamp != -1 else _NEWEST_VALUE_VERSION
+    version = 1 if value is not None and value.expire_timestamp != -1 else _OFFSET_COMMIT_VERSION
     return Entry(OffsetCommitKey(group=group_id, topic=topic, partition=partition), value, version)
 
 
@@ -54,20 +95,12 @@ def group_entry(group_id: str, value: GroupMetadataValue | None) -> Entry:
 
 def encode_entry(entry: Entry) -> tuple[bytes, bytes | None]:
     """The key and value of the record."""
-    key = bytearray()
-    if isinstance(entry.key, OffsetCommitKey):
-        key += _INT16.pack(OFFSET_COMMIT_TYPE)
-        encoder(OffsetCommitKey, 0)(entry.key, key)
-    else:
-        key += _INT16.pack(GROUP_METADATA_TYPE)
-        encoder(GroupMetadataKey, 0)(entry.key, key)
+    key = bytearray(_INT16.pack(_TYPES[type(entry.key)]))
+    encoder(type(entry.key), 0)(entry.key, key)
     if entry.value is None:
         return bytes(key), None
     value = bytearray(_INT16.pack(entry.value_version))
-    if isinstance(entry.value, OffsetCommitValue):
-        encoder(OffsetCommitValue, entry.value_version)(entry.value, value)
-    else:
-        encoder(GroupMetadataValue, entry.value_version)(entry.value, value)
+    encoder(type(entry.value), entry.value_version)(entry.value, value)
     return bytes(key), bytes(value)
 
 
@@ -77,27 +110,16 @@ def decode_entry(key: bytes, value: bytes | None) -> Entry | None:
     Raises MalformedMessage where the bytes are not what they say.
     """
     view = memoryview(key)
-    kind = _version(view)
-    if kind in (OFFSET_COMMIT_TYPE, LEGACY_OFFSET_COMMIT_TYPE):
-        offset_key, _ = decoder(OffsetCommitKey, 0)(view, 2)
-        if value is None:
-            return Entry(offset_key, None, _NEWEST_VALUE_VERSION)
-        version = _value_version(value)
-        return Entry(offset_key, decoder(OffsetCommitValue, version)(memoryview(value), 2)[0], version)
-    if kind == GROUP_METADATA_TYPE:
-        group_key, _ = decoder(GroupMetadataKey, 0)(view, 2)
-        if value is None:
-            return Entry(group_key, None, _GROUP_METADATA_VERSION)
-        version = _value_version(value)
-        return Entry(group_key, decoder(GroupMetadataValue, version)(memoryview(value), 2)[0], version)
-    return None
-
-
-def _value_version(value: bytes) -> int:
+    form = _FORMS.get(_version(view))
+    if form is None:
+        return None
+    entry_key = decoder(form.key, 0)(view, 2)[0]
+    if value is None:
+        return Entry(entry_key, None, form.written)
     version = _version(memoryview(value))
-    if not 0 <= version <= _NEWEST_VALUE_VERSION:
+    if not 0 <= version <= form.newest:
         raise MalformedMessage(f"a group record's value of version {version}")
-    return version
+    return Entry(entry_key, decoder(form.value, version)(memoryview(value), 2)[0], version)
 
 
 def _version(view: memoryview) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from enum import Enum
 
 from ottla.groups.entries import group_entry, subscribed_topics
+from ottla.groups.kinds import AnyGroup, GroupKind
 from ottla.groups.values import Entry, Ticket
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.group_records import GroupMetadataValue, MemberMetadata
@@ -87,8 +88,10 @@ class Member:
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
-class Group:
+class Group(AnyGroup):
     """A classic group; transitions are made by rebalance.py alone."""
+
+    kind = GroupKind.CLASSIC
 
     def __init__(self, group_id: str, *, wall_ms: int) -> None:
         self.group_id = group_id
@@ -244,6 +247,36 @@ class Group:
             self._supported[name] += change
             if not self._supported[name]:
                 del self._supported[name]
+
+    # As groups of all kinds
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def shown_protocol_type(self) -> str:
+        return self.protocol_type or ""
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    def offsets_idle_since_ms(self, committed_ms: int) -> int:
+        """Retention of a group that has had members runs from when the last one left."""
+        if self.protocol_type and self.is_empty and self.state_since_ms is not None:
+            return self.state_since_ms
+        return committed_ms
+
+    def offsets_may_expire(self) -> bool:
+        """Those of simple groups, empty ones, and of topics that a stable consumer group does not read."""
+        if not self.protocol_type or self.is_empty:
+            return True
+        return self.state is GroupState.STABLE and self.uses_consumer_protocol and self.subscribed is not None
 
     # Topics
 

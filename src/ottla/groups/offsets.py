@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ottla.groups.entries import offset_entry
 from ottla.groups.group import Group, GroupState
+from ottla.groups.kinds import AnyGroup
 from ottla.groups.values import Caller, Decision, GroupSettings, Moment
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
@@ -138,7 +139,7 @@ class Offsets:
             response.topics.append(said)
         return response
 
-    def delete(self, group: Group, request: OffsetDeleteRequest, out: Decision) -> OffsetDeleteResponse:
+    def delete(self, group: AnyGroup, request: OffsetDeleteRequest, out: Decision) -> OffsetDeleteResponse:
         """Forget offsets of topics that no member reads."""
         response = OffsetDeleteResponse()
         unstable = self._open.get(group.group_id, {})
@@ -179,12 +180,12 @@ class Offsets:
         for place in gone:
             out.write(offset_entry(*place, None))
 
-    def expire(self, group: Group, wall_ms: int, out: Decision) -> bool:
+    def expire(self, group: AnyGroup, wall_ms: int, out: Decision) -> bool:
         """Forget what is past its retention; True where nothing of the group is left after that."""
         group_id = group.group_id
         if group_id not in self._groups:
             return group_id not in self._open
-        if not _may_expire(group):
+        if not group.offsets_may_expire():
             return False
         nothing_left = group_id not in self._open
         for topic, partitions in self._groups[group_id].items():
@@ -197,12 +198,10 @@ class Offsets:
                     nothing_left = False
         return nothing_left
 
-    def _expired(self, group: Group, held: CommittedOffset, wall_ms: int) -> bool:
+    def _expired(self, group: AnyGroup, held: CommittedOffset, wall_ms: int) -> bool:
         if held.expire_timestamp_ms != -1:
             return wall_ms >= held.expire_timestamp_ms
-        since_ms = held.commit_timestamp_ms
-        if group.protocol_type and group.state is GroupState.EMPTY and group.state_since_ms is not None:
-            since_ms = group.state_since_ms
+        since_ms = group.offsets_idle_since_ms(held.commit_timestamp_ms)
         return wall_ms - since_ms >= self._settings.offsets_retention_ms
 
     # Applying
@@ -290,13 +289,6 @@ def unknown_group_error(request: OffsetCommitRequest, caller: Caller) -> ErrorCo
     if request.generation_id_or_member_epoch < 0:
         return ErrorCode.NONE
     return ErrorCode.GROUP_ID_NOT_FOUND if caller.version >= 9 else ErrorCode.ILLEGAL_GENERATION
-
-
-def _may_expire(group: Group) -> bool:
-    """Simple groups, empty ones, and topics that a stable consumer group does not read."""
-    if not group.protocol_type or group.state is GroupState.EMPTY:
-        return True
-    return group.state is GroupState.STABLE and group.uses_consumer_protocol and group.subscribed is not None
 
 
 def _value(partition: OffsetCommitRequestPartition, topic_id: bytes, wall_ms: int, expire_ms: int) -> OffsetCommitValue:

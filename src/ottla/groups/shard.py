@@ -1,5 +1,6 @@
 """The groups of one partition of `__consumer_offsets`: decides what each request and each deadline means.
 
+Classic groups and committed offsets are decided here, groups of the consumer protocol in consumer_groups.py.
 broker/shard_runner.py comes here with requests and carries decisions out: it appends their entries, hands them back to
 `apply`, and lets the replies go once all that was appended before them is committed. Replay uses the same `apply`.
 """
@@ -9,20 +10,36 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from ottla.groups import classic_sync, transactional
+from ottla.groups import classic_sync, consumer_members, transactional
 from ottla.groups.classic_join import Joins
+from ottla.groups.consumer_group import ConsumerGroup
+from ottla.groups.consumer_groups import ConsumerGroups
 from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
 from ottla.groups.entries import decode_entry, encode_entry, group_entry, writable
 from ottla.groups.group import Group, GroupState
+from ottla.groups.kinds import AnyGroup
 from ottla.groups.offsets import NO_PRODUCER, Offsets, commit_error, unknown_group_error
 from ottla.groups.rebalance import Rebalances
-from ottla.groups.values import Caller, Decision, Entry, GroupSettings, Moment, Ticket, Turn, coordinator_error
+from ottla.groups.topics import NoTopics, Topics
+from ottla.groups.values import (
+    Caller,
+    ConsumerSettings,
+    Decision,
+    Entry,
+    GroupSettings,
+    Moment,
+    Ticket,
+    Turn,
+    coordinator_error,
+)
 from ottla.kernel.errors import ErrorCode, clipped
 from ottla.kernel.retention import RetentionPause
 from ottla.kernel.shards import Writer
+from ottla.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.messages.delete_groups import DeletableGroupResult
 from ottla.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from ottla.messages.group_records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from ottla.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from ottla.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
@@ -33,28 +50,47 @@ from ottla.messages.offset_fetch import OffsetFetchRequestGroup
 from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-CLASSIC = "classic"
 _NOT_FOUND_SINCE = 6
 _GROUPS_PER_EXPIRY = 200
 _EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
 
 
-class GroupShard:
-    """Classic groups and offsets. `new_suffix` gives a fresh UUID's text for each new member id.
+_OF_CONSUMERS = frozenset({DeadlineKind.CONSUMER_SESSION, DeadlineKind.REVOCATION, DeadlineKind.REGEX})
 
-    Of Apache Kafka's behaviour one thing is left out: the first JoinGroup of a group writes no empty entry; a group is
-    in the log from its first generation or offset on.
+
+class GroupShard:
+    """Groups and offsets. `new_suffix` gives a fresh UUID's text for each new member id.
+
+    Groups of the consumer protocol read `topics` and have options by their ids. One thing is left out of what Apache
+    Kafka does: the first JoinGroup of a group writes no empty entry; a group is in the log from its first generation
+    or offset on.
     """
 
-    def __init__(self, settings: GroupSettings, new_suffix: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        new_suffix: Callable[[], str],
+        *,
+        topics: Topics | None = None,
+        consumer_settings: Callable[[str], ConsumerSettings] = lambda _: ConsumerSettings(),
+    ) -> None:
         self.settings = settings
         self.groups: dict[str, Group] = {}
+        """The classic ones."""
         self.offsets = Offsets(settings)
         self._deadlines = Deadlines()
         self._rebalances = Rebalances(settings, self._deadlines)
         self._joins = Joins(self._rebalances, new_suffix)
         self._expiry_queue: deque[str] = deque()
         self._pause = RetentionPause()
+        self.consumers = ConsumerGroups(settings, self._deadlines, topics or NoTopics(), consumer_settings, new_suffix)
+
+    def group(self, group_id: str) -> AnyGroup | None:
+        """The group of that id, of whatever kind."""
+        return self.consumers.groups.get(group_id) or self.groups.get(group_id)
+
+    def all_groups(self) -> list[AnyGroup]:
+        return [*self.groups.values(), *self.consumers.groups.values()]
 
     # Membership
 
@@ -62,8 +98,11 @@ class GroupShard:
         out = Decision()
         error = ErrorCode.NONE
         group = self.groups.get(request.group_id)
+        other = self.consumers.groups.get(request.group_id)
         if not request.group_id or not writable(request.group_id):
             error = ErrorCode.INVALID_GROUP_ID
+        elif other is not None and not other.is_empty:
+            error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         elif not (
             self.settings.min_session_timeout_ms <= request.session_timeout_ms <= self.settings.max_session_timeout_ms
         ):
@@ -73,6 +112,8 @@ class GroupShard:
         if error:
             out.answer(ticket, JoinGroupResponse(error_code=error, member_id=request.member_id))
             return out
+        if other is not None:
+            self.consumers.delete(other, out)
         if group is None:
             group = self._create(request.group_id, now)
         self._joins.join(group, request, Turn(caller, ticket, now, out))
@@ -122,13 +163,28 @@ class GroupShard:
             self._drop_if_bare(group)
         return out
 
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now: Moment
+    ) -> Decision:
+        """A member of a group of the consumer protocol joins, stays or leaves. It takes the place of an empty group."""
+        out = Decision()
+        classic = self.groups.get(request.group_id)
+        taken = classic is not None and not classic.is_empty
+        self.consumers.heartbeat(request, Turn(caller, ticket, now, out), taken=taken)
+        if classic is not None and classic.written and out.entries:
+            out.entries.insert(0, group_entry(request.group_id, None))
+        return out
+
     # Offsets
 
     def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, ticket: Ticket, now: Moment) -> Decision:
         """Commit offsets of topics whose ids and names are both filled in. An ErrorCode refuses them all."""
         out = Decision()
         group = self.groups.get(request.group_id)
-        if group is not None:
+        if (consumers := self.consumers.groups.get(request.group_id)) is not None:
+            group = None
+            error = consumer_members.commit_error(consumers, request, caller.version)
+        elif group is not None:
             error = commit_error(group, request)
         else:
             error = unknown_group_error(request, caller) if writable(request.group_id) else ErrorCode.INVALID_GROUP_ID
@@ -150,7 +206,10 @@ class GroupShard:
     ) -> Decision:
         """Keep offsets until their transaction ends, of topics whose ids are given. An ErrorCode refuses them all."""
         out = Decision()
-        error = transactional.refusal(self.groups.get(request.group_id), request)
+        if (consumers := self.consumers.groups.get(request.group_id)) is not None:
+            error = consumer_members.transactional_error(consumers, request, topic_ids)
+        else:
+            error = transactional.refusal(self.groups.get(request.group_id), request)
         if not writable(request.group_id):
             error = ErrorCode.INVALID_GROUP_ID
         if error:
@@ -161,18 +220,21 @@ class GroupShard:
         return out
 
     def fetch_offsets(self, request: OffsetFetchRequestGroup, *, require_stable: bool, ticket: Ticket) -> Decision:
+        """The offsets of a group. An ErrorCode refuses them all."""
         out = Decision()
-        out.answer(ticket, self.offsets.fetch(request, require_stable=require_stable))
+        consumers = self.consumers.groups.get(request.group_id)
+        error = ErrorCode.NONE if consumers is None else consumer_members.fetch_error(consumers, request)
+        out.answer(ticket, error or self.offsets.fetch(request, require_stable=require_stable))
         return out
 
     def delete_offsets(self, request: OffsetDeleteRequest, ticket: Ticket) -> Decision:
         out = Decision()
-        group = self.groups.get(request.group_id)
+        group = self.group(request.group_id)
         if not request.group_id:
             out.answer(ticket, ErrorCode.INVALID_GROUP_ID)
         elif group is None:
             out.answer(ticket, ErrorCode.GROUP_ID_NOT_FOUND)
-        elif group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
+        elif isinstance(group, Group) and not group.is_empty and not group.uses_consumer_protocol:
             out.answer(ticket, ErrorCode.NON_EMPTY_GROUP)
         else:
             out.answer(ticket, self.offsets.delete(group, request, out))
@@ -199,6 +261,19 @@ class GroupShard:
         out.answer(ticket, gone)
         return out
 
+    def describe_consumer_group(self, group_id: str, ticket: Ticket) -> Decision:
+        out = Decision()
+        group = self.consumers.groups.get(group_id)
+        if group is None:
+            out.answer(ticket, consumer_members.not_described(group_id))
+        else:
+            out.answer(ticket, self._described_consumers(group))
+        return out
+
+    def _described_consumers(self, group: ConsumerGroup) -> DescribedConsumerGroup:
+        assignor = self.consumers.preferred_assignor(group)
+        return consumer_members.described(group, assignor, self.consumers.topics)
+
     def list_groups(self, request: ListGroupsRequest, ticket: Ticket) -> Decision:
         """The groups in these states and of these types, names in any case; an empty filter lets all pass."""
         states = {state.strip().lower() for state in request.states_filter}
@@ -207,27 +282,27 @@ class GroupShard:
         listed = [
             ListedGroup(
                 group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state.value,
-                group_type=CLASSIC,
+                protocol_type=group.shown_protocol_type,
+                group_state=group.state_name,
+                group_type=group.kind.value,
             )
-            for group in self.groups.values()
-            if not states or group.state.value.lower() in states
+            for group in self.all_groups()
+            if not types or group.kind.value in types
         ]
-        out.answer(ticket, listed if not types or CLASSIC in types else [])
+        out.answer(ticket, [each for each in listed if not states or each.group_state.lower() in states])
         return out
 
     def delete_group(self, group_id: str, ticket: Ticket) -> Decision:
         out = Decision()
-        group = self.groups.get(group_id)
+        group = self.group(group_id)
         error = ErrorCode.NONE
         if group is None:
             error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif group.state is not GroupState.EMPTY:
+        elif not group.is_empty:
             error = ErrorCode.NON_EMPTY_GROUP
         else:
             self.offsets.delete_all(group_id, out)
-            out.write(group_entry(group_id, None))
+            self._write_end(group, out)
         out.answer(ticket, DeletableGroupResult(group_id=group_id, error_code=error))
         return out
 
@@ -245,9 +320,14 @@ class GroupShard:
         key, value = entry.key, entry.value
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue)
-            if value is not None and key.group not in self.groups:
+            if value is not None and self.group(key.group) is None:
                 self._create(key.group, Moment(0, value.commit_timestamp))
             self.offsets.apply(key, value, record_offset, producer)
+        elif not isinstance(key, GroupMetadataKey):
+            assert not isinstance(value, OffsetCommitValue | GroupMetadataValue)
+            if value is not None:
+                self._remove(key.group_id)
+            self.consumers.apply(key, value)
         elif value is None:
             self._remove(key.group)
         else:
@@ -262,6 +342,7 @@ class GroupShard:
     def loaded(self, now: Moment) -> Decision:
         """The log has been read to its end: every member's session begins now, and the clock of retention runs."""
         out = Decision()
+        self.consumers.loaded(now)
         for group in self.groups.values():
             for member in group.members.values():
                 self._rebalances.hear(group, member, now)
@@ -304,6 +385,9 @@ class GroupShard:
         if key == _EXPIRY:
             self._expire(now, out)
             return out
+        if key.kind in _OF_CONSUMERS:
+            self.consumers.time_over(key, now, out)
+            return out
         group = self.groups.get(key.group_id)
         if group is None:
             return out
@@ -319,17 +403,24 @@ class GroupShard:
     def _expire(self, now: Moment, out: Decision) -> None:
         """Look through some of the groups; the rest of a round follows at once, the next round after the interval."""
         if not self._expiry_queue and self._pause.allows(now.wall_ms, now.mono_ms, self.settings.offsets_retention_ms):
-            self._expiry_queue.extend(self.groups)
+            self._expiry_queue.extend(group.group_id for group in self.all_groups())
         for _ in range(min(_GROUPS_PER_EXPIRY, len(self._expiry_queue))):
-            group = self.groups.get(self._expiry_queue.popleft())
+            group = self.group(self._expiry_queue.popleft())
             if group is None or not self.offsets.expire(group, now.wall_ms, out):
                 continue
-            if group.state is GroupState.EMPTY and not group.pending:
-                out.write(group_entry(group.group_id, None))
+            if group.is_empty and not (isinstance(group, Group) and group.pending):
+                self._write_end(group, out)
         wait_ms = 1 if self._expiry_queue else self.settings.offsets_retention_check_interval_ms
         self._deadlines.set(_EXPIRY, now.mono_ms + wait_ms)
 
     # Keeping groups
+
+    def _write_end(self, group: AnyGroup, out: Decision) -> None:
+        """Write that a group without members is gone."""
+        if isinstance(group, ConsumerGroup):
+            self.consumers.delete(group, out)
+        else:
+            out.write(group_entry(group.group_id, None))
 
     def _create(self, group_id: str, now: Moment) -> Group:
         group = self.groups[group_id] = Group(group_id, wall_ms=now.wall_ms)

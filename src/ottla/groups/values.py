@@ -4,13 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ottla.kernel.shards import Moment, Outcome, Reply, Ticket, coordinator_error
+from ottla.messages import consumer_group_records as consumer
 from ottla.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+
+ConsumerKey: TypeAlias = (
+    consumer.ConsumerGroupMetadataKey
+    | consumer.ConsumerGroupPartitionMetadataKey
+    | consumer.ConsumerGroupMemberMetadataKey
+    | consumer.ConsumerGroupTargetAssignmentMetadataKey
+    | consumer.ConsumerGroupTargetAssignmentMemberKey
+    | consumer.ConsumerGroupCurrentMemberAssignmentKey
+    | consumer.ConsumerGroupRegularExpressionKey
+)
+"""The key of a record that a group of the consumer protocol writes."""
+ConsumerValue: TypeAlias = (
+    consumer.ConsumerGroupMetadataValue
+    | consumer.ConsumerGroupPartitionMetadataValue
+    | consumer.ConsumerGroupMemberMetadataValue
+    | consumer.ConsumerGroupTargetAssignmentMetadataValue
+    | consumer.ConsumerGroupTargetAssignmentMemberValue
+    | consumer.ConsumerGroupCurrentMemberAssignmentValue
+    | consumer.ConsumerGroupRegularExpressionValue
+)
 
 __all__ = [
     "Caller",
+    "ConsumerKey",
+    "ConsumerSettings",
+    "ConsumerValue",
     "Decision",
     "Entry",
     "GroupSettings",
@@ -32,6 +56,15 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """The options of one group of the consumer protocol, under Kafka's defaults."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+
+
+@dataclass(frozen=True, slots=True)
 class GroupSettings:
     """The broker's options that steer groups, under Kafka's defaults."""
 
@@ -43,13 +76,16 @@ class GroupSettings:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_interval_ms: int = 600_000
+    consumer_max_size: int = 2_147_483_647
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    consumer_regex_refresh_interval_ms: int = 600_000
 
 
 class Entry(NamedTuple):
     """One record of `__consumer_offsets`; a value of None is a tombstone."""
 
-    key: OffsetCommitKey | GroupMetadataKey
-    value: OffsetCommitValue | GroupMetadataValue | None
+    key: OffsetCommitKey | GroupMetadataKey | ConsumerKey
+    value: OffsetCommitValue | GroupMetadataValue | ConsumerValue | None
     value_version: int
 
 

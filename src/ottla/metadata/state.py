@@ -121,14 +121,21 @@ class Changes(NamedTuple):
     configs: frozenset[tuple[int, str]]
     everything: bool = False
     """A snapshot was loaded: look at all."""
+    features: bool = False
+    """The cluster uses a feature at another level."""
+
+    @property
+    def any(self) -> bool:
+        return bool(self.everything or self.topics or self.brokers or self.configs or self.features)
 
 
 class Metadata:
     """All that brokers agree on, as of `version`."""
 
     __slots__ = (
-        "_by_name", "_touched_brokers", "_touched_configs", "_touched_topics", "brokers", "brokers_version",
-        "cluster_id", "configs", "features", "next_producer_id", "producer_id_owner", "secret", "topics", "version",
+        "_by_name", "_touched_brokers", "_touched_configs", "_touched_features", "_touched_topics", "brokers",
+        "brokers_version", "cluster_id", "configs", "features", "next_producer_id", "producer_id_owner", "secret",
+        "topics", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -150,6 +157,7 @@ class Metadata:
         self._touched_topics: set[TopicId] = set()
         self._touched_configs: set[tuple[int, str]] = set()
         self._touched_brokers = False
+        self._touched_features = False
 
     # Questions
 
@@ -226,10 +234,16 @@ class Metadata:
 
     def take_changes(self) -> Changes:
         """What entries touched since this was called last."""
-        changes = Changes(frozenset(self._touched_topics), self._touched_brokers, frozenset(self._touched_configs))
+        changes = Changes(
+            frozenset(self._touched_topics),
+            self._touched_brokers,
+            frozenset(self._touched_configs),
+            features=self._touched_features,
+        )
         self._touched_topics = set()
         self._touched_configs = set()
         self._touched_brokers = False
+        self._touched_features = False
         return changes
 
     def _cluster_created(self, version: int, body: log.ClusterCreated) -> None:
@@ -238,6 +252,7 @@ class Metadata:
 
     def _feature_level_set(self, version: int, body: log.FeatureLevelSet) -> None:
         self.features[body.name] = body.level
+        self._touched_features = True
 
     def _broker_registered(self, version: int, body: log.BrokerRegistered) -> None:
         self._set_broker(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId, EndOffset, LeaderEpoch, SyncedOffset
 
+NOTHING = EndOffset(0)
 EpochEnds = Callable[[int], tuple[int, int]]
 """The largest epoch of our log at or below the one asked for, and where it ends; (-1, -1): newer than any here."""
 
@@ -75,8 +76,8 @@ Todo = Append | Truncate | StartOver | Failed | BackOff | Stale
 class FollowerReplica:
     """Follows one leader in one epoch."""
 
-    __slots__ = ("agreed", "epoch", "epoch_ends", "failed", "heard", "high_watermark", "lasting", "leader",
-                 "leader_high_watermark", "overruled")  # fmt: skip
+    __slots__ = ("agreed", "committed_before", "epoch", "epoch_ends", "failed", "heard", "high_watermark", "lasting",
+                 "leader", "leader_high_watermark", "overruled")  # fmt: skip
 
     def __init__(
         self,
@@ -87,15 +88,18 @@ class FollowerReplica:
         epoch_ends: EpochEnds,
         lasting: bool = True,
         overruled: bool = False,
+        committed_before: EndOffset = NOTHING,
     ) -> None:
         """`lasting`: what is committed stays so. It need not, where it is not synced, or any replica may lead.
 
         `overruled`: a leader was elected uncleanly since our records were written: until we agree with the one that we
-        follow, it may lack what was committed.
+        follow, it may lack what was committed. `committed_before`: the high watermark by our checkpoint, from before a
+        start: the leader need not have told us of it yet.
         """
         self.leader = leader
         self.epoch = epoch
         self.high_watermark = high_watermark
+        self.committed_before = committed_before
         self.leader_high_watermark = EndOffset(0)
         self.epoch_ends = epoch_ends
         self.lasting = lasting
@@ -157,12 +161,14 @@ class FollowerReplica:
         target = min(leader_end, end_offset) if found < 0 else min(leader_end, own_end, end_offset)
         if target >= end_offset:  # there would be nothing to cut, and so no end of asking
             return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if target < self.high_watermark and not self.keeps_committed:
-            self.high_watermark = EndOffset(target)
-        if target < self.high_watermark:
+        if not self.keeps_committed:
+            self.high_watermark = min(self.high_watermark, EndOffset(target))
+            self.committed_before = min(self.committed_before, EndOffset(target))
+        committed = max(self.high_watermark, self.committed_before)
+        if target < committed:
             self.failed = (
                 f"leader {self.leader} in epoch {self.epoch} would have us cut back to {target}, below what was "
-                f"committed here, {self.high_watermark}"
+                f"committed here, {committed}"
             )
             return Failed(self.failed)
         return Truncate(EndOffset(target))

@@ -139,7 +139,7 @@ class BrokerServer:
         return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port
 
     async def start(self) -> None:
-        """Recover, register, listen; CannotStart says what is in the way."""
+        """Take the ports, recover, register, listen; CannotStart says what is in the way."""
         try:
             await self._start()
         except CannotStart:
@@ -183,7 +183,11 @@ class BrokerServer:
         host = self._config.broker_host or socket.gethostname()
         await ended(node.start(host, self._registered_listeners(), lock))
         for listener in self._listeners:
-            listener.start()
+            try:
+                listener.start(self._config.socket_listen_backlog_size)
+            except OSError as fault:
+                address, port = self.addresses[listener.name]
+                raise CannotStart(self._port_taken(address, port, None, fault)) from fault
         await self._start_http()
 
     def _lock_directories(self) -> tuple[Disk, Lock | None]:
@@ -269,7 +273,7 @@ class BrokerServer:
                 max_idle_ms=self._config.connections_max_idle_ms,
             )
             try:
-                bound = listener.open(host.strip("[]"), kept or port, self._config.socket_listen_backlog_size)
+                bound = listener.open(host.strip("[]"), kept or port)
             except OSError as fault:
                 raise CannotStart(self._port_taken(host, kept or port, kept, fault)) from fault
             self._listeners.append(listener)

@@ -220,8 +220,11 @@ class Listener:
         self._socket: socket.socket | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
-    def open(self, host: str, port: int, backlog: int) -> tuple[str, int]:
-        """Listen; the address bound. OSError where the port is taken."""
+    def open(self, host: str, port: int) -> tuple[str, int]:
+        """Take the address; it is returned as it is bound. OSError where the port is taken.
+
+        Connections are refused until `start`: a client goes elsewhere at once instead of waiting here.
+        """
         family, _, _, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
@@ -229,7 +232,6 @@ class Listener:
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(address)
-            sock.listen(backlog)
             sock.setblocking(False)
         except OSError:
             sock.close()
@@ -238,9 +240,13 @@ class Listener:
         bound = sock.getsockname()
         return bound[0], bound[1]
 
-    def start(self) -> None:
-        """Accept from now on (the broker can serve)."""
+    def start(self, backlog: int) -> None:
+        """Listen and accept from now on (the broker can serve).
+
+        OSError where another process has bound the same port meanwhile, and listens already.
+        """
         assert self._socket is not None
+        self._socket.listen(backlog)
         self.loop.add_reader(self._socket.fileno(), self._acceptable)
         self._sweeper = self.loop.call_later(_SWEEP_S, self._sweep)
 

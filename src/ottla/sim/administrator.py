@@ -32,7 +32,7 @@ from ottla.sim.plan import TopicPlan
 from ottla.sim.readers import offset_of
 
 if TYPE_CHECKING:
-    from ottla.sim.workload import Workload
+    from ottla.sim.workload import KnownTopic, Workload
 
 _TOPIC, _BROKER = 2, 4
 _ALL_BROKERS = ""
@@ -49,6 +49,7 @@ _PAUSE_US = (200_000, 1_500_000)
 _SHORT_PAUSE_US = (20_000, 400_000)
 _PREFERRED = 0
 _BACK_SHARE = 0.7
+_OTHERS_MOVED_SHARE = 0.4
 REQUIRED_EDITED = "min.insync.replicas edited"
 DIRECTORY_ALTERED = "log directory altered"
 ACTS = (
@@ -99,6 +100,14 @@ class Administrator:
         if plan.moves_leaders:
             actions += [self._move_leaders] * 2 * len(actions)
         return actions
+
+    def _topic_to_move(self) -> KnownTopic | None:
+        """Among others, where there are transactions, a topic of which they are made."""
+        transactions = self.workload.transactions
+        topics = () if transactions is None else transactions.topics()
+        if transactions is None or not topics or transactions.random.random() < _OTHERS_MOVED_SHARE:
+            return self.workload.some_topic(self.random)
+        return transactions.random.choice(topics)
 
     def _pause_us(self) -> tuple[int, int]:
         plan = self.workload.plan
@@ -171,7 +180,7 @@ class Administrator:
             self.done["records deleted"] += 1
 
     async def _reassign(self) -> None:
-        topic = self.workload.some_topic(self.random)
+        topic = self._topic_to_move()
         if topic is None:
             return
         plan = self.workload.plan
@@ -186,7 +195,7 @@ class Administrator:
 
     async def _alter_directory(self) -> None:
         """One broker's replica of a partition goes to one of its log directories, perhaps that in which it is."""
-        topic = self.workload.some_topic(self.random)
+        topic = self._topic_to_move()
         if topic is None:
             return
         broker = self.random.choice(sorted(self.peer.by_broker))
@@ -199,7 +208,7 @@ class Administrator:
 
     async def _move_leaders(self) -> None:
         """Of one partition: to another replica, and back perhaps before everybody has heard of it."""
-        topic = self.workload.some_topic(self.random)
+        topic = self._topic_to_move()
         if topic is None:
             return
         name, index = topic.plan.name, self.random.randrange(topic.plan.partitions)

@@ -7,7 +7,6 @@ per directory, any of the un-synced names; `crash` draws one legal state, `legal
 from __future__ import annotations
 
 import errno
-import itertools
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,8 @@ from random import Random
 from typing import NamedTuple
 
 from ottla.kernel.seams import Buffer, FailedSync, OpenFile
-from ottla.sim.disk_nodes import DirectoryNode, FileNode, draw, subsets
+from ottla.sim.disk_crashes import crash, legal_trees, plant
+from ottla.sim.disk_nodes import DirectoryNode, FileNode, settle_below
 
 
 class PowerCut(BaseException):
@@ -238,58 +238,25 @@ class SimDisk:
 
     def crash(self, random: Random) -> None:
         """The power goes and comes back: one legal state is drawn, all open files are dead."""
-        self._crash_directory(self.root, random)
+        crash(self.root, random)
         self._reboot()
 
     def lose_unsynced(self) -> None:
         """The harshest crash: nothing that was not synced is there."""
-        self._crash_directory(self.root, None)
+        crash(self.root, None)
         self._reboot()
 
     def _reboot(self) -> None:
         self.crashes += 1
         self.forget_faults()
 
-    def _crash_directory(self, directory: DirectoryNode, random: Random | None) -> None:
-        kept = draw(directory.pending, random)
-        directory.names = directory.after_crash(kept)
-        directory.settle()
-        for _, node in sorted(directory.names.items()):
-            if isinstance(node, DirectoryNode):
-                self._crash_directory(node, random)
-            else:
-                stretched = random is not None and bool(node.pending) and random.random() < 0.1
-                node.body = bytearray(node.after_crash(draw(node.pending, random), stretched))
-                node.disk_body = bytearray(node.body)
-                node.pending = []
-
     def legal_states(self, limit: int = 100_000) -> Iterator[SimDisk]:
         """A disk for every state that a crash now may leave; ValueError where they are more than `limit`."""
-        for tree in list(self._trees(self.root, limit)):
+        for tree in list(legal_trees(self.root, limit)):
             disk = SimDisk(wall_ms=self.wall_ms, capacity_bytes=self.capacity_bytes)
-            _plant(disk.root, tree)
+            plant(disk.root, tree)
             disk.crashes = self.crashes + 1
             yield disk
-
-    def _trees(self, directory: DirectoryNode, limit: int) -> Iterator[dict[str, object]]:
-        seen: set[str] = set()
-        for kept in subsets(directory.pending):
-            names = directory.after_crash(kept)
-            choices: list[list[object]] = []
-            count = 1
-            for _, node in sorted(names.items()):
-                options: list[object] = []
-                options += self._trees(node, limit) if isinstance(node, DirectoryNode) else node.states()
-                choices.append(options)
-                count *= len(options)
-            if count + len(seen) > limit:
-                raise ValueError(f"more than {limit} legal states")
-            for chosen in itertools.product(*choices):
-                tree = dict(zip(sorted(names), chosen, strict=True))
-                key = repr(tree)
-                if key not in seen:
-                    seen.add(key)
-                    yield tree
 
     # -- the Disk seam ---
 
@@ -402,7 +369,7 @@ class SimDisk:
                     file.pending = []
             else:
                 self._settle_names_to(path)
-                _settle_below(directory)
+                settle_below(directory)
         if fault is not None:
             raise fault
 
@@ -473,27 +440,3 @@ def _failed_sync(fault: OSError, path: str) -> OSError:
 
 def _names(path: str) -> list[str]:
     return [name for name in path.split("/") if name]
-
-
-def _settle_below(directory: DirectoryNode) -> None:
-    directory.settle()
-    for node in directory.names.values():
-        if isinstance(node, DirectoryNode):
-            _settle_below(node)
-        else:
-            node.settle()
-
-
-def _plant(directory: DirectoryNode, tree: dict[str, object]) -> None:
-    for name, content in tree.items():
-        if isinstance(content, dict):
-            below = DirectoryNode()
-            _plant(below, content)
-            directory.names[name] = below
-        else:
-            assert isinstance(content, bytes)
-            file = FileNode(0)
-            file.body = bytearray(content)
-            file.disk_body = bytearray(content)
-            directory.names[name] = file
-    directory.settle()

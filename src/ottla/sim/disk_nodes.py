@@ -1,6 +1,6 @@
 """Files and directories of the simulated disk: as processes see them, as the last sync left them, what is between.
 
-A crash keeps any of the un-synced changes; `disk.py` makes the operations and the crashes of these.
+A crash keeps any of the un-synced changes; `disk.py` makes the operations on these, `disk_crashes.py` the crashes.
 """
 
 from __future__ import annotations
@@ -136,6 +136,16 @@ def _rename(names: dict[str, FileNode | DirectoryNode], change: NameChange) -> N
         names.pop(change.gone, None)
     if change.name is not None and change.node is not None:
         names[change.name] = change.node
+
+
+def settle_below(directory: DirectoryNode) -> None:
+    """Put it and all that is below on the disk."""
+    directory.settle()
+    for node in directory.names.values():
+        if isinstance(node, DirectoryNode):
+            settle_below(node)
+        else:
+            node.settle()
 
 
 def subsets(changes: Sequence[T]) -> Iterator[Sequence[T]]:

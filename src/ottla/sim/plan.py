@@ -61,6 +61,7 @@ _ROLLS_BACK_SHARE = 0.4
 """Of worlds in which no bits flip: of a bit that flips in a copy nobody knows."""
 _EDITS_REQUIRED_SHARE = 0.2
 _SEVERAL_DIRECTORIES_SHARE = 0.25
+_TRANSACTIONS_SHARE = 0.4
 REPLICAS = 3
 """Of a partition, where there are so many brokers."""
 _AS_IT_COMES_SHARE = 0.2
@@ -70,6 +71,7 @@ _SAID_ALWAYS = (
     "offsets.topic.num.partitions",
     "group.initial.rebalance.delay.ms",
     "group.min.session.timeout.ms",
+    "transaction.state.log.num.partitions",
 )
 _READ_BY_JUDGES = {"broker.session.timeout.ms": "6000", "replica.lag.time.max.ms": "30000"}
 """The defaults."""
@@ -87,6 +89,24 @@ class TopicPlan(NamedTuple):
     """Nothing but DeleteRecords takes records away."""
     cached: bool = False
     """write.caching=true: a power cut may take back what readers saw."""
+
+
+class TransactionPlan(NamedTuple):
+    """The transactional clients of a world."""
+
+    ledger: TopicPlan
+    """The topic in which all of them write."""
+    producers: int
+    timeout_ms: tuple[int, int]
+    """After which their transactions are aborted."""
+    transforms: bool
+    """One client consumes another topic, and commits what it has consumed within its transactions."""
+    reads_uncommitted: bool
+    """A reader at read_uncommitted stands beside the one at read_committed."""
+    has_bystander: bool
+    """Somebody writes to the ledger without transactions."""
+    forsakes: bool
+    """Somebody leaves transactions open, and never comes back."""
 
 
 class Plan(NamedTuple):
@@ -136,6 +156,7 @@ class Plan(NamedTuple):
     """No log directory holds the metadata store, and so a broker can do without each of them."""
     watches: bool = False
     """Somebody looks up what a group committed, at the coordinator that was found once, until it refuses."""
+    transactions: TransactionPlan | None = None
 
 
 def draw_plan(seed: int, brokers: int = 1) -> Plan:
@@ -149,8 +170,12 @@ def _as_it_comes(plan: Plan) -> Plan:
     """Every option has its default, but for replicas, what they cost to make, and the patience of simulated groups."""
     kept = {name: text for name, text in plan.broker_texts if name in _SAID_ALWAYS} | _READ_BY_JUDGES
     topics = tuple(topic._replace(configs=()) for topic in plan.topics if topic.retained and not topic.cached)
+    transactions = plan.transactions
+    if transactions is not None:
+        transactions = transactions._replace(ledger=transactions.ledger._replace(configs=()))
     return plan._replace(
         topics=topics,
+        transactions=transactions,
         session_us=plan.session_us and int(_READ_BY_JUDGES["broker.session.timeout.ms"]) * 1000,
         broker_texts=tuple(sorted(kept.items())),
     )
@@ -159,9 +184,29 @@ def _as_it_comes(plan: Plan) -> Plan:
 def draw_with_options(seed: int, brokers: int = 1) -> Plan:
     """The plan of a seed, its options drawn too."""
     plan = _draw_alone(Random(f"plan-{seed}"), seed)
-    if brokers == 1:
-        return plan
-    return _draw_more(Random(f"more-{seed}"), _draw_cluster(Random(f"cluster-{seed}"), plan, brokers))
+    if brokers > 1:
+        plan = _draw_more(Random(f"more-{seed}"), _draw_cluster(Random(f"cluster-{seed}"), plan, brokers))
+    random = Random(f"transactions-{seed}")
+    return draw_transactions(random, plan) if random.random() < _TRANSACTIONS_SHARE else plan
+
+
+def draw_transactions(random: Random, plan: Plan) -> Plan:
+    """The same world with transactions, and with coordinators that soon see that one has timed out."""
+    texts = dict(plan.broker_texts) | {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(random.choice((200, 1000))),
+        "transaction.state.log.num.partitions": str(random.randint(1, 3)),
+    }
+    configs = (("internal.segment.bytes", str(random.choice((2000, 20_000)))),)
+    transactions = TransactionPlan(
+        ledger=TopicPlan("ledger", random.randint(1, 4), configs),
+        producers=random.randint(1, 2),
+        timeout_ms=random.choice(((400, 1500), (1500, 6000))),
+        transforms=random.random() < 0.6,
+        reads_uncommitted=random.random() < 0.5,
+        has_bystander=random.random() < 0.5,
+        forsakes=random.random() < 0.3,
+    )
+    return plan._replace(transactions=transactions, broker_texts=tuple(sorted(texts.items())))
 
 
 def _draw_cluster(random: Random, plan: Plan, brokers: int) -> Plan:

@@ -54,7 +54,7 @@ class _Lane:
         """A later batch is in the log than the first that waits."""
 
 
-class _Producer:
+class Producer:
     def __init__(self, name: str, workload: Workload) -> None:
         self.name = name
         self.workload = workload
@@ -112,7 +112,7 @@ class _Producer:
         return error
 
 
-class IdempotentProducer(_Producer):
+class IdempotentProducer(Producer):
     """acks=all; several batches in flight, and each is sent again with its sequence until its fate is known."""
 
     def __init__(self, name: str, workload: Workload) -> None:
@@ -200,7 +200,7 @@ class IdempotentProducer(_Producer):
         return asked and "lost disk" in self.workload.plan.faults
 
 
-class PlainProducer(_Producer):
+class PlainProducer(Producer):
     """acks 0, 1 or all; what is not answered is not sent again."""
 
     async def run(self) -> None:
@@ -234,7 +234,7 @@ class PlainProducer(_Producer):
                 self.workload.saw(Refused(now_us, self.name, log, batch.number, int(error)))
 
 
-class Prober(_Producer):
+class Prober(Producer):
     """After healing: writes to every partition until it is acknowledged."""
 
     async def probe(self, topic: KnownTopic, partition: int) -> bool:

@@ -15,11 +15,13 @@ from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, C
 from ottla.messages.metadata import MetadataRequest
 from ottla.sim.administrator import Administrator
 from ottla.sim.checkers.history import Alive, Event, Failed, History, LogKey, Traits, Unreadable
+from ottla.sim.checkers.state_log import open_transactions
 from ottla.sim.group_member import GroupMember
 from ottla.sim.peer import PATIENT_MS, Peers
 from ottla.sim.plan import Plan, TopicPlan
 from ottla.sim.producers import IdempotentProducer, PlainProducer, Prober
 from ottla.sim.readers import Reader, Scanner
+from ottla.sim.transactions import Transactions
 from ottla.sim.watchers import Committer, Watcher
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class Workload:
         self._running = 0
         self._idempotent: list[IdempotentProducer] = []
         self.administrator = Administrator(self)
+        self.transactions = None if self.plan.transactions is None else Transactions(self, self.plan.transactions)
 
     # for the clients
 
@@ -96,26 +99,28 @@ class Workload:
     # its course
 
     def start(self) -> None:
-        self._spawn("administrator", self.administrator.run())
+        self.spawn("administrator", self.administrator.run())
         plan = self.plan
         for number in range(plan.idempotent_producers):
             self._idempotent.append(IdempotentProducer(f"i{number}", self))
-            self._spawn(f"idempotent {number}", self._idempotent[-1].run())
+            self.spawn(f"idempotent {number}", self._idempotent[-1].run())
         for number in range(plan.plain_producers):
-            self._spawn(f"plain {number}", PlainProducer(f"p{number}", self).run())
+            self.spawn(f"plain {number}", PlainProducer(f"p{number}", self).run())
         for number in range(plan.readers):
-            self._spawn(f"reader {number}", Reader(f"r{number}", self).run())
+            self.spawn(f"reader {number}", Reader(f"r{number}", self).run())
         for number in range(plan.groups):
             group = "g" if number == 0 else f"g{number}"
-            self._spawn(f"member of {group}", GroupMember(group, self).run())
+            self.spawn(f"member of {group}", GroupMember(group, self).run())
         if plan.watches:
-            self._spawn("committer", Committer(self).run())
-            self._spawn("watcher", Watcher(self).run())
+            self.spawn("committer", Committer(self).run())
+            self.spawn("watcher", Watcher(self).run())
+        if self.transactions is not None:
+            self.transactions.start()
 
     def end(self) -> None:
         """The world is healed: come to an end, write to every partition, read every log."""
         self.ending = True
-        self._spawn("last look", self._last_look())
+        self.spawn("last look", self._last_look())
 
     async def _last_look(self) -> None:
         peer = self.peer("prober")
@@ -138,6 +143,11 @@ class Workload:
         for topic, partition in places:
             while not await scanner.scan(topic, partition):
                 await peer.sleep_us(_AGAIN_US)
+        if self.transactions is not None:
+            await self.transactions.came_to_an_end(peer)
+            machines = self.world.machines.values()
+            await self._while("a transaction without records", lambda: open_transactions(machines))
+            await self.transactions.scan(peer)
         self.done = True
 
     async def _while(self, what: str, holds: Callable[[], object]) -> None:
@@ -176,7 +186,7 @@ class Workload:
             else:
                 self.forget(plan.name)
 
-    def _spawn(self, name: str, story: Coroutine[Any, None, None]) -> None:
+    def spawn(self, name: str, story: Coroutine[Any, None, None]) -> None:
         self._running += 1
         self.unfinished[name] = None
         slot = run_story(story)

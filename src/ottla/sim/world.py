@@ -15,6 +15,7 @@ from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
 from ottla.sim.checkers.history import Acknowledged, Anomaly, Disturbed, Event, Failed, Healed, History, Sent
 from ottla.sim.checkers.invariants import Invariants
+from ottla.sim.checkers.state_log import check_states
 from ottla.sim.checkers.verdict import check
 from ottla.sim.disk import PowerCut
 from ottla.sim.faults import Faults
@@ -22,6 +23,7 @@ from ottla.sim.loop import SimLoop
 from ottla.sim.machine import PORT, Incarnation, Machine
 from ottla.sim.network import Network
 from ottla.sim.plan import Plan, draw_plan, keeps_up_ms
+from ottla.sim.transaction_producers import TRANSACTION_ACTS
 from ottla.sim.workload import Workload
 
 _MOST_TURNS = 2_000_000
@@ -43,7 +45,7 @@ class Result(NamedTuple):
     """Records."""
     faults: dict[str, int]
     acts: dict[str, int]
-    """Of the administrator."""
+    """Of the administrator, and of transactional producers."""
     elections: int
     """Of a leader after the first."""
     recoveries_cut: int
@@ -122,19 +124,25 @@ class World:
             if not self._run_until(lambda: self.workload.done, within_ms) and not self._over:
                 waiting = ", ".join(self.workload.unfinished)
                 self.saw(Failed(self.loop.now_us, f"never came to its end: {waiting}", "stuck"))
+            elif self.workload.done:
+                self._hold(check_states(self.machines.values(), self.history))
         return Result(
             seed=self.plan.seed,
             anomalies=check(self.history),
             trace_hash=self.loop.trace_hash,
             acknowledged=self._acknowledged(),
             faults=self.faults.counts,
-            acts=self.workload.administrator.done,
+            acts=self.workload.administrator.done | self._transaction_acts(),
             elections=self.invariants.elections,
             recoveries_cut=self.faults.recoveries_cut,
             starts=sum(len(one.past) + (one.current is not None) for one in self.machines.values()),
             turns=self.loop.turns,
             virtual_ms=self.loop.mono_ms(),
         )
+
+    def _transaction_acts(self) -> dict[str, int]:
+        transactions = self.workload.transactions
+        return dict.fromkeys(TRANSACTION_ACTS, 0) if transactions is None else transactions.done
 
     def _acknowledged(self) -> int:
         """Records that producers were told are there."""

@@ -39,6 +39,7 @@ COPY = ".copy"
 """ottla's own, behind the name of a file: its second copy."""
 _CHECKSUM = "crc32c"
 _BITS = 32
+_DIGITS = str.maketrans(" \t", "01")
 _LARGEST = (1 << 63) - 1
 
 
@@ -198,7 +199,7 @@ def _unsealed(line: str) -> tuple[str, str]:
 def _crc_of(path: str, blanks: str) -> int:
     if len(blanks) != _BITS:
         raise BadCheckpoint(f"{path}: its checksum is cut off")
-    return sum((blank == "\t") << bit for bit, blank in enumerate(blanks))
+    return int(blanks[::-1].translate(_DIGITS), 2)
 
 
 def _number(path: str, text: str) -> int:

@@ -134,13 +134,13 @@ class LogDirectory:
             )
         if values.get("cluster.id") != cluster_id:
             raise DirectoryRefused(
-                f"{self.path} belongs to the cluster {values.get('cluster.id')!r}, and this broker to {cluster_id!r}. "
-                "Give it another directory, or start the broker with that cluster's metadata."
+                f"{where} says cluster {values.get('cluster.id')!r}, and this broker is of {cluster_id!r}. Give it "
+                "another directory, start it with that cluster's metadata, or correct the line if it is damaged."
             )
         owner = values.get("node.id", values.get("broker.id"))
         if owner != str(node_id):
             raise DirectoryRefused(
-                f"{self.path} belongs to the broker with node.id {owner}, and this one has {node_id}."
+                f"{where} says node.id {owner}, and this broker has {node_id}. Give it its own directory."
             )
         self.directory_id = values.get("directory.id", "")
 
@@ -306,7 +306,7 @@ class LogDirectory:
         ]
         for one in gone:
             if one.file:
-                self.disk.remove(one.path)
+                strays.remove(self.disk, one)
                 self._set_aside_files.remove(one.path)
             else:
                 self._doomed.append(one.path)
@@ -356,6 +356,7 @@ class LogDirectory:
         if self._doomed:
             self._doomed.append(self._doomed.pop(0))  # one that cannot be deleted keeps no other waiting
             self.disk.remove_tree(self._doomed[-1])
+            self.disk.remove(self._doomed[-1] + strays.BESIDE)
             self._doomed.pop()
         return bool(self._doomed)
 
@@ -371,6 +372,10 @@ class LogDirectory:
         """After DeleteRecords and retention, before their files go."""
         self._checkpoint(checkpoint.LOG_START, self._log_starts, lambda log: log.log_start_offset)
 
+    def start_noted(self, place: TopicPartition) -> int:
+        """Where a log starts by its checkpoint alone."""
+        return self._log_starts.get(place, 0)
+
     def start_on_disk(self, log: Log) -> int:
         """As far as a crash leaves it: what is checkpointed, or the first segment where none is left before it."""
         noted = self._log_starts.get(TopicPartition(log.topic, log.partition), 0)
@@ -382,6 +387,10 @@ class LogDirectory:
     def _committed(self, log: Log) -> int:  # it stays so until it is cut, also where a start does not know it yet
         before = self.high_watermarks.get(TopicPartition(log.topic, log.partition), 0)
         return max(log.high_watermark, min(before, log.end_offset))
+
+    def committed_before(self, log: Log) -> int:
+        """The high watermark that a checksum vouches for: the least that is committed, before any leader says more."""
+        return self._committed(log) if self.files.vouched_for(checkpoint.REPLICATION) else log.high_watermark
 
     def _checkpoint(self, name: str, offsets: dict[TopicPartition, int], of: Callable[[Log], int]) -> None:
         now = {place: of(log) for place, log in self.logs.items() if log.damaged_at is None}  # else it were forgotten

@@ -18,6 +18,7 @@ from typing import ClassVar
 from ottla.kernel.seams import Buffer, FailedSync, OpenFile
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
+_READ_BYTES = 1 << 14
 _MAX_PARTS = 1024
 """IOV_MAX on Linux."""
 
@@ -200,8 +201,18 @@ class LocalDisk:
         return LocalFile(path, os.open(path, flags, 0o644))
 
     def read(self, path: str) -> bytes:
-        with _naming(path), open(path, "rb") as file:
-            return file.read()
+        """By bare descriptors: a start reads five small files of each log, and a file object costs four times that."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            pieces = [os.read(fd, _READ_BYTES)]
+            while pieces[-1]:
+                pieces.append(os.read(fd, _READ_BYTES))
+            return b"".join(pieces)
+        except OSError as fault:
+            fault.filename = path
+            raise
+        finally:
+            os.close(fd)
 
     def exists(self, path: str) -> bool:
         return _mode(path) is not None

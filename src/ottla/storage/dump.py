@@ -31,6 +31,10 @@ class UnknownFile(Exception):
     """A name that no part of a log has."""
 
 
+class UnreadableFile(Exception):
+    """Nothing can be read from it: the text says why."""
+
+
 class Complaint(str):
     """A line about what does not fit together: Kafka's tool prints these on stderr."""
 
@@ -58,10 +62,14 @@ DEFAULT_OPTIONS = DumpOptions()
 
 
 def dump_file(disk: Disk, path: str, options: DumpOptions = DEFAULT_OPTIONS) -> Iterator[str]:
-    """The lines for one file, by the kind that its name tells; UnknownFile for other names."""
-    yield f"Dumping {path}"
+    """The lines for one file, by the kind that its name tells; UnknownFile for other names; UnreadableFile."""
     name = posixpath.basename(path)
     stem, suffix = posixpath.splitext(name)
+    if not disk.exists(path) or disk.is_directory(path):
+        raise UnreadableFile(f"{path}: no such file")
+    if suffix in (LOG, INDEX, TIME_INDEX) and not stem.isdigit():
+        raise UnreadableFile(f"{path}: its name is not an offset, as those of a log's files are")
+    yield f"Dumping {path}"
     if suffix == LOG:
         yield from _dump_log(disk, path, int(stem), options)
     elif suffix == INDEX:

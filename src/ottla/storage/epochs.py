@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import posixpath
 
 from ottla.kernel.seams import Disk
 from ottla.storage.checkpoint import LEADER_EPOCHS, BadCheckpoint, parse_epochs, write_epochs
 from ottla.storage.remembered import clear_the_way, read_small
 from ottla.storage.values import EpochEnd
-
-log = logging.getLogger("ottla.storage")
 
 
 class LeaderEpochs:
@@ -27,21 +24,22 @@ class LeaderEpochs:
     def relocate(self, directory: str) -> None:
         self._path = posixpath.join(directory, LEADER_EPOCHS)
 
-    def load(self) -> bool:
-        """Read the checkpoint; False where it says nothing that can be believed: then the log is asked (`replace`).
+    def load(self) -> str:
+        """Read the checkpoint; "", or why it says nothing that can be believed: then the log is asked (`replace`).
 
         The batches of the log are its second copy: each carries its epoch.
         """
         found: list[tuple[int, int]] = []
+        fault = f"{self._path} is missing or empty"
         try:
             body = read_small(self._disk, self._path)
             if body is not None:
                 found, _ = parse_epochs(self._path, body)
         except BadCheckpoint as bad:
-            log.warning("%s: the leader epochs are taken from the log's batches", bad)
+            fault = str(bad)
             clear_the_way(self._disk, self._path)
         self._take(found)
-        return bool(found)
+        return "" if found else fault
 
     @property
     def entries(self) -> list[tuple[int, int]]:

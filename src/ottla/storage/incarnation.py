@@ -169,7 +169,7 @@ def _marked_epoch(body: bytes) -> int | None:
 
 def read_incarnation(disk: Disk, directory: str) -> Read:
     """The newer of the two. One that cannot be read is damaged; OSError where there is no descriptor for it."""
-    found: list[Incarnation] = []
+    found: dict[str, Incarnation] = {}
     faults: list[str] = []
     missing: list[str] = []
     for name in FILES:
@@ -187,11 +187,21 @@ def read_incarnation(disk: Disk, directory: str) -> Read:
             if one is None:
                 faults.append(f"{path} does not match its checksum")
             else:
-                found.append(one)
+                found[path] = one
     if len(missing) == 1:
         faults.append(f"{missing[0]} is missing")
-    newest = max(found, key=lambda one: one.number, default=None)
+    newest = max(found.values(), key=lambda one: one.number, default=None)
+    faults += _why_older(*found.items()) if len(found) == len(FILES) else ()
     return Read(newest, len(missing) < len(FILES), tuple(faults))
+
+
+def _why_older(first: tuple[str, Incarnation], second: tuple[str, Incarnation]) -> tuple[str, ...]:
+    """The first is written before the second: a crash leaves it one writing ahead, and nothing leaves it behind."""
+    ahead = first[1].number - second[1].number
+    if 0 <= ahead <= 1:
+        return ()
+    older, newer = (second[0], first[0]) if ahead > 0 else (first[0], second[0])
+    return (f"{older} is older than {newer}, which is taken",)
 
 
 def write_incarnation(disk: Disk, directory: str, said: Incarnation) -> Incarnation:

@@ -20,7 +20,7 @@ _BLOCK_ENTRIES = 256
 class SparseIndex:
     """Entries (key, value) with rising keys: one file, and the entries themselves while the segment is written."""
 
-    __slots__ = ("_disk", "_entry", "_file", "_last", "_on_disk", "count", "keys", "path", "values")
+    __slots__ = ("_disk", "_entry", "_file", "_last", "_on_disk", "_stale", "count", "keys", "path", "values")
 
     def __init__(self, disk: Disk, path: str, entry: struct.Struct) -> None:
         self._disk = disk
@@ -29,6 +29,8 @@ class SparseIndex:
         self._last: tuple[int, int] | None = None
         """The last entry of a sealed index, once it was read."""
         self._on_disk = 0
+        self._stale = False
+        """The file holds more behind the entries that count."""
         self.path = path
         self.count = 0
         self.keys: array[int] | None = array("q")
@@ -53,6 +55,7 @@ class SparseIndex:
             self.keys.append(key)
             self.values.append(value)
         self.count = self._on_disk = len(self.keys)
+        self._stale = False
 
     def sealed(self) -> None:
         """Forget the entries in memory: the file has them all."""
@@ -116,16 +119,18 @@ class SparseIndex:
             return list(zip(self.keys, self.values, strict=True))
         return [(key, value) for key, value in self._entry.iter_unpack(self._block(0, self.count))]
 
-    def keep(self, count: int) -> None:
-        """Drop all entries but the first `count`, in the file too."""
+    def keep(self, count: int, *, at_once: bool = True) -> None:
+        """Drop all entries but the first `count`; in the file too, at once or with the next writing."""
         if self.keys is None:
             self.load()
         assert self.keys is not None
         del self.keys[count:], self.values[count:]
         self.count = min(self.count, count)
         if self._on_disk > count:
-            self.file().truncate(count * self._entry.size)
             self._on_disk = count
+            self._stale = not at_once
+            if at_once:
+                self.file().truncate(count * self._entry.size)
 
     # -- the file ---
 
@@ -136,12 +141,15 @@ class SparseIndex:
 
     def write_out(self) -> None:
         """Put the entries that the file does not have yet into it; unsynced."""
-        if self.keys is None or (self._on_disk == self.count and self._file is not None):
+        if self.keys is None or (self._on_disk == self.count and self._file is not None and not self._stale):
             return
         pack = self._entry.pack
         first = self._on_disk
         body = b"".join(map(pack, self.keys[first:], self.values[first:]))
         file = self.file()
+        if self._stale:
+            file.truncate(first * self._entry.size)
+            self._stale = False
         if body:
             file.write_at(first * self._entry.size, [body])
         self._on_disk = self.count
@@ -151,7 +159,17 @@ class SparseIndex:
         self.keys = array("q")
         self.values = array("i")
         self.count = self._on_disk = 0
+        self._stale = False
         self.file().truncate(0)
+
+    def replace(self, made: SparseIndex) -> None:
+        """Take the entries of another one, in memory, and put them into a new file, on disk."""
+        self.keys, self.values = made.keys, made.values
+        self.count, self._on_disk, self._stale = made.count, 0, False
+        self.write_out()
+        self.file().sync()
+        self.sealed()
+        self.close()
 
     def close(self) -> None:
         if self._file is not None:
@@ -164,7 +182,7 @@ class SparseIndex:
 
     def _block(self, at: int, count: int) -> bytes:
         size = self._entry.size
-        return self.file().read_at(at * size, count * size)
+        return self.file().read_at(at * size, count * size) if count else b""  # an empty one need not be opened
 
 
 def offset_index(disk: Disk, path: str) -> SparseIndex:

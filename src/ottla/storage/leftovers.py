@@ -10,6 +10,7 @@ loses nothing as long as each of them is what its suffix says:
 
 from __future__ import annotations
 
+import errno
 import logging
 import posixpath
 
@@ -17,10 +18,12 @@ from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.storage.remembered import ASIDE
 from ottla.storage.scan import CRC_START, scan_batches
-from ottla.storage.segment import CLEANED, DELETED, FETCHED, SWAP, base_offset_of
+from ottla.storage.segment import CLEANED, DELETED, FETCHED, LOG, SUFFIXES, SWAP, base_offset_of, bases_in
+from ottla.storage.snapshot import SNAPSHOT
 
 log = logging.getLogger("ottla.storage")
 _TEMPORARY = (SWAP, DELETED, CLEANED, FETCHED)
+_NO_RIGHTS = (errno.EACCES, errno.EPERM)
 
 
 def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: int) -> list[str]:
@@ -28,7 +31,7 @@ def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: in
     names = disk.list(directory)
     kept = [posixpath.join(directory, name) for name in names if name.endswith(ASIDE)]
     suspects = [name for name in names if name.endswith(_TEMPORARY)]
-    bases = [base for name in names if (base := base_offset_of(name)) is not None]
+    bases = bases_in(names) if suspects else []
     for name in suspects:
         path = posixpath.join(directory, name)
         reason = _unexplained(disk, path, bases, start)
@@ -39,6 +42,31 @@ def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: in
             disk.rename(path, aside)
             kept.append(aside)
     return kept
+
+
+def set_unopenable_aside(disk: Disk, directory: str, error: OSError, *, clean: bool, wall_ms: int) -> str | None:
+    """Rename the file of a log that an error names, if the log can be opened without it; its new path, else None.
+
+    Indexes and snapshots are made anew from the batches. A segment's offsets are refused, or fetched from another
+    replica. Without the last segment only checkpoints say where the log ends, and after a `clean` close alone they say
+    it all. So else the last one stays, and the log is offline; also where other rights would bring it back.
+    """
+    path = str(error.filename or "")
+    folder, name = posixpath.split(path)
+    if folder != directory or not name.endswith((*SUFFIXES, SNAPSHOT)):
+        return None
+    base, is_directory = base_offset_of(name), disk.is_directory(path)
+    if error.errno not in _NO_RIGHTS and not is_directory:
+        return None
+    others = [other for each in disk.list(directory) if (other := base_offset_of(each)) is not None]
+    if base is not None and base == max(others, default=base) and not (is_directory and clean):
+        return None
+    why = "is a directory" if is_directory else f"cannot be opened ({error.strerror})"
+    then = "its offsets are refused" if name.endswith(LOG) else "it is made anew"
+    aside = aside_name(path, wall_ms)
+    log.warning("%s %s: it is renamed to %s, and %s", path, why, posixpath.basename(aside), then)
+    disk.rename(path, aside)
+    return aside
 
 
 def aside_name(path: str, wall_ms: int) -> str:

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.storage.index_witness import IndexWitness
 from ottla.storage.scan import Header, scan_headers
 from ottla.storage.segment import (
     DELETED,
@@ -22,6 +23,7 @@ from ottla.storage.segment import (
     Doomed,
     Segment,
     base_offset_of,
+    bases_in,
     segment_path,
 )
 from ottla.storage.values import Remark
@@ -53,6 +55,11 @@ class Known(NamedTuple):
         """Everything below was on disk."""
         return max(self.recovery_point, self.committed)
 
+    @property
+    def is_whole(self) -> bool:
+        """Nothing that was written can have been lost."""
+        return self.clean or self.cache_kept
+
 
 class Cost:
     """The cost of opening a log, and the remarks that are to be logged."""
@@ -69,7 +76,7 @@ class Opening:
         self._log = log
         self._known = known
         self._wall_ms = wall_ms
-        self._cost = cost
+        self.cost = cost
         self._epochs = KnownEpochs(log.epochs.entries)
         self._epoch = -1
         self.segments: list[Segment] = []
@@ -79,6 +86,12 @@ class Opening:
         """The end may not be where it was: something acknowledged may be missing behind it."""
         self.changed = False
         """Files were made, cut or removed."""
+        self.epochs_are_older = False
+        """The leader-epoch checkpoint lacks an epoch that it once held."""
+        self._witness: IndexWitness | None = None
+        """For the segment that is scanned, where there is one."""
+        self._rebuilt: dict[int, Segment] = {}
+        """Segments with an index that was missing or wrong, by their bases."""
 
     def run(self) -> None:
         """All segments; the last of them is sound and may be written."""
@@ -91,6 +104,7 @@ class Opening:
             elif not self._take_written(segment, following):
                 self._drop(bases[number + 1 :])
                 break
+        self._say_rebuilt()
         self._end()
 
     def _open(self, base: int) -> Segment:
@@ -109,6 +123,11 @@ class Opening:
         self.changed = True
         return segment
 
+    def close(self) -> None:
+        """Let go of the files of a log that could not be opened."""
+        for segment in self.segments:
+            segment.close()
+
     # --- which segments there are ---
 
     def _bases(self) -> list[int]:
@@ -118,15 +137,15 @@ class Opening:
         """
         log, start = self._log, self._known.log_start
         names = log.disk.list(log.directory)
-        bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
+        bases = bases_in(names)
         renamed = [base_offset_of(name[:_DELETED_NAME], LOG + DELETED) for name in names if DELETED in name]
         deleted = sorted({base for base in renamed if base is not None})
         self._remove_orphans(names, bases)
         if not bases:
-            bases = [max(start, 0)]
+            bases = [_segment_below(max(start, 0), names)]
             self._put_back(bases[0])
         elif not deleted and bases[0] > (first := self._first_offset(bases)):
-            bases.insert(0, first)
+            bases.insert(0, first := _segment_below(first, names))
             self._put_back(first)
         if start <= max(self._known.durable_end, bases[-1]):
             while len(bases) > 1 and bases[1] <= start:
@@ -163,18 +182,17 @@ class Opening:
 
     def _remove_orphans(self, names: Sequence[str], bases: Sequence[int]) -> None:
         """Indexes of segments that are gone: a crash may keep them, and a new segment of that name would use them."""
-        known = set(bases)
+        known = {f"{base:020d}" for base in bases}
         for name in names:
-            for suffix in SUFFIXES[1:]:
-                base = base_offset_of(name, suffix)
-                if base is not None and base not in known:
-                    self._log.disk.remove(posixpath.join(self._log.directory, name))
+            stem, suffix = name[:20], name[20:]
+            if suffix in SUFFIXES[1:] and stem not in known and stem.isdecimal():
+                self._log.disk.remove(posixpath.join(self._log.directory, name))
 
     def _drop(self, bases: Sequence[int]) -> None:
         """Behind a torn end: they were written after what is lost, and never synced."""
         log = self._log
         for base in reversed(bases):
-            self._cost.truncated_bytes += log.disk.file_size(segment_path(log.directory, base, LOG))
+            self.cost.truncated_bytes += log.disk.file_size(segment_path(log.directory, base, LOG))
             remove_segment(log, base)
             log.disk.sync_directory(log.directory)
 
@@ -188,10 +206,10 @@ class Opening:
         noted = self._log.damage.of(segment.base_offset)
         if segment.open_sealed(following) and (noted or segment.ends_at(following)):
             return
-        self._cost.rebuilt_indexes += 1
+        self.cost.rebuilt_indexes += 1
         extents = self._examine(segment, following)
         if not extents:
-            self._say(segment.base_offset, following, segment.size, "an index is missing or wrong, and was built anew")
+            self._rebuilt[segment.base_offset] = segment
         self._note(segment, extents, following)
 
     def _examine(self, segment: Segment, following: int) -> list[Extent]:
@@ -208,7 +226,7 @@ class Opening:
                 extents.append(step)
             else:
                 segment.note_header(step)
-        self._cost.scanned_bytes += size
+        self.cost.scanned_bytes += size
         segment.size, segment.next_offset = size, following
         segment.write_indexes()
         segment.forget_recent()
@@ -235,7 +253,7 @@ class Opening:
                       f"{segment.path(LOG)} {why} there: kept as it is, and refused")  # fmt: skip
 
     def _say(self, first_offset: int, next_offset: int, size: int, what: str) -> None:
-        self._cost.remarks.append(Remark(first_offset, next_offset, size, what))
+        self.cost.remarks.append(Remark(first_offset, next_offset, size, what))
 
     # --- what was written last ---
 
@@ -263,12 +281,13 @@ class Opening:
                 self._cut(segment, step, size)
                 self._note(segment, extents, step.first_offset)
                 return False
-        if not (extents or anew) and segment.has_wrong_time():
+        if not (extents or anew) and segment.has_wrong_time(is_whole=self._known.is_whole):
             segment.restart_from(0)
-            self._say_index(segment, True)
+            self._note_index(segment, True)
             return self._take_written(segment, following, anew=True)
         self._epoch = walk.epoch
         self._log.sparse = self._log.sparse or walk.met_hole
+        self._note_index(segment, self._witness is not None and self._witness.lacks())
         if following is not None:
             segment.next_offset, segment.size = following, size
             segment.forget_recent()
@@ -284,8 +303,13 @@ class Opening:
 
     def _take(self, segment: Segment, header: Header) -> None:
         segment.note_header(header)
-        self._cost.scanned_bytes += header.size
+        if self._witness is not None:
+            self._witness.saw(header)
+        self.cost.scanned_bytes += header.size
         if header.leader_epoch > self._log.epochs.latest:
+            known = self._known
+            if known.clean or known.cache_kept or header.base_offset < known.durable_end:
+                self.epochs_are_older = True  # an epoch is on disk before its first record is appended
             self._log.epochs.assign(header.leader_epoch, header.base_offset)
 
     def _least_end(self, extent: Extent, following: int | None) -> int:
@@ -305,7 +329,7 @@ class Opening:
         segment.file.truncate(torn.position)
         segment.size, segment.next_offset = torn.position, torn.first_offset
         segment.aborted.cut_end(segment.next_offset)
-        self._cost.truncated_bytes += cut
+        self.cost.truncated_bytes += cut
         self.changed = True
         self.lacks_end = self.lacks_end or self._known.cache_kept
         self._say(torn.first_offset, torn.first_offset, cut,
@@ -313,33 +337,45 @@ class Opening:
 
     def _trusted_start(self, segment: Segment, size: int) -> tuple[int, int]:
         """Position and offset to begin at: the last index entry below the recovery point that points at its batch."""
+        limit = _NEVER if self._known.clean else self._known.recovery_point
+        self._witness = None
         if not segment.has_indexes():
             segment.index.reset()
             segment.times.reset()
+            self._note_index(segment, size > 0 and segment.base_offset < limit)
             return 0, segment.base_offset
         segment.index.load()
         segment.times.load()
         segment.size = size
-        limit = _NEVER if self._known.clean else self._known.recovery_point
+        self._witness = IndexWitness(segment, limit, is_whole=self._known.is_whole)
         rising = segment.sound_entries(size)
         whole = len(segment.index.keys or ())
         count = bisect_left(segment.index.keys or (), limit - segment.base_offset, 0, rising)
+        is_wrong = count > 0 or (rising < whole and self._known.is_whole)
         while count:
             key, position = (segment.index.keys or ())[count - 1], segment.index.values[count - 1]
             for header in scan_headers(segment.file, position, size, chunk_bytes=64):
                 if header.last_offset == key + segment.base_offset:
-                    start = segment.restart_from(count, header)
-                    self._say_index(segment, rising < whole or start != position)
+                    start = segment.restart_from(count, header, at_once=not self._known.clean)
+                    self._note_index(segment, rising < whole or start != position)
                     return (start, header.base_offset) if start else (0, segment.base_offset)
                 break
             count //= 2
-        self._say_index(segment, bool(whole) and self._known.clean)
-        return segment.restart_from(0), segment.base_offset
+        self._note_index(segment, is_wrong)
+        return segment.restart_from(0, at_once=not self._known.clean), segment.base_offset
 
-    def _say_index(self, segment: Segment, is_wrong: bool) -> None:
+    def _note_index(self, segment: Segment, is_wrong: bool) -> None:
         if is_wrong:
-            self._say(segment.base_offset, segment.base_offset, segment.file.size(),
-                      f"an index of {segment.path(LOG)} is wrong, and was built anew")  # fmt: skip
+            self._rebuilt[segment.base_offset] = segment
+
+    def _say_rebuilt(self) -> None:
+        """One line for a log: all of its indexes may be gone."""
+        segments = [self._rebuilt[base] for base in sorted(self._rebuilt)]
+        if not segments:
+            return
+        others = f" and of {len(segments) - 1} more segments" if len(segments) > 1 else ""
+        what = f"an index of {segments[0].path(LOG)}{others} was missing or wrong, and was built anew"
+        self._say(segments[0].base_offset, segments[-1].next_offset, sum(one.size for one in segments), what)
 
     # --- the end ---
 
@@ -357,6 +393,15 @@ class Opening:
         last = self.segments[-1]
         if last.base_offset in self.damage:
             self._create(max(last.next_offset, durable))
+
+
+def _segment_below(offset: int, names: Sequence[str]) -> int:
+    """Base of the missing segment that held an offset, by what is left of it: an index, or its file that was set aside.
+
+    The log may start inside of its first batch: a segment that begins at the start has no room for that batch.
+    """
+    stems = [int(name[:20]) for name in names if name[:20].isdecimal() and name[20:].startswith(SUFFIXES)]
+    return max((stem for stem in stems if stem <= offset), default=offset)
 
 
 def remove_segment(log: Log, base: int) -> None:

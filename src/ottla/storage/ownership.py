@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import posixpath
 from collections.abc import Callable, Collection
 from typing import TypeVar
@@ -11,6 +12,7 @@ from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint
 from ottla.storage.incarnation import FILES
 
+log = logging.getLogger("ottla.storage")
 T = TypeVar("T")
 LOCK = ".lock"
 _OWN_NAMES = frozenset(
@@ -64,7 +66,11 @@ def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
         return
     if not disk.is_directory(path):
         raise DirectoryRefused(f"{path} is not a directory.")
-    names = disk.list(path)
+    try:
+        names = disk.list(path)
+    except PermissionError as error:
+        remedy = "Give it to the user that runs the broker (chown, chmod), and start again."
+        raise UnusableFile(error, path, remedy) from error
     if checkpoint.META_PROPERTIES in names:
         _refuse_damaged_properties(disk, posixpath.join(path, checkpoint.META_PROPERTIES))
         return
@@ -87,6 +93,8 @@ def _refuse_damaged_properties(disk: Disk, path: str) -> None:
         values = checkpoint.parse_properties(disk.read(path).decode("utf-8", "replace"))
     except (PermissionError, IsADirectoryError) as error:
         raise UnusableFile(error, path, must) from error
+    if values.get("version") == "0" and "directory.id" in values:
+        log.warning("%s says version 0 and holds the lines of version 1: it is taken for that", path)
     if "broker.id" in values:
         values.setdefault("node.id", values["broker.id"])
     missing = [key for key in ("version", "cluster.id", "node.id") if not values.get(key)]

@@ -20,6 +20,7 @@ def was_kept(disk: Disk, directory: str) -> bool:
     except BadCheckpoint:
         before = None
         clear_the_way(disk, path)
+        disk.remove(path)
     if before != now:
         file = disk.open(path, create=True)
         try:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ottla.kernel.seams import Disk
+from ottla.kernel.seams import Disk, FailedSync
 from ottla.storage.checkpoint import (
     COPY,
     LEADER_EPOCHS,
@@ -23,6 +23,7 @@ from ottla.storage.checkpoint import (
     write_partition_metadata,
 )
 from ottla.storage.damage import find_around, headers_around
+from ottla.storage.leftovers import set_unopenable_aside
 from ottla.storage.opening import Cost, Known, Opening
 from ottla.storage.run import note_producer
 from ottla.storage.scan import Header, scan_headers
@@ -77,19 +78,47 @@ def never_held(disk: Disk, directory: str) -> bool:
 
 
 def recover(log: Log, known: Known, *, wall_ms: int) -> None:
-    """Bring the log to a state in which all that it says is on disk is on disk."""
+    """Bring the log to a state in which all that it says is on disk is on disk.
+
+    Files that cannot be opened, and need not be, are set aside, one after the other (leftovers.py).
+    """
     cost = Cost()
+    while True:
+        try:
+            _recover(log, known, cost, wall_ms)
+            return
+        except OSError as error:
+            log.doomed.clear()
+            if isinstance(error, FailedSync):
+                raise
+            if set_unopenable_aside(log.disk, log.directory, error, clean=known.clean, wall_ms=wall_ms) is None:
+                raise
+
+
+def _recover(log: Log, known: Known, cost: Cost, wall_ms: int) -> None:
     finish_swaps(log.disk, log.directory)
-    epochs_known = log.epochs.load()
+    epochs_fault = log.epochs.load()
     log.damage.load()
     opening = Opening(log, known, wall_ms, cost)
-    opening.run()
-    log.set_segments(opening.segments)
+    try:
+        opening.run()
+        log.set_segments(opening.segments)
+        _take(log, known, opening, epochs_fault)
+    except BaseException:
+        opening.close()
+        raise
+
+
+def _take(log: Log, known: Known, opening: Opening, epochs_fault: str) -> None:
+    """Ends, epochs and producers follow from the segments."""
+    cost = opening.cost
     _note_damage(log, opening)
     log.end_offset = log.high_watermark = log.active.next_offset
     log.log_start_offset = _start(log, known.log_start, cost)
-    if not epochs_known:
-        log.epochs.replace(_epochs_in(log))
+    if opening.epochs_are_older and not epochs_fault:
+        epochs_fault = f"{LEADER_EPOCHS} is older than the log"
+    if epochs_fault:
+        _take_epochs_from_batches(log, epochs_fault, cost)
     log.epochs.cut_end(log.end_offset)
     log.high_watermark = log.log_start_offset
     at_most = log.end_offset if known.clean else min(log.end_offset, max(known.recovery_point, log.bases[0]))
@@ -97,7 +126,10 @@ def recover(log: Log, known: Known, *, wall_ms: int) -> None:
     for offset in snapshots:
         if offset > at_most:  # of a tail that was lost, or that was cut before another came in its place
             log.disk.remove(snapshot_path(log.directory, offset))
-    load_producers(log, at_most=at_most, cost=cost, snapshots=snapshots)
+    replayed_from = load_producers(log, at_most=at_most, cost=cost, snapshots=snapshots)
+    if not opening.changed:
+        newest = max((offset for offset in snapshots if offset <= at_most), default=-1)
+        _say_lost_snapshot(log, known, replayed_from, newest, cost)
     try:
         _settle(log, cost, opening, clean=known.clean and not opening.changed)
     except OSError:
@@ -185,8 +217,34 @@ def _epochs_in(log: Log) -> list[tuple[int, int]]:
     return found
 
 
-def load_producers(log: Log, *, at_most: int, cost: Cost | None = None, snapshots: list[int] | None = None) -> None:
-    """Producer state as of the log's end: the newest snapshot not above `at_most`, then the batches behind it."""
+def _take_epochs_from_batches(log: Log, fault: str, cost: Cost) -> None:
+    """Said where the log has any: a new one has no epochs yet."""
+    log.epochs.replace(_epochs_in(log))
+    if log.epochs.entries:
+        what = f"{fault}: the leader epochs are taken from the log's batches"
+        cost.remarks.append(Remark(log.bases[0], log.end_offset, log.size_bytes, what))
+
+
+def _say_lost_snapshot(log: Log, known: Known, replayed_from: int, newest: int, cost: Cost) -> None:
+    """A clean close leaves a producer snapshot at the end, and each segment but the first begins with one.
+
+    `newest`: the offset of the newest file, which should have been read.
+    """
+    base, due = log.active.base_offset, newest
+    if known.clean:
+        due = log.end_offset
+    elif log.bases[0] < base <= known.recovery_point:
+        due = max(base, newest)
+    if replayed_from < due:
+        what = f"the producer snapshot at {due} was missing or damaged: producers are known from the batches"
+        cost.remarks.append(Remark(replayed_from, log.end_offset, 0, what))
+
+
+def load_producers(log: Log, *, at_most: int, cost: Cost | None = None, snapshots: list[int] | None = None) -> int:
+    """Producer state as of the log's end: the newest snapshot not above `at_most`, then the batches behind it.
+
+    The offset from which on batches were read.
+    """
     loaded = load_newest(log.disk, log.directory, at_most, there=snapshots)
     log.producers.clear()
     start = log.bases[0]
@@ -208,6 +266,7 @@ def load_producers(log: Log, *, at_most: int, cost: Cost | None = None, snapshot
         if segment.index.keys is None and (rewritten := segment.aborted.write_out()) is not None:
             rewritten.sync()  # no sync of a closed segment's indexes is to come
             segment.aborted.close()
+    return start
 
 
 def _put_snapshot(log: Log, offset: int) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
 from ottla.storage.index import OFFSET_ENTRY
-from ottla.storage.scan import scan_headers
+from ottla.storage.index_scrub import IndexCheck
 from ottla.storage.segment import INDEX, LOG
 from ottla.storage.walk import Bounds, Extent, KnownEpochs, Walk
 
@@ -33,13 +33,17 @@ class ClosedSegment(NamedTuple):
     size: int
     epochs: tuple[tuple[int, int], ...] = ()
     """The log's leader epochs and where they start, as far as they are known."""
+    index_interval: int = 0
+    """Bytes between two entries of its offset index; 0 where that is not known."""
 
 
 class Finding(NamedTuple):
-    """A damaged segment, by its number among those that were to be checked."""
+    """A damaged segment, or one with a damaged index, by its number among those that were to be checked."""
 
     number: int
     extents: tuple[Extent, ...]
+    index_fault: str = ""
+    """What is wrong with an index of a segment that is sound."""
 
 
 class Progress(NamedTuple):
@@ -52,17 +56,19 @@ def check_all(disk: Disk, segments: Sequence[ClosedSegment]) -> Iterator[Progres
     """Check one after the other. A missing file is damage: the caller knows whether its log still has the segment."""
     for number, segment in enumerate(segments):
         extents: list[Extent] = []
-        for step in check(disk, segment):
+        index = IndexCheck(disk, segment.path, segment.base_offset, segment.index_interval)
+        for step in check(disk, segment, index):
             if isinstance(step, Extent):
                 extents.append(step)
             else:
                 yield step
-        if extents:
-            yield Finding(number, tuple(extents))
+        wrong = "" if extents else index.ended()
+        if extents or wrong:
+            yield Finding(number, tuple(extents), wrong)
 
 
-def check(disk: Disk, segment: ClosedSegment) -> Iterator[Progress | Extent]:
-    """Every damaged extent, in the order of the file."""
+def check(disk: Disk, segment: ClosedSegment, index: IndexCheck | None = None) -> Iterator[Progress | Extent]:
+    """Every damaged extent, in the order of the file; `index` is shown every sound batch."""
     try:
         file = disk.open(segment.path)
     except FileNotFoundError:
@@ -81,7 +87,12 @@ def check(disk: Disk, segment: ClosedSegment) -> Iterator[Progress | Extent]:
         while walk.position < segment.size or failed_at < 0:
             try:
                 for step in walk.steps():
-                    yield step if isinstance(step, Extent) else Progress(step.size)
+                    if isinstance(step, Extent):
+                        yield step
+                        continue
+                    if index is not None:
+                        index.saw(step)
+                    yield Progress(step.size)
                 return
             except OSError as fault:
                 if fault.errno not in _UNREADABLE:
@@ -101,25 +112,6 @@ def _indexed(disk: Disk, segment: ClosedSegment) -> Iterator[int]:
         yield position
 
 
-def check_index(disk: Disk, segment: ClosedSegment) -> str | None:
-    """What is wrong with the offset index of a segment without damage, in a few words; None where nothing is."""
-    path = segment.path.removesuffix(LOG) + INDEX
-    if not disk.exists(path):
-        return "it is missing"
-    body = disk.read(path)
-    if len(body) % OFFSET_ENTRY.size:
-        return "its last entry is torn"
-    file = disk.open(segment.path)
-    try:
-        ends = {header.position: header.last_offset for header in scan_headers(file, 0, segment.size)}
-    finally:
-        file.release()
-    for number, (relative, position) in enumerate(OFFSET_ENTRY.iter_unpack(body)):
-        if ends.get(position) != segment.base_offset + relative:
-            return f"its entry {number} points at no batch that ends at offset {segment.base_offset + relative}"
-    return None
-
-
 def encode_segments(segments: Sequence[ClosedSegment]) -> bytes:
     """For the child process."""
     return json.dumps(list(segments)).encode()
@@ -127,8 +119,8 @@ def encode_segments(segments: Sequence[ClosedSegment]) -> bytes:
 
 def decode_segments(body: bytes) -> list[ClosedSegment]:
     return [
-        ClosedSegment(path, base, end, size, tuple((epoch, start) for epoch, start in epochs))
-        for path, base, end, size, epochs in json.loads(body)
+        ClosedSegment(path, base, end, size, tuple((epoch, start) for epoch, start in epochs), interval)
+        for path, base, end, size, epochs, interval in json.loads(body)
     ]
 
 
@@ -138,4 +130,6 @@ def encode_findings(findings: Sequence[Finding]) -> bytes:
 
 
 def decode_findings(body: bytes) -> list[Finding]:
-    return [Finding(number, tuple(Extent(*one) for one in extents)) for number, extents in json.loads(body)]
+    return [
+        Finding(number, tuple(Extent(*one) for one in extents), fault) for number, extents, fault in json.loads(body)
+    ]

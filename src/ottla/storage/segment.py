@@ -7,9 +7,8 @@ a read of the hot tail starts and ends on a batch without looking into the file.
 from __future__ import annotations
 
 import errno
-import posixpath
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ottla.kernel.seams import Buffer, Disk, OpenFile
@@ -28,13 +27,21 @@ LOOK_BYTES = 8192
 
 
 def segment_path(directory: str, base_offset: int, suffix: str) -> str:
-    return posixpath.join(directory, f"{base_offset:020d}{suffix}")
+    name = f"{base_offset:020d}{suffix}"
+    return f"{directory}/{name}" if directory else name
 
 
 def base_offset_of(name: str, suffix: str = LOG) -> int | None:
     """The base offset in a file's name; None for other names."""
-    digits = name.removesuffix(suffix)
-    return int(digits) if name.endswith(suffix) and len(digits) == 20 and digits.isdecimal() else None
+    digits = name[:20]
+    return int(digits) if len(name) == 20 + len(suffix) and name.endswith(suffix) and digits.isdecimal() else None
+
+
+def bases_in(names: Iterable[str]) -> list[int]:
+    """Base offsets of the segments among the names in a log's folder, rising."""
+    return sorted(
+        base for name in names if name.endswith(LOG) and len(name) == 24 and (base := base_offset_of(name)) is not None
+    )
 
 
 def counted_timestamp(batch: Header | Batch) -> int:
@@ -181,18 +188,19 @@ class Segment:
 
     def _add_entries(self, last_offset: int, position: int) -> None:
         self.index.add(last_offset - self.base_offset, position)
-        self._add_time()
+        self.add_last_time()
         self.since_entry = 0
         self.index_full = self.index.count >= self.max_entries
 
-    def _add_time(self) -> None:
+    def add_last_time(self) -> None:
+        """An entry for the largest timestamp so far, where there is none yet."""
         last = self.times.last()
         if self.max_timestamp >= 0 and (last is None or self.max_timestamp > last[0]):
             self.times.add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def write_indexes(self) -> list[OpenFile]:
         """Put the indexes' entries into their files; the files are what a sync has to cover."""
-        self._add_time()
+        self.add_last_time()
         self.index.write_out()
         self.times.write_out()
         files = [self.index.file(), self.times.file()]
@@ -237,7 +245,8 @@ class Segment:
         return found
 
     def ends_at(self, next_offset: int) -> bool:
-        """Whether the last batches of a closed segment, from the last index entry on, end there and fill the file.
+        """Whether the last batches of a closed segment, from the last index entry on, end there and fill the file, and
+        the time index knows a timestamp as large as theirs.
 
         A log rolls across a hole that is too large for one segment; then the file ends in front of it.
         """
@@ -248,7 +257,7 @@ class Segment:
         for header in scan_headers(self.file, position, self.size, chunk_bytes=LOOK_BYTES):
             if entry is not None and header.position == entry[1] and header.last_offset != entry[0] + self.base_offset:
                 return False
-            if header.base_offset < expected:
+            if header.base_offset < expected or counted_timestamp(header) > self.max_timestamp:
                 return False
             position, expected = header.position + header.size, header.next_offset
         if opened and self._file is not None:
@@ -278,21 +287,22 @@ class Segment:
                 break
         return self.first_timestamp
 
-    def restart_from(self, entries: int, header: Header | None = None) -> int:
+    def restart_from(self, entries: int, header: Header | None = None, *, at_once: bool = True) -> int:
         """Keep the first `entries` of the offset index and what goes with them; where to go on scanning.
 
         It is the beginning where the time index is wrong. `header`: of the batch of the last entry, if known.
+        `at_once`: in the files too; else they stay until the next writing, as all that they hold is right.
         """
         assert self.index.keys is not None
-        self.index.keep(entries)
+        self.index.keep(entries, at_once=at_once)
         last = self.index.last()
         if last is None:
-            self.times.keep(0)
+            self.times.keep(0, at_once=at_once)
         else:
             kept = self._sound_times(last[0], header)
             if kept is None:
                 return self.restart_from(0)
-            self.times.keep(kept)
+            self.times.keep(kept, at_once=at_once)
         self.forget_recent()
         self.since_entry = 0
         self.index_full = False
@@ -335,11 +345,16 @@ class Segment:
             return kept if counted_timestamp(header) == border[0] else None
         return kept if self.is_time_of(border) else None
 
-    def has_wrong_time(self) -> bool:
-        """Whether the time entry that was left out was none of what the scan has found: it belongs before it, then."""
+    def has_wrong_time(self, *, is_whole: bool) -> bool:
+        """Whether the time entry that was left out was none of what the scan has found: it belongs before it, then.
+
+        One behind the end is of a batch that was lost, but where the segment is known to be whole.
+        """
         entry, self.dropped = self.dropped, None
-        if entry is None or self.base_offset + entry[1] >= self.next_offset:
+        if entry is None:
             return False
+        if self.base_offset + entry[1] >= self.next_offset:
+            return is_whole
         return not self.is_time_of(entry)
 
     def note_header(self, header: Header) -> None:

@@ -36,8 +36,8 @@ def snapshot_path(directory: str, offset: int) -> str:
 
 def snapshot_offset(name: str) -> int | None:
     """The offset in a snapshot's name; None for other names."""
-    digits = name.removesuffix(SNAPSHOT)
-    return int(digits) if name.endswith(SNAPSHOT) and len(digits) == 20 and digits.isdecimal() else None
+    digits = name[:20]
+    return int(digits) if name.endswith(SNAPSHOT) and len(name) == 29 and digits.isdecimal() else None
 
 
 def encode_snapshot(producers: Producers) -> bytes:
@@ -155,7 +155,8 @@ def write_snapshot(disk: Disk, directory: str, offset: int, producers: Producers
 
 def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
     """Offsets of the snapshots in a directory, rising."""
-    return sorted(offset for name in disk.list(directory) if (offset := snapshot_offset(name)) is not None)
+    names = [name for name in disk.list(directory) if name.endswith(SNAPSHOT)]
+    return sorted(offset for name in names if (offset := snapshot_offset(name)) is not None)
 
 
 def load_newest(

@@ -1,12 +1,14 @@
 """What a start could not explain and has renamed: partitions of no known topic, and files beside segments (rule H4).
 
 A partition's folder becomes `topic-partition.<topic id>-stray`, as Apache Kafka names it, with a file `stray` in it
-that says since when, why, and what the checkpoints knew of it. A file gets `.<time>.aside` behind its name. Both stay
-until an administrator removes them (`ottla log strays --remove`), or `log.stray.retention.ms` has passed.
+that says since when, why, and what the checkpoints knew of it; beside it where it cannot be written to. A file gets
+`.<time>.aside` behind its name. Both stay until an administrator removes them (`ottla log strays --remove`), or
+`log.stray.retention.ms` has passed.
 """
 
 from __future__ import annotations
 
+import errno
 import posixpath
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -28,7 +30,10 @@ from ottla.storage.witnesses import LogFiles
 
 NOTE = "stray"
 """ottla's own, in a stray folder."""
+BESIDE = ".note"
+"""Behind the name of a stray folder: its note, where the folder cannot be written to."""
 _NAME_MAX = 255
+_NO_RIGHTS = (errno.EACCES, errno.EPERM)
 _SINCE = "since.ms"
 
 
@@ -59,15 +64,21 @@ def set_aside(
         renamed = posixpath.join(root, str(place)[: _NAME_MAX - len(suffix)] + suffix)
         number = (number + 1) % (1 << 128)
     note = {_SINCE: str(wall_ms), "topic": found.topic, "partition": str(found.partition), "reason": reason}
-    _write_note(disk, found.path, note | {name: str(offset) for name, offset in known.items()})
+    _write_note(disk, found.path, note | {name: str(offset) for name, offset in known.items()}, beside=renamed + BESIDE)
     disk.rename(found.path, renamed)
     return renamed
 
 
-def _write_note(disk: Disk, folder: str, note: Mapping[str, str]) -> None:
+def _write_note(disk: Disk, folder: str, note: Mapping[str, str], *, beside: str) -> None:
     """On a full disk there is none yet."""
+    body = format_properties(note)
     try:
-        replace_file(disk, posixpath.join(folder, NOTE), format_properties(note))
+        try:
+            replace_file(disk, posixpath.join(folder, NOTE), body)
+        except OSError as error:
+            if error.errno not in _NO_RIGHTS:
+                raise
+            replace_file(disk, beside, body)
     except OSError as error:
         if error.errno not in FULL_DISK:
             raise
@@ -112,18 +123,21 @@ def described(disk: Disk, path: str) -> Stray:
 
 def _folder(disk: Disk, folder: str) -> Stray:
     place, reason = folder_in_words(disk, folder)
-    files = LogFiles(disk, folder)
     identity = remembered_identity(disk, posixpath.join(folder, PARTITION_METADATA)).topic_id
-    return Stray(
-        folder,
-        *place,
-        topic_id_text(TopicId(identity)) if identity is not None else "",
-        size_of(disk, folder),
-        files.bases[0] if files.bases else 0,
-        files.end_offset(),
-        _since(disk, folder),
-        reason,
-    )
+    size, start, end = _extent(disk, folder)
+    topic_id = topic_id_text(TopicId(identity)) if identity is not None else ""
+    return Stray(folder, *place, topic_id, size, start, end, _since(disk, folder), reason)
+
+
+def _extent(disk: Disk, folder: str) -> tuple[int, int, int]:
+    """Bytes, and the offsets from and to; -1 for what cannot be read."""
+    try:
+        files = LogFiles(disk, folder)
+        return size_of(disk, folder), files.bases[0] if files.bases else 0, files.end_offset()
+    except OSError as error:
+        if error.errno not in _NO_RIGHTS:
+            raise
+        return -1, -1, -1
 
 
 def _file(disk: Disk, path: str) -> Stray:
@@ -141,11 +155,14 @@ def _since(disk: Disk, path: str) -> int | None:
 
 def read_note(disk: Disk, folder: str) -> dict[str, str]:
     """What was written down as the folder was set aside; empty where nothing was."""
-    try:
-        body = read_small(disk, posixpath.join(folder, NOTE))
-    except BadCheckpoint:
-        body = None
-    return parse_properties((body or b"").decode("utf-8", "replace"))
+    for path in (posixpath.join(folder, NOTE), folder + BESIDE):
+        try:
+            body = read_small(disk, path)
+        except BadCheckpoint:
+            continue
+        if body is not None:
+            return parse_properties(body.decode("utf-8", "replace"))
+    return {}
 
 
 def size_of(disk: Disk, path: str) -> int:
@@ -159,7 +176,7 @@ def is_due(disk: Disk, path: str, *, wall_ms: int, retention_ms: int) -> bool:
     """Whether it was set aside `retention_ms` ago; a folder of which that is not known is counted from now on."""
     since = _since(disk, path)
     if since is None and not path.endswith(ASIDE):
-        _write_note(disk, path, read_note(disk, path) | {_SINCE: str(wall_ms)})
+        _write_note(disk, path, read_note(disk, path) | {_SINCE: str(wall_ms)}, beside=path + BESIDE)
     return since is not None and wall_ms - since >= retention_ms
 
 
@@ -167,6 +184,7 @@ def remove(disk: Disk, one: Stray) -> None:
     """For good."""
     if disk.is_directory(one.path):
         disk.remove_tree(one.path)
+        disk.remove(one.path + BESIDE)
     else:
         disk.remove(one.path)
     disk.sync_directory(posixpath.dirname(one.path))

@@ -16,7 +16,7 @@ from ottla.kernel.seams import Disk
 from ottla.storage.checkpoint import LEADER_EPOCHS, LOG_START, BadCheckpoint, parse_epochs
 from ottla.storage.remembered import ASIDE, Trust, read_small
 from ottla.storage.scan import Header, scan_headers
-from ottla.storage.segment import LOG, base_offset_of, segment_path
+from ottla.storage.segment import LOG, bases_in, segment_path
 
 log = logging.getLogger("ottla.storage")
 
@@ -77,7 +77,7 @@ class LogFiles:
         self._disk = disk
         self._directory = directory
         names = disk.list(directory)
-        self.bases = sorted(base for name in names if (base := base_offset_of(name)) is not None)
+        self.bases = bases_in(names)
         self._scanned: tuple[int, list[Header]] = (-1, [])
 
     def end_offset(self) -> int:

@@ -184,14 +184,19 @@ def _may_end_at_equal_epoch(
 
 
 def _may_end(current: Transaction, producer_id: int, producer_epoch: int, *, committed: bool) -> Given | None:
-    """EndTxn 5. An epoch one below is a repeat; an equal one ends the next transaction, which may have no partition."""
+    """EndTxn 5. An epoch one below is a repeat; an equal one ends the next transaction, which may have no partition.
+
+    Where the last end did not raise the epoch (version 1), nothing can be its repeat. Apache Kafka takes it for one: it
+    gives the epoch to a producer that was fenced by the owner, a client of version 1.
+    """
     if current.prepared:
         return Given(ErrorCode.CONCURRENT_TRANSACTIONS)  # before all else: a fence would be final (KAFKA-18464)
     same_id = producer_id == current.producer_id
     over_rotation = (producer_id, producer_epoch, current.producer_epoch) == (current.previous_id, LAST_EPOCH - 1, 0)
     if not same_id and not over_rotation:
         return Given(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    repeats = over_rotation or producer_epoch + 1 == current.producer_epoch
+    one_below = over_rotation or producer_epoch + 1 == current.producer_epoch
+    repeats = one_below and current.version >= EPOCH_BUMPS
     done = current.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
     if not (same_id and producer_epoch == current.producer_epoch) and not (repeats and done):
         return Given(ErrorCode.PRODUCER_FENCED)

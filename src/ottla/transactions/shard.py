@@ -8,6 +8,7 @@ broker/shard_runner.py comes here with requests and carries decisions out: it ap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -46,6 +47,10 @@ class TransactionShard:
         self._unmarked: dict[str, set[TopicPartition]] = {}
         """By transactional id, the partitions that have not confirmed their marker."""
         self._timing = Timing(settings)
+
+    def finalized(self, transaction_version: int) -> None:
+        """The cluster uses another level of transaction.version from now on."""
+        self.settings = replace(self.settings, transaction_version=transaction_version)
 
     # Requests
 
@@ -238,11 +243,14 @@ class TransactionShard:
         self._unmarked.pop(transactional_id, None)
         if entry.value is None:
             self.transactions.pop(transactional_id, None)
+            self._timing.ended(transactional_id)
             return
         transaction = self.transactions[transactional_id] = transaction_of(entry.value)
         if transaction.state == State.ONGOING:
             self._ongoing[transactional_id] = None
-        elif transaction.prepared:
+            return
+        self._timing.ended(transactional_id)
+        if transaction.prepared:
             self._unmarked[transactional_id] = set(transaction.partitions)
 
     def apply_marker(self, producer: int, *, committed: bool) -> None:
@@ -305,12 +313,7 @@ class TransactionShard:
 
     def _abort_late(self, now: Moment, out: Decision) -> None:
         """Fence the owners of transactions that are open for longer than their timeout."""
-        late = [
-            each
-            for each in self._ongoing
-            if self.transactions[each].started_ms + self.transactions[each].timeout_ms
-            < now.wall_ms - self._timing.forgiven_ms
-        ]
+        late = [each for each in self._ongoing if self._timing.is_late(each, self.transactions[each], now)]
         for transactional_id in late[:_ABORTS_PER_CHECK]:
             after = transitions.prepared(
                 self.transactions[transactional_id],

@@ -1,6 +1,7 @@
 """When a transaction shard looks for what is late: open transactions, unused ids, completions that were refused.
 
-Deadlines go by the monotonic clock, ages by the wall clock, as the log holds times of day.
+Deadlines go by the monotonic clock, ages by the wall clock, as the log holds times of day. How old an open transaction
+is, the wall clock says once; from then on its deadline is monotonic, and a clock that is set moves it no more.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 
 from ottla.kernel.retention import RetentionPause
 from ottla.kernel.shards import Moment
-from ottla.transactions.values import TransactionSettings
+from ottla.transactions.values import Transaction, TransactionSettings
 
 _COMPLETE_AGAIN_MS = 100
 _NEXT_SLICE_MS = 1
@@ -25,6 +26,8 @@ class Timing:
         self._expire_at_ms: int | None = None
         self._complete_at_ms: int | None = None
         self._queue: deque[str] = deque()
+        self._ends_at_ms: dict[str, int] = {}
+        """By transactional id, when its open transaction has lasted for too long; of those that were looked at."""
         self._pause = RetentionPause()
         self.forgiven_ms = 0
         """Time in which the process stood still, which is not held against the transactions that were open then."""
@@ -57,6 +60,22 @@ class Timing:
 
     def abort_due(self, now: Moment) -> bool:
         return self._abort_at_ms is not None and self._abort_at_ms <= now.mono_ms
+
+    def is_late(self, transactional_id: str, transaction: Transaction, now: Moment) -> bool:
+        """Whether an open transaction has lasted for longer than its timeout.
+
+        A start that lies in the future, by a clock that was set back, counts as now. Apache Kafka goes by the wall
+        clock alone: such a transaction would hold readers back for as long as the clock was wrong.
+        """
+        ends_at_ms = self._ends_at_ms.get(transactional_id)
+        if ends_at_ms is None:
+            left_ms = transaction.started_ms + transaction.timeout_ms - now.wall_ms
+            ends_at_ms = self._ends_at_ms[transactional_id] = now.mono_ms + min(left_ms, transaction.timeout_ms)
+        return ends_at_ms < now.mono_ms - self.forgiven_ms
+
+    def ended(self, transactional_id: str) -> None:
+        """No transaction of this id is open."""
+        self._ends_at_ms.pop(transactional_id, None)
 
     def aborts_looked_for(self, now: Moment, *, again: bool) -> None:
         """What was forgiven counts for one look: whoever is late by the next one had that time to end."""

@@ -1,7 +1,7 @@
 """ApiVersions (key 18): what this broker serves, as Apache Kafka 4.3.1 announces it for the same APIs.
 
 The APIs of transactions and the feature `transaction.version` are announced together, once every broker of the cluster
-has them: the feature, not the versions of the APIs, is what clients go by.
+has them: the feature, not the versions of the APIs, is what clients go by. So are those of consumer groups.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ottla.cluster import features
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.api_versions import (
     ApiVersion,
@@ -17,14 +18,15 @@ from ottla.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from ottla.transactions.values import EPOCH_BUMPS
 from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
+    from ottla.metadata.state import Metadata
 
-_TRANSACTION_VERSION = "transaction.version"
 _OF_TRANSACTIONS = frozenset({24, 25, 26, 27, 28, 65, 66})
+_OF_CONSUMER_GROUPS = frozenset({68, 69})
+_LEVEL_0_SINCE = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -35,23 +37,32 @@ async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         call.connection.software_name = software
         call.connection.software_version = version
+    hidden = frozenset() if call.node.has_transactions else _OF_TRANSACTIONS
+    if not call.node.has_consumer_groups:
+        hidden |= _OF_CONSUMER_GROUPS
     response = ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=api.announced.first, max_version=api.announced.last)
             for key, api in sorted(APIS.items())
-            if not api.peers_only and (call.node.has_transactions or key not in _OF_TRANSACTIONS)
+            if not api.peers_only and key not in hidden
         ]
     )
     if call.node.has_transactions:
-        _tell_features(response, epoch=call.node.metadata.version)
+        _tell_features(response, call.node.metadata, with_level_0=call.api_version >= _LEVEL_0_SINCE)
     return response
 
 
-def _tell_features(response: ApiVersionsResponse, *, epoch: int) -> None:
-    response.supported_features = [
-        SupportedFeatureKey(name=_TRANSACTION_VERSION, min_version=0, max_version=EPOCH_BUMPS)
-    ]
-    response.finalized_features_epoch = epoch
-    response.finalized_features = [
-        FinalizedFeatureKey(name=_TRANSACTION_VERSION, min_version_level=EPOCH_BUMPS, max_version_level=EPOCH_BUMPS)
-    ]
+def _tell_features(response: ApiVersionsResponse, state: Metadata, *, with_level_0: bool) -> None:
+    """Older clients cannot read that a feature may be at level 0: they are told its finalized level (KAFKA-17492).
+
+    A level of 0 that is finalized is left out, as Apache Kafka does it.
+    """
+    for feature in features.supported(state):
+        if with_level_0:
+            known = SupportedFeatureKey(name=feature.name, min_version=0, max_version=feature.latest)
+            response.supported_features.append(known)
+        if level := features.level(state, feature):
+            response.finalized_features.append(
+                FinalizedFeatureKey(name=feature.name, min_version_level=level, max_version_level=level)
+            )
+    response.finalized_features_epoch = state.version

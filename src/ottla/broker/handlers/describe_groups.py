@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import Call
 
 _OPERATIONS_SINCE = 3
-_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """Read, delete, describe, and describe and alter configs, by their numbers in ACLs: all that can be done to a group,
 and all that anybody may do."""
 
@@ -27,7 +27,7 @@ async def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsRe
     if request.include_authorized_operations and call.api_version >= _OPERATIONS_SINCE:
         for group in described:
             if not group.error_code:
-                group.authorized_operations = _GROUP_OPERATIONS
+                group.authorized_operations = GROUP_OPERATIONS
     return DescribeGroupsResponse(groups=described)
 
 

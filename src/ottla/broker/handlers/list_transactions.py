@@ -1,14 +1,11 @@
-"""ListTransactions (key 66): the transactions that this broker coordinates.
-
-A pattern of transactional ids is refused as Apache Kafka refuses one that its engine cannot read: there is no engine
-here that takes time in proportion to the text alone.
-"""
+"""ListTransactions (key 66): the transactions that this broker coordinates, of ids that match a pattern."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.patterns import BadPattern, compile_pattern
 from ottla.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.transactions.values import State
 
@@ -20,7 +17,9 @@ _LABELS = frozenset(state.label for state in State)
 
 async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
     transactions = call.node.transactions
-    if request.transactional_id_pattern:
+    try:
+        matches = compile_pattern(request.transactional_id_pattern) if request.transactional_id_pattern else _any
+    except BadPattern:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     if transactions.loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -30,10 +29,12 @@ async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactio
     if request.state_filters and not known:
         return response
     request.state_filters = known
-    for slot in transactions.ask_all(
-        lambda shard, ticket, now: shard.list_transactions(request, lambda _: True, ticket, now)
-    ):
+    for slot in transactions.ask_all(lambda shard, ticket, now: shard.list_transactions(request, matches, ticket, now)):
         answer = await slot
         if not isinstance(answer, ErrorCode):
             response.transaction_states += answer
     return response
+
+
+def _any(transactional_id: str) -> bool:
+    return True

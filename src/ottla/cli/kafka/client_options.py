@@ -52,9 +52,7 @@ def codec(name: str) -> Codec:
 
 
 def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
-    """Settings of a producer; a transactional one is refused."""
-    if "transactional.id" in properties:
-        raise Misuse("transactional.id: this client has no transactions yet")
+    """Settings of a producer."""
     acks = properties.get("acks", "all").lower()
     if acks not in _ACKS:
         raise Misuse(f"Invalid value {acks} for configuration acks: String must be one of: all, -1, 0, 1")
@@ -77,6 +75,8 @@ def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
         request_timeout_ms=number(properties, "request.timeout.ms", defaults.request_timeout_ms),
         max_block_ms=number(properties, "max.block.ms", defaults.max_block_ms),
         partitioner=PARTITIONERS.get(partitioner, murmur2_partitioner),
+        transactional_id=properties.get("transactional.id"),
+        transaction_timeout_ms=number(properties, "transaction.timeout.ms", defaults.transaction_timeout_ms),
     )
 
 

@@ -14,6 +14,7 @@ from ottla.cli.options import Given, Option, Parser
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.patterns import BadPattern, compile_pattern
 
 if TYPE_CHECKING:
     from ottla.client.blocking_admin import Admin
@@ -269,12 +270,10 @@ _GROUP_FAULTS = frozenset(
 
 
 def _validate_regex(_admin: Admin, given: Given) -> None:
-    import re
-
     text = given.need("validate-regex")
     try:
-        re.compile(text)
-    except re.error as fault:
+        compile_pattern(text)
+    except BadPattern as fault:
         print_error(f"The provided regex {text} is invalid: {fault}")
     else:
         sys.stdout.write(f"The provided regex {text} is valid.\n")

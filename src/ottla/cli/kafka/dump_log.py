@@ -52,9 +52,10 @@ def dump(
     index_sanity_check: bool = False,
     offsets: bool = False,
 ) -> int:
-    """Print each file; files that are none of a log are named on stderr."""
+    """Print each file; files that are none of a log are named on stderr. 1 where one cannot be read."""
+    from ottla.storage.checkpoint import BadCheckpoint
     from ottla.storage.disk import LocalDisk
-    from ottla.storage.dump import Complaint, DumpOptions, UnknownFile, dump_file
+    from ottla.storage.dump import Complaint, DumpOptions, UnknownFile, UnreadableFile, dump_file
 
     options = DumpOptions(
         deep=deep,
@@ -69,7 +70,7 @@ def dump(
         from ottla.cli.kafka.offsets_decoder import decode_record
 
         options = options._replace(decode=decode_record)
-    disk = LocalDisk()
+    disk, failed = LocalDisk(), 0
     for path in paths:
         try:
             for line in dump_file(disk, path, options):
@@ -77,4 +78,8 @@ def dump(
         except UnknownFile as fault:
             sys.stdout.flush()
             sys.stderr.write(f"{fault}\n")
-    return 0
+        except (UnreadableFile, BadCheckpoint) as fault:
+            sys.stdout.flush()
+            sys.stderr.write(f"{fault}\n")
+            failed = 1
+    return failed

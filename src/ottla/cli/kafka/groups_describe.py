@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.kafka.consumer_groups import chosen_groups, print_error
 from ottla.cli.options import Given
-from ottla.client.errors import refused
+from ottla.client.errors import UnsupportedVersion, refused
 from ottla.client.group_protocol import decode_assignment
 from ottla.client.model import LATEST, CommittedOffset, OffsetAtTime
 from ottla.client.plan import GROUP
@@ -17,8 +17,10 @@ from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.client.blocking_admin import Admin
+    from ottla.messages.consumer_group_describe import Assignment
     from ottla.messages.describe_groups import DescribedGroup
 
+CLASSIC, CONSUMER = "classic", "consumer"
 _DASH = "-"
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
@@ -42,6 +44,21 @@ class Member(NamedTuple):
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
+    epoch: int | None = None
+    """Of a group of the consumer protocol alone, like the target."""
+    target: tuple[TopicPartition, ...] = ()
+
+
+class Described(NamedTuple):
+    """A group of either protocol."""
+
+    state: str
+    assignor: str
+    members: tuple[Member, ...]
+    kind: str = CLASSIC
+    epoch: int | None = None
+    """Of a group of the consumer protocol alone, like the epoch of its target."""
+    target_epoch: int | None = None
 
 
 def describe(admin: Admin, given: Given) -> None:
@@ -57,17 +74,63 @@ def describe(admin: Admin, given: Given) -> None:
             _print_offsets(admin, group, found, verbose=verbose)
 
 
-def described_group(admin: Admin, group: str) -> DescribedGroup:
+def described_group(admin: Admin, group: str) -> Described:
     """A group that exists; GROUP_ID_NOT_FOUND for one that does not."""
+    newer = _consumer_group(admin, group)
+    if newer is not None:
+        return newer
     found = admin.describe_groups([group])[group]
     if isinstance(found, ApiError):
         if found.code is ErrorCode.GROUP_ID_NOT_FOUND:
             raise refused(found.code, f"group {group!r}", f"Group {group} not found.")
         raise found
-    return found
+    return Described(found.group_state, found.protocol_data, tuple(_classic_members(found)))
 
 
-def members_of(found: DescribedGroup) -> list[Member]:
+def state_of(admin: Admin, group: str) -> str:
+    """The state of a group of either protocol; Dead where there is none."""
+    try:
+        return described_group(admin, group).state
+    except ApiError as fault:
+        if fault.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return "Dead"
+        raise
+
+
+def _consumer_group(admin: Admin, group: str) -> Described | None:
+    """A group of the consumer protocol; None where it is of another kind, or the cluster has no such groups."""
+    try:
+        found = admin.describe_consumer_groups([group])[group]
+    except UnsupportedVersion:
+        return None
+    if isinstance(found, ApiError):
+        if found.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+            return None
+        raise found
+    members = [
+        Member(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            _places(member.assignment),
+            member.member_epoch,
+            _places(member.target_assignment),
+        )
+        for member in found.members
+    ]
+    return Described(
+        found.group_state, found.assignor_name, tuple(members), CONSUMER, found.group_epoch, found.assignment_epoch
+    )
+
+
+def _places(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.topic_name, index) for topic in assignment.topic_partitions for index in topic.partitions
+    )
+
+
+def _classic_members(found: DescribedGroup) -> list[Member]:
     return [
         Member(
             member.member_id,
@@ -80,9 +143,9 @@ def members_of(found: DescribedGroup) -> list[Member]:
     ]
 
 
-def offset_rows(admin: Admin, group: str, found: DescribedGroup) -> list[OffsetRow]:
+def offset_rows(admin: Admin, group: str, found: Described) -> list[OffsetRow]:
     """What members hold, then what is committed for partitions that no member holds, then members without any."""
-    members = members_of(found)
+    members = found.members
     committed = admin.committed_offsets(group)
     assigned = {partition for member in members for partition in member.assignment}
     ends = admin.list_offsets(dict.fromkeys([*assigned, *committed], LATEST))
@@ -139,9 +202,9 @@ def _cell(value: int | None) -> str:
     return _DASH if value is None else str(value)
 
 
-def _print_offsets(admin: Admin, group: str, found: DescribedGroup, *, verbose: bool) -> None:
+def _print_offsets(admin: Admin, group: str, found: Described, *, verbose: bool) -> None:
     rows = offset_rows(admin, group, found)
-    if not _worth_printing(group, found.group_state, len(rows)):
+    if not _worth_printing(group, found.state, len(rows)):
         return
     topics = [row.partition.topic for row in rows if row.partition]
     widths = [_width(15, [group]), _width(15, topics), 10]
@@ -166,9 +229,9 @@ def _print_table(table: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
         sys.stdout.write(" ".join([*cells, *line[len(widths) :]]) + "\n")
 
 
-def _print_members(group: str, found: DescribedGroup, *, verbose: bool) -> None:
-    members = members_of(found)
-    if not _worth_printing(group, found.group_state, len(members)) and found.group_state == "Dead":
+def _print_members(group: str, found: Described, *, verbose: bool) -> None:
+    members = found.members
+    if not _worth_printing(group, found.state, len(members)) and found.state == "Dead":
         return
     static = any(member.instance_id for member in members)
     titles = ["GROUP", "CONSUMER-ID"] + (["GROUP-INSTANCE-ID"] if static else []) + ["HOST", "CLIENT-ID", "#PARTITIONS"]
@@ -178,36 +241,38 @@ def _print_members(group: str, found: DescribedGroup, *, verbose: bool) -> None:
     widths.append(15)
     if verbose:
         titles += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
-        widths += [15, _width(20, [_assignment(member) for member in members]), 15, 20]
+        widths += [15, _width(20, [_assignment(member.assignment) for member in members]), 15]
+        widths.append(_width(20, [_assignment(member.target) for member in members]))
     else:
         titles.append("")
     table = [titles]
     for member in members:
         line = [group, member.member_id] + ([member.instance_id or ""] if static else [])
         line += [member.host, member.client_id, str(len(member.assignment))]
-        table.append(line + ([_DASH, _assignment(member), _DASH, _DASH] if verbose else [""]))
+        epochs = [_cell(member.epoch), _assignment(member.assignment), _cell(found.target_epoch)]
+        table.append(line + ([*epochs, _assignment(member.target)] if verbose else [""]))
     _print_table(table, widths)
 
 
-def _assignment(member: Member) -> str:
+def _assignment(partitions: Sequence[TopicPartition]) -> str:
     """`topic:0,1;other:0`."""
     topics: dict[str, list[str]] = {}
-    for partition in sorted(member.assignment):
+    for partition in sorted(partitions):
         topics.setdefault(partition.topic, []).append(str(partition.partition))
     return ";".join(f"{topic}:{','.join(numbers)}" for topic, numbers in topics.items()) or _DASH
 
 
-def _print_state(admin: Admin, group: str, found: DescribedGroup, *, verbose: bool) -> None:
-    if not _worth_printing(group, found.group_state, 1):
+def _print_state(admin: Admin, group: str, found: Described, *, verbose: bool) -> None:
+    if not _worth_printing(group, found.state, 1):
         return
     broker = admin.cluster.run(admin.cluster.plan.coordinator(group, GROUP))
     coordinator = f"{broker.host}:{broker.port}  ({broker.id})"
-    strategy = found.protocol_data or _DASH
+    strategy = found.assignor or _DASH
     titles = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
-    line = [group, coordinator, strategy, found.group_state]
+    line = [group, coordinator, strategy, found.state]
     widths = [_width(15, [group]), _width(25, [coordinator]), 20, 20]
     if verbose:
         titles += ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
-        line += [_DASH, _DASH]
+        line += [_cell(found.epoch), _cell(found.target_epoch)]
         widths += [15, 25]
     _print_table([[*titles, "#MEMBERS"], [*line, str(len(found.members))]], widths)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from ottla.cli.faults import Misuse
 from ottla.cli.javamap import hash_order, partition_hash, string_hash
 from ottla.cli.kafka.consumer_groups import NoSuchTopic, chosen_groups, parse_topics, print_error
+from ottla.cli.kafka.groups_describe import state_of
 from ottla.cli.options import Given
 from ottla.client.model import EARLIEST, LATEST, CommittedOffset, OffsetAtTime
-from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -33,11 +34,7 @@ def reset(admin: Admin, given: Given) -> None:
     groups = chosen_groups(admin, given)
     planned: dict[str, Offsets] = {}
     for group in groups:
-        found = admin.describe_groups([group])[group]
-        missing = isinstance(found, ApiError) and found.code is ErrorCode.GROUP_ID_NOT_FOUND
-        if isinstance(found, ApiError) and not missing:
-            raise found
-        state = "Dead" if isinstance(found, ApiError) else found.group_state
+        state = state_of(admin, group)
         if state not in _RESETTABLE:
             print_error(
                 f"Assignments can only be reset if the group '{group}' is inactive, but the current state is {state}."

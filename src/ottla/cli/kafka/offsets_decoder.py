@@ -10,6 +10,7 @@ from typing import Any
 from ottla.client.errors import ProtocolViolation
 from ottla.client.group_protocol import decode_assignment, decode_subscription
 from ottla.kernel.ids import TopicPartition, topic_id_text
+from ottla.messages import consumer_group_records as consumer
 from ottla.messages import group_records as records
 from ottla.records.reader import Record
 from ottla.schema.codec import MalformedMessage, decode
@@ -20,6 +21,31 @@ _TYPES: dict[int, tuple[type[Any], type[Any]]] = {
     records.LEGACY_OFFSET_COMMIT_TYPE: (records.OffsetCommitKey, records.OffsetCommitValue),
     records.OFFSET_COMMIT_TYPE: (records.OffsetCommitKey, records.OffsetCommitValue),
     records.GROUP_METADATA_TYPE: (records.GroupMetadataKey, records.GroupMetadataValue),
+    consumer.METADATA_TYPE: (consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue),
+    consumer.PARTITION_METADATA_TYPE: (
+        consumer.ConsumerGroupPartitionMetadataKey,
+        consumer.ConsumerGroupPartitionMetadataValue,
+    ),
+    consumer.MEMBER_METADATA_TYPE: (
+        consumer.ConsumerGroupMemberMetadataKey,
+        consumer.ConsumerGroupMemberMetadataValue,
+    ),
+    consumer.TARGET_ASSIGNMENT_METADATA_TYPE: (
+        consumer.ConsumerGroupTargetAssignmentMetadataKey,
+        consumer.ConsumerGroupTargetAssignmentMetadataValue,
+    ),
+    consumer.TARGET_ASSIGNMENT_MEMBER_TYPE: (
+        consumer.ConsumerGroupTargetAssignmentMemberKey,
+        consumer.ConsumerGroupTargetAssignmentMemberValue,
+    ),
+    consumer.CURRENT_MEMBER_ASSIGNMENT_TYPE: (
+        consumer.ConsumerGroupCurrentMemberAssignmentKey,
+        consumer.ConsumerGroupCurrentMemberAssignmentValue,
+    ),
+    consumer.REGULAR_EXPRESSION_TYPE: (
+        consumer.ConsumerGroupRegularExpressionKey,
+        consumer.ConsumerGroupRegularExpressionValue,
+    ),
 }
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from uuid import uuid4
 
 from ottla.cli.connect import client_settings, parse_pairs, read_properties
 from ottla.cli.faults import Misuse
@@ -19,6 +20,7 @@ from ottla.kernel.errors import ApiError
 
 _MIB = 1024 * 1024
 _SAMPLES = 500_000
+_TRANSACTION_MS = 3_000
 
 PARSER = Parser(
     "This tool is used to verify the producer performance.",
@@ -36,8 +38,8 @@ PARSER = Parser(
         Option("command-config", "File of producer options.", "CONFIG-FILE"),
         Option("producer.config", "As --command-config (deprecated).", "CONFIG-FILE"),
         Option("print-metrics", "Accepted; this client keeps no such metrics."),
-        Option("transactional-id", "Not supported: this client has no transactions yet.", "TRANSACTIONAL-ID"),
-        Option("transaction-duration-ms", "Not supported.", "TRANSACTION-DURATION", "Long"),
+        Option("transactional-id", "Send in transactions, under this id.", "TRANSACTIONAL-ID"),
+        Option("transaction-duration-ms", "Commit after so long; 3000 if only an id is given.", "MS", "Long"),
         Option("warmup-records", "The first so many are told apart.", "WARMUP-RECORDS", "Long", default="0"),
         Option("reporting-interval", "Milliseconds between lines.", "INTERVAL-MS", "Long", default="5000"),
     ],
@@ -105,6 +107,30 @@ class Stats:
         return ordered[int(part * len(ordered))] if ordered else 0
 
 
+class Transactions:
+    """Commits what was sent once a transaction is so old; the next record begins another."""
+
+    def __init__(self, producer: Producer, duration_ms: int) -> None:
+        self._producer = producer
+        self._duration_ms = duration_ms
+        self._began: float | None = None
+        producer.init_transactions()
+
+    def before_record(self) -> None:
+        if self._began is None:
+            self._producer.begin_transaction()
+            self._began = time.monotonic()
+
+    def after_record(self) -> None:
+        if self._began is not None and (time.monotonic() - self._began) * 1000 >= self._duration_ms:
+            self.commit()
+
+    def commit(self) -> None:
+        if self._began is not None:
+            self._producer.commit_transaction()
+            self._began = None
+
+
 def command(arguments: Sequence[str]) -> int:
     given = PARSER.read(_spread(arguments))
     try:
@@ -146,8 +172,10 @@ def _properties(given: Given) -> dict[str, str]:
     if "bootstrap.servers" not in properties:
         raise Misuse("At least one of --bootstrap-server, --command-property, --producer-props, --producer.config or "
                      "--command-config must be specified.")  # fmt: skip
-    if "transactional-id" in given or "transaction-duration-ms" in given:
-        raise Misuse("this client has no transactions yet")
+    if "transactional-id" in given:
+        properties["transactional.id"] = given.need("transactional-id")
+    elif "transaction-duration-ms" in given and "transactional.id" not in properties:
+        properties["transactional.id"] = f"performance-producer-{uuid4()}"
     return {"client.id": "perf-producer-client", **properties}
 
 
@@ -192,23 +220,38 @@ def _run(given: Given) -> int:
             f"Warmup first {warmup} records. Steady state results will print after the complete test summary.\n"
         )
     interval_ms = given.count("reporting-interval")
+    duration_ms = _transaction_duration_ms(given)
     everything = Stats(count, interval_ms)
     steady: Stats | None = None
     with Producer(
         properties["bootstrap.servers"], producer=producer_settings(properties), settings=client_settings(properties)
     ) as producer:
         topic = given.need("topic")
+        transactions = Transactions(producer, duration_ms) if "transactional.id" in properties else None
         for number, payload in zip(range(count), payloads, strict=False):
             if warmup and number == warmup:
                 everything.reports = False
                 steady = Stats(count - warmup, interval_ms, steady=True)
             _pace(everything.started, number, throughput)
+            if transactions is not None:
+                transactions.before_record()
             _send(producer, topic, payload, everything, steady)
+            if transactions is not None:
+                transactions.after_record()
+        if transactions is not None:
+            transactions.commit()
         producer.flush()
         everything.print_total()
         if steady is not None:
             steady.print_total()
     return 0
+
+
+def _transaction_duration_ms(given: Given) -> int:
+    duration_ms = given.number("transaction-duration-ms")
+    if duration_ms is not None and duration_ms <= 0:
+        raise Misuse("--transaction-duration-ms should be greater than zero.")
+    return _TRANSACTION_MS if duration_ms is None else duration_ms
 
 
 def _pace(started: float, sent: int, throughput: float) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ottla.sim.checkers.transaction_history import TransactionEvent
+
 
 class LogKey(NamedTuple):
     """A partition of one life of a topic: a topic created anew under its old name has other logs."""
@@ -205,6 +207,7 @@ Event = (
     | Alive
     | Scanned
     | Failed
+    | TransactionEvent
 )
 
 

@@ -1,8 +1,9 @@
 """The rules of Jepsen's `kafka` workload, by the definitions of its checker, over the same history as the other judges.
 
 Operations are sends (one per batch) and polls (one per answer); nothing here looks at offsets but to learn the order
-of the values in a log. Transactions are not simulated, so what only they can do (a read of what the reader itself has
-not committed yet, cycles of more than one read) cannot come up. Logs that may lose what was read are left out.
+of the values in a log. Logs with transactions are transactions.py's matter, so what only they can do (a read of what
+the reader itself has not committed yet, cycles of more than one read) cannot come up. Logs that may lose what was read
+are left out.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def _real_time(history: History) -> Iterator[Anomaly]:
 
 
 def _holes(history: History) -> Iterator[Anomaly]:
-    """No transactions and no compaction here: offsets are dense, in every answer and in the last scan."""
+    """In logs without transactions and compaction offsets are dense, in every answer and in the last scan."""
     for event in history.events:
         if isinstance(event, Polled):
             expected, reader = event.asked_offset, event.reader

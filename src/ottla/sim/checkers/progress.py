@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.sim.checkers.history import Alive, Anomaly, Failed, Healed, History, Scanned
+from ottla.sim.checkers.transaction_history import TransactionsScanned
 
 
 def check_progress(history: History) -> Iterator[Anomaly]:
     """Anomalies of liveness, and plain failures."""
     healed: Healed | None = None
     failed = False
-    scanned = {event.log: None for event in history.events if isinstance(event, Scanned)}
+    scanned = {event.log: None for event in history.events if isinstance(event, Scanned | TransactionsScanned)}
     for event in history.events:
         if isinstance(event, Failed):
             failed = True

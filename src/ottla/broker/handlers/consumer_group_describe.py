@@ -1,0 +1,38 @@
+"""ConsumerGroupDescribe (key 69): state, epochs and members of groups of the consumer protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.handlers.describe_groups import GROUP_OPERATIONS
+from ottla.broker.waiting import A_TURN, next_turn
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+    response = ConsumerGroupDescribeResponse()
+    for number, group_id in enumerate(request.group_ids, 1):
+        if number % A_TURN == 0:
+            await next_turn(call.node.clock)
+        group = await _describe(call, group_id)
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = GROUP_OPERATIONS
+        response.groups.append(group)
+    return response
+
+
+async def _describe(call: Call, group_id: str) -> DescribedGroup:
+    if not call.node.has_consumer_groups:
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
+    answer: DescribedGroup | ErrorCode = await call.node.groups.ask(
+        group_id, lambda shard, ticket, _: shard.describe_consumer_group(group_id, ticket)
+    )
+    return DescribedGroup(group_id=group_id, error_code=answer) if isinstance(answer, ErrorCode) else answer

@@ -1,0 +1,23 @@
+"""ConsumerGroupHeartbeat (key 68): a member of a group of the consumer protocol joins, stays, or leaves (KIP-848)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.group_coordinator import caller_of
+from ottla.kernel.errors import ErrorCode
+from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+
+async def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+    """Groups with members do not change their protocol, as in Kafka with the migration policy `disabled`."""
+    if not call.node.has_consumer_groups:
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    caller = caller_of(call)
+    answer: ConsumerGroupHeartbeatResponse | ErrorCode = await call.node.groups.ask(
+        request.group_id, lambda shard, ticket, now: shard.consumer_heartbeat(request, caller, ticket, now)
+    )
+    return ConsumerGroupHeartbeatResponse(error_code=answer) if isinstance(answer, ErrorCode) else answer

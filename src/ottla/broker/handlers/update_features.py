@@ -1,0 +1,49 @@
+"""UpdateFeatures (key 57): upgrade, downgrade, or only try it; all features of a request together or none.
+
+Version 0 has only `allow_downgrade`, which is taken for a safe downgrade. Apache Kafka 4.3 does not look at it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.cluster.commands import FeatureUpdate, UpdateFeatures, UpgradeType
+from ottla.cluster.features import update
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Call
+
+_KINDS = {kind.value: kind for kind in UpgradeType}
+_RESULTS_UNTIL = 1
+
+
+async def handle(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    updates = {each.feature: _update(each, call.api_version) for each in request.feature_updates}
+    command = UpdateFeatures(tuple(updates.values()), validate_only=request.validate_only)
+    if command.validate_only:
+        outcome: object = update(command, call.node.metadata)
+    else:
+        outcome = await call.node.follow.submit(command)
+    response = UpdateFeaturesResponse(error_message=None)
+    if isinstance(outcome, ApiError):
+        response.error_code = outcome.code
+        response.error_message = outcome.message
+    elif call.api_version <= _RESULTS_UNTIL:
+        response.results = [
+            UpdatableFeatureResult(feature=name, error_code=ErrorCode.NONE, error_message=None) for name in updates
+        ]
+    return response
+
+
+def _update(asked: FeatureUpdateKey, version: int) -> FeatureUpdate:
+    if version == 0:
+        kind = UpgradeType.SAFE_DOWNGRADE if asked.allow_downgrade else UpgradeType.UPGRADE
+        return FeatureUpdate(asked.feature, asked.max_version_level, kind)
+    return FeatureUpdate(asked.feature, asked.max_version_level, _KINDS.get(asked.upgrade_type))

@@ -1,0 +1,45 @@
+"""Brokers that died a moment ago: Metadata still lists them, as Apache Kafka's does until their session has ended.
+
+A client that no longer finds the broker of a leader in Metadata gives its connection up. librdkafka does so in the
+middle of moving the partition, and then waits for a timer of one second before it asks the new leader.
+"""
+
+from __future__ import annotations
+
+from ottla.kernel.ids import BrokerId
+from ottla.kernel.seams import Clock
+from ottla.metadata.state import BrokerState, Metadata
+
+
+class RecentlyDead:
+    """As one broker has seen the others die; those that stopped cleanly had nothing left that clients ask for."""
+
+    def __init__(self, clock: Clock, listed_ms: int) -> None:
+        """`listed_ms`: for how long they are listed."""
+        self._clock = clock
+        self._listed_ms = listed_ms
+        self._active: frozenset[BrokerId] = frozenset()
+        """Brokers that were neither dead nor draining when this was looked at last."""
+        self._died_ms: dict[BrokerId, int] = {}
+
+    def reconcile(self, metadata: Metadata) -> None:
+        """Brokers have changed."""
+        now_ms = self._clock.mono_ms()
+        brokers = metadata.brokers
+        for broker_id in sorted(self._active):
+            if broker_id in brokers and brokers[broker_id].fenced and not brokers[broker_id].draining:
+                self._died_ms[broker_id] = now_ms
+        self._died_ms = {
+            broker_id: died_ms
+            for broker_id, died_ms in self._died_ms.items()
+            if broker_id in brokers and brokers[broker_id].fenced
+        }
+        self._active = frozenset(broker_id for broker_id, broker in brokers.items() if broker.active)
+
+    def listed(self, metadata: Metadata) -> list[BrokerState]:
+        """Live brokers and those that died a moment ago, by id."""
+        now_ms = self._clock.mono_ms()
+        recent = {broker_id for broker_id, died_ms in self._died_ms.items() if now_ms - died_ms < self._listed_ms}
+        return [
+            broker for broker_id, broker in sorted(metadata.brokers.items()) if not broker.fenced or broker_id in recent
+        ]

@@ -1,0 +1,201 @@
+"""`kafka-features`: the features of a cluster and their levels; upgrade, downgrade, disable.
+
+`--release-version`, `version-mapping` and `feature-dependencies` speak of Apache Kafka's releases and are refused.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.cli.connect import admin_from
+from ottla.cli.faults import Misuse
+from ottla.cli.kafka.java_errors import told
+from ottla.cli.kafka.subcommands import choose
+from ottla.cli.options import Given, Option, Parser
+
+if TYPE_CHECKING:
+    from ottla.client.blocking_admin import Admin
+    from ottla.client.feature_admin import UpgradeType
+
+_METADATA_VERSION = "metadata.version"
+_FIRST_RELEASE = 7
+_RELEASES = [
+    *("3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2"),
+    *("3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0"),
+    *("4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0"),
+]
+"""What Apache Kafka calls the levels of its metadata.version, from 7 on."""
+_INT16 = 1 << 15
+
+_COMMON = Parser(
+    "This tool manages feature flags in Kafka.",
+    [
+        Option("bootstrap-server", "Brokers to connect to.", "BOOTSTRAP_SERVER"),
+        Option("bootstrap-controller", "Not for this cluster: brokers are their own controllers.", "HOST"),
+        Option("command-config", "Property file with client options.", "COMMAND_CONFIG"),
+    ],
+)
+_FEATURE = Option("feature", "A feature, as NAME=LEVEL; may be repeated.", "FEATURE")
+_METADATA = Option("metadata", "Deprecated: the level of metadata.version, as 3.3-IV3.", "METADATA")
+_RELEASE = Option("release-version", "Not supported: levels as of a release of Apache Kafka.", "RELEASE")
+_DRY_RUN = Option("dry-run", "Only see whether it can be done.")
+_UNSAFE = Option("unsafe", "Go down even if what only the higher level can say is lost.")
+_PARSERS = {
+    "describe": Parser(
+        "Describes the current active feature flags.",
+        [Option("node-id", "The broker to ask.", "NODE_ID", "Integer")],
+    ),
+    "upgrade": Parser("Upgrade one or more feature flags.", [_METADATA, _RELEASE, _FEATURE, _DRY_RUN]),
+    "downgrade": Parser("Downgrade one or more feature flags.", [_METADATA, _RELEASE, _FEATURE, _UNSAFE, _DRY_RUN]),
+    "disable": Parser("Bring features to level 0.", [_FEATURE, _UNSAFE, _DRY_RUN]),
+}
+
+
+def command(arguments: Sequence[str]) -> int:
+    try:
+        chosen = choose(_COMMON, _PARSERS, arguments or ["--help"])
+        for given in (chosen.before, chosen.behind):
+            if "help" in given:
+                sys.stdout.write(f"{given.parser.about}\n{given.parser.table()}")
+                return 0
+        if "bootstrap-controller" in chosen.before:
+            raise Misuse("--bootstrap-controller is not supported: ask a broker by --bootstrap-server")
+        server = chosen.before.text("bootstrap-server")
+        if server is None:
+            raise Misuse("You must specify either --bootstrap-controller or --bootstrap-server.")
+        run = _COMMANDS[chosen.name]
+        with admin_from(server, chosen.before.text("command-config")) as admin:
+            return run(admin, chosen.behind)
+    except Misuse as fault:
+        sys.stdout.flush()
+        sys.stderr.write(f"Command line error: {fault}. Type --help for help.\n")
+        return 1
+
+
+def _describe(admin: Admin, given: Given) -> int:
+    node = given.number("node-id")
+    if node is not None and node < 0:
+        sys.stderr.write(f"Invalid node id {node}: must be non-negative.\n")
+        return 1
+    found = admin.describe_features(node)
+    for each in found.features:
+        levels = [_shown(each.name, level) for level in (each.least, each.latest, each.finalized)]
+        epoch = str(found.epoch) if found.epoch >= 0 else "-"
+        sys.stdout.write(
+            f"Feature: {each.name:<40}  SupportedMinVersion: {levels[0]:<15}  SupportedMaxVersion: {levels[1]:<15}  "
+            f"FinalizedVersionLevel: {levels[2]:<15}  Epoch: {epoch}\n"
+        )
+    return 0
+
+
+def _shown(feature: str, level: int) -> str:
+    if feature != _METADATA_VERSION:
+        return str(level)
+    place = level - _FIRST_RELEASE
+    return _RELEASES[place] if 0 <= place < len(_RELEASES) else f"UNKNOWN {level}"
+
+
+def _upgrade(admin: Admin, given: Given) -> int:
+    from ottla.client.feature_admin import UpgradeType
+
+    return _change(admin, given, "upgrade", UpgradeType.UPGRADE)
+
+
+def _downgrade(admin: Admin, given: Given) -> int:
+    return _change(admin, given, "downgrade", _downwards(given))
+
+
+def _disable(admin: Admin, given: Given) -> int:
+    levels: dict[str, int] = {}
+    for name in given.all("feature"):
+        if not _put(levels, name, 0):
+            return 1
+    return _update(admin, given, "disable", levels, _downwards(given))
+
+
+def _downwards(given: Given) -> UpgradeType:
+    from ottla.client.feature_admin import UpgradeType
+
+    return UpgradeType.UNSAFE_DOWNGRADE if "unsafe" in given else UpgradeType.SAFE_DOWNGRADE
+
+
+def _change(admin: Admin, given: Given, verb: str, kind: UpgradeType) -> int:
+    if "release-version" in given:
+        raise Misuse("--release-version is not supported: name each feature by --feature NAME=LEVEL")
+    levels: dict[str, int] = {}
+    if (release := given.text("metadata")) is not None:
+        sys.stdout.write(" `metadata` flag is deprecated and may be removed in a future release.\n")
+        if release not in _RELEASES:
+            sys.stderr.write(f"Unknown metadata.version '{release}'. Known are: {', '.join(_RELEASES)}\n")
+            return 1
+        levels[_METADATA_VERSION] = _RELEASES.index(release) + _FIRST_RELEASE
+    for text in given.all("feature"):
+        name, equals, level = text.partition("=")
+        problem = None if equals else "equals sign not found."
+        if equals and not _is_level(level.strip()):
+            problem = f"unable to parse {level.strip()} as a short."
+        if problem is not None:
+            sys.stderr.write(f"Can't parse feature=level string {text}: {problem}\n")
+            return 1
+        if problem := _why_no_level(verb, int(level)):
+            sys.stderr.write(f"{problem}\n")
+            return 1
+        if not _put(levels, name.strip(), int(level)):
+            return 1
+    return _update(admin, given, verb, levels, kind)
+
+
+def _is_level(text: str) -> bool:
+    try:
+        return -_INT16 <= int(text) < _INT16
+    except ValueError:
+        return False
+
+
+def _why_no_level(verb: str, level: int) -> str | None:
+    if level == 0 and verb == "upgrade":
+        return (
+            "The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE when the provided "
+            "maxVersionLevel:0 is < 1."
+        )
+    return "Cannot specify a negative version level." if level < 0 else None
+
+
+def _put(levels: dict[str, int], name: str, level: int) -> bool:
+    if name in levels:
+        sys.stderr.write(f"Feature {name} was specified more than once.\n")
+        return False
+    levels[name] = level
+    return True
+
+
+def _update(admin: Admin, given: Given, verb: str, levels: dict[str, int], kind: UpgradeType) -> int:
+    if not levels:
+        sys.stderr.write(f"You must specify at least one feature to {verb}\n")
+        return 1
+    dry = "dry-run" in given
+    outcome = admin.update_features(levels, kind, validate_only=dry)
+    failed = 0
+    for name in sorted(levels):
+        fault = outcome[name]
+        if fault is None:
+            done = "disabled." if verb == "disable" else f"{verb}d to {levels[name]}."
+            sys.stdout.write(f"{name} {'can be' if dry else 'was'} {done}\n")
+        else:
+            failed += 1
+            wish = f"disable {name}" if verb == "disable" else f"{verb} {name} to {levels[name]}"
+            sys.stdout.write(f"{'Can not' if dry else 'Could not'} {wish}. {told(fault)}\n")
+    if failed:
+        sys.stdout.flush()
+        sys.stderr.write(f"{failed} out of {len(levels)} operation(s) failed.\n")
+    return 1 if failed else 0
+
+
+_COMMANDS: dict[str, Callable[[Admin, Given], int]] = {
+    "describe": _describe,
+    "upgrade": _upgrade,
+    "downgrade": _downgrade,
+    "disable": _disable,
+}

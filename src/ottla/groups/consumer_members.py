@@ -1,0 +1,135 @@
+"""What members of a consumer group may do with its offsets, and how the group is described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ottla.groups.consumer_group import ConsumerGroup
+from ottla.groups.consumer_values import ConsumerMember
+from ottla.groups.topics import Topics
+from ottla.kernel.errors import ErrorCode, clipped
+from ottla.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
+from ottla.messages.offset_commit import OffsetCommitRequest
+from ottla.messages.offset_fetch import OffsetFetchRequestGroup
+from ottla.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+_MEMBER_EPOCHS_SINCE = 9
+"""From this version on OffsetCommit knows member epochs."""
+_CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
+
+# Offsets
+
+
+def commit_error(group: ConsumerGroup, request: OffsetCommitRequest, version: int) -> ErrorCode:
+    """Whether the group takes a commit, of topics whose ids are filled in."""
+    epoch = request.generation_id_or_member_epoch
+    if epoch < 0 and group.is_empty:
+        return ErrorCode.NONE
+    member = _member(group, request.member_id, request.group_instance_id)
+    if isinstance(member, ErrorCode):
+        return member
+    if member.classic is None and version < _MEMBER_EPOCHS_SINCE:
+        return ErrorCode.UNSUPPORTED_VERSION
+    places = ((topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions)
+    return _epoch_error(member, epoch, places)
+
+
+def transactional_error(
+    group: ConsumerGroup, request: TxnOffsetCommitRequest, topic_ids: Mapping[str, bytes]
+) -> ErrorCode:
+    """Whether the group takes the offsets of a producer: any that names no member, else those of its members."""
+    if request.generation_id < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.NONE
+    member = _member(group, request.member_id, request.group_instance_id)
+    if isinstance(member, ErrorCode):
+        return member
+    places = ((topic_ids[topic.name], each.partition_index) for topic in request.topics for each in topic.partitions)
+    error = _epoch_error(member, request.generation_id, places)
+    return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
+
+
+def fetch_error(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> ErrorCode:
+    """Whether the group tells its offsets: to anybody who names no member, and to members in their epoch."""
+    if not request.member_id and request.member_epoch < 0:
+        return ErrorCode.NONE
+    member = group.members.get(request.member_id or "")
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if member.epoch == request.member_epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember | ErrorCode:
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if instance_id is not None and member.instance_id not in (None, instance_id):
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return member
+
+
+def _epoch_error(member: ConsumerMember, epoch: int, places: Iterable[tuple[bytes, int]]) -> ErrorCode:
+    """A commit of an older epoch counts while the partitions are those that the member had then (KIP-1251)."""
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    if member.classic is not None:
+        return ErrorCode.ILLEGAL_GENERATION
+    if epoch < 0 or epoch > member.epoch:
+        return ErrorCode.STALE_MEMBER_EPOCH
+    for topic_id, index in places:
+        assigned_in = member.assigned.get(topic_id, {}).get(index)
+        if assigned_in is None or assigned_in > epoch:
+            return ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.NONE
+
+
+# Describing
+
+
+def described(group: ConsumerGroup, assignor: str, topics: Topics) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=assignor,
+        members=[_described(group, member, topics) for member in group.ordered_members()],
+    )
+
+
+def not_described(group_id: str) -> DescribedGroup:
+    if not group_id:
+        return DescribedGroup(
+            group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID, error_message="The group id must not be empty."
+        )
+    message = f"Consumer group {clipped(group_id)} not found."
+    return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message)
+
+
+def _described(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
+    """A member as it is shown; what it has yet to give up counts as assigned."""
+    held: dict[bytes, set[int]] = {topic: set(epochs) for topic, epochs in member.assigned.items()}
+    for topic, indexes in member.pending.items():
+        held.setdefault(topic, set()).update(indexes)
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topics),
+        subscribed_topic_regex=member.regex or None,
+        assignment=_shown(held, topics),
+        target_assignment=_shown(group.target.get(member.member_id, {}), topics),
+        member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
+    )
+
+
+def _shown(partitions: Mapping[bytes, Iterable[int]], topics: Topics) -> Assignment:
+    """Partitions with the names of their topics; those of a topic that is gone are left out."""
+    shown = []
+    for topic_id, indexes in partitions.items():
+        shape = topics.by_id(topic_id)
+        if shape is not None:
+            shown.append(TopicPartitions(topic_id=topic_id, topic_name=shape.name, partitions=sorted(indexes)))
+    return Assignment(topic_partitions=sorted(shown, key=lambda each: each.topic_name))

@@ -1,0 +1,118 @@
+"""Members of consumer groups as values, and sets of partitions by topic id. Nothing here changes once it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from ottla.messages.consumer_group_records import ClassicMemberMetadata
+
+JOINING = 0
+"""The member epoch of a request to join."""
+LEAVING = -1
+"""The member epoch of a request to leave."""
+LEAVING_FOR_A_WHILE = -2
+"""The member epoch of a static member that comes back, and of its place until then."""
+
+Partitions = Mapping[bytes, frozenset[int]]
+"""Partitions by topic id; a topic without partitions is left out."""
+Assigned = Mapping[bytes, Mapping[int, int]]
+"""Partitions by topic id, each with the assignment epoch in which the member got it."""
+
+
+class MemberState(IntEnum):
+    """How far a member is on the way to its target; the numbers are those of the records."""
+
+    STABLE = 0
+    """It has the assignment of its epoch."""
+    UNREVOKED = 1
+    """It still has to give up partitions before it may have its next epoch."""
+    UNRELEASED = 2
+    """It waits for partitions that other members still own."""
+    UNKNOWN = 127
+    """Written by another release."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    """One member of a consumer group."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: frozenset[str] = frozenset()
+    """The topics that it subscribes to by name."""
+    regex: str = ""
+    """The regular expression that it subscribes by; "" for none."""
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    classic: ClassicMemberMetadata | None = None
+    """What a member that speaks the classic protocol has said of itself."""
+    epoch: int = JOINING
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Assigned = field(default_factory=dict)
+    pending: Partitions = field(default_factory=dict)
+    """Partitions that it must give up, and may still read."""
+
+    @property
+    def owned(self) -> Partitions:
+        """The partitions that it may read."""
+        return {topic: frozenset(epochs) for topic, epochs in self.assigned.items()}
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that a regular expression matched, and when that was."""
+
+    topics: frozenset[str]
+    version: int
+    """Of the metadata that the topics were taken from."""
+    timestamp_ms: int
+
+
+def same_subscription(one: ConsumerMember, other: ConsumerMember) -> bool:
+    """Whether two states of a member agree on what the record of the member holds."""
+    return (
+        one.topics == other.topics
+        and one.regex == other.regex
+        and one.rebalance_timeout_ms == other.rebalance_timeout_ms
+        and one.assignor == other.assignor
+        and one.instance_id == other.instance_id
+        and one.rack_id == other.rack_id
+        and one.client_id == other.client_id
+        and one.client_host == other.client_host
+        and one.classic == other.classic
+    )
+
+
+def same_assignment(one: ConsumerMember, other: ConsumerMember) -> bool:
+    """Whether two states of a member agree on what the record of its assignment holds."""
+    return (
+        one.epoch == other.epoch
+        and one.previous_epoch == other.previous_epoch
+        and one.state == other.state
+        and one.assigned == other.assigned
+        and one.pending == other.pending
+    )
+
+
+def partitions_of(pairs: Iterable[tuple[bytes, Iterable[int]]]) -> dict[bytes, frozenset[int]]:
+    """Partitions by topic, from pairs that may name a topic twice or no partition."""
+    found: dict[bytes, set[int]] = {}
+    for topic, partitions in pairs:
+        if wanted := set(partitions):
+            found.setdefault(topic, set()).update(wanted)
+    return {topic: frozenset(partitions) for topic, partitions in found.items()}
+
+
+def is_subset(some: Partitions, all_of: Mapping[bytes, Iterable[int]]) -> bool:
+    return all(partitions <= set(all_of.get(topic, ())) for topic, partitions in some.items())
+
+
+def overlap(some: Partitions, others: Partitions) -> bool:
+    """Whether a partition is in both."""
+    return any(partitions & others.get(topic, frozenset()) for topic, partitions in some.items())

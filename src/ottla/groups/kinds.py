@@ -1,0 +1,58 @@
+"""The kinds of groups, and what a group of any kind can say of itself.
+
+All kinds share one name space of group ids, one log and one set of committed offsets per group.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import ClassVar
+
+
+class GroupKind(Enum):
+    """The protocol that the members of a group speak; values are the types in ListGroups."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+
+
+class AnyGroup(ABC):
+    """A group of any kind."""
+
+    kind: ClassVar[GroupKind]
+    group_id: str
+
+    @property
+    @abstractmethod
+    def state_name(self) -> str:
+        """The state as ListGroups and the describe APIs show it."""
+
+    @property
+    @abstractmethod
+    def shown_protocol_type(self) -> str:
+        """The protocol type as ListGroups shows it."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many members the group has."""
+
+    @property
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether the group has no members: it may be deleted, and its offsets may expire."""
+
+    @abstractmethod
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member may read the topic: its offsets neither expire nor may they be deleted."""
+
+    @abstractmethod
+    def offsets_idle_since_ms(self, committed_ms: int) -> int:
+        """Since when the retention of an offset runs that was committed at that time."""
+
+    @abstractmethod
+    def offsets_may_expire(self) -> bool:
+        """Whether offsets of topics without a subscriber may expire now."""

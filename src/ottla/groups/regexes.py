@@ -1,0 +1,113 @@
+"""The topics that the regular expressions of a group match: when they are looked up, some names at a time.
+
+A run goes over all topic names in slices, each in a turn of its own, so that no group keeps the others waiting. Its
+result is written as records; where it is another one than before, the group begins a new epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ottla.groups import consumer_entries as write
+from ottla.groups.consumer_group import ConsumerGroup
+from ottla.groups.consumer_heartbeat import Trial
+from ottla.groups.consumer_values import ResolvedRegex
+from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.topics import Topics
+from ottla.groups.values import Decision, Moment
+from ottla.kernel.patterns import BadPattern, Matcher, compile_pattern
+
+REST_MS = 10_000
+"""How long a group rests between two runs, unless a member brings a new regular expression."""
+_NAMES_PER_TURN = 20
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run: what is left to look at, and what has matched so far."""
+
+    version: int
+    names: tuple[str, ...]
+    matchers: dict[str, Matcher]
+    matched: dict[str, list[str]]
+    place: int = 0
+
+
+class RegexRuns:
+    """The runs of one shard's groups: at most one for each group at a time."""
+
+    def __init__(self, deadlines: Deadlines, topics: Topics, refresh_interval_ms: int) -> None:
+        self._deadlines = deadlines
+        self._topics = topics
+        self._refresh_interval_ms = refresh_interval_ms
+        self._running: dict[str, _Run] = {}
+        self._ended: dict[str, tuple[int, int]] = {}
+        """When the last run of a group ended, and the version of the topics that it looked at."""
+
+    def want(self, group_id: str, now: Moment) -> None:
+        """Let a run begin now; the one under way goes on."""
+        key = DeadlineKey(DeadlineKind.REGEX, group_id)
+        if self._deadlines.at(key) is None:
+            self._deadlines.set(key, now.mono_ms)
+
+    def is_due(self, group: ConsumerGroup, now: Moment) -> bool:
+        """Whether the topics have changed since the last run, or it was long ago; not more often than a rest allows."""
+        if not group.regexes or group.group_id in self._running:
+            return False
+        if group.group_id not in self._ended:
+            return True
+        ended_ms, version = self._ended[group.group_id]
+        since_ms = now.mono_ms - ended_ms
+        return since_ms >= (self._refresh_interval_ms if version == self._topics.version else REST_MS)
+
+    def go_on(self, group: ConsumerGroup, now: Moment, out: Decision) -> None:
+        """Match the next names; at the end of them write what was found."""
+        run = self._running.get(group.group_id)
+        if run is None:
+            run = self._running[group.group_id] = self._begin(group)
+        names = run.names[run.place : run.place + _NAMES_PER_TURN]
+        run.place += len(names)
+        for regex, matches in run.matchers.items():
+            run.matched[regex] += [name for name in names if matches(name)]
+        if run.place < len(run.names):
+            self._deadlines.set(DeadlineKey(DeadlineKind.REGEX, group.group_id), now.mono_ms)
+            return
+        del self._running[group.group_id]
+        self._ended[group.group_id] = (now.mono_ms, run.version)
+        self._write(group, run, now, out)
+        if any(regex not in run.matched for regex in group.used_regexes()):
+            self._deadlines.set(DeadlineKey(DeadlineKind.REGEX, group.group_id), now.mono_ms)
+
+    def forget(self, group_id: str) -> None:
+        self._deadlines.cancel(DeadlineKey(DeadlineKind.REGEX, group_id))
+        self._running.pop(group_id, None)
+        self._ended.pop(group_id, None)
+
+    def _begin(self, group: ConsumerGroup) -> _Run:
+        """A pattern from the log that does not compile here, another release's, matches nothing."""
+        matchers = {}
+        for regex in group.used_regexes():
+            try:
+                matchers[regex] = compile_pattern(regex)
+            except BadPattern:
+                matchers[regex] = _nothing
+        return _Run(self._topics.version, tuple(self._topics.names()), matchers, {regex: [] for regex in matchers})
+
+    def _write(self, group: ConsumerGroup, run: _Run, now: Moment, out: Decision) -> None:
+        """Write what matched for those that still subscribe, and a new epoch where that changes what they read."""
+        trial = Trial(group)
+        for regex, names in run.matched.items():
+            if not group.regex_users(regex):
+                continue
+            before = group.regexes.get(regex)
+            topics = frozenset(names)
+            if before is None or before.topics != topics:
+                trial.write(write.regex_entry(group.group_id, regex, ResolvedRegex(topics, run.version, now.wall_ms)))
+        if trial.entries:
+            trial.bump(self._topics)
+        for entry in trial.entries:
+            out.write(entry)
+
+
+def _nothing(name: str) -> bool:
+    return False

@@ -1,0 +1,81 @@
+"""The eighth judge: what transactions consume counts with their records, and each input is consumed once.
+
+Offsets that a group commits within transactions form a chain: each transaction goes on where the last one that was
+committed has stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.sim.checkers.history import Anomaly, History, LogKey
+from ottla.sim.checkers.transaction_history import OffsetsPut, OffsetsRead
+from ottla.sim.checkers.transactions import Fate, Known, Transaction
+
+_NOTHING = -1
+Place = tuple[str, LogKey]
+
+
+class _Move:
+    """One transaction's step in one log."""
+
+    def __init__(self, transaction: Transaction, put: OffsetsPut, fates: set[Fate]) -> None:
+        asked, ended = transaction.asked, transaction.ended
+        self.name = put.transaction
+        self.before = put.before
+        self.offset = put.offset
+        self.asked_us = asked.at_us if asked is not None and asked.committed else None
+        self.ended_us = ended.at_us if ended is not None and ended.committed else None
+        self.counts = Fate.COMMITTED in fates or self.ended_us is not None
+        self.may_count = self.counts or (not fates and self.asked_us is not None)
+        """A transaction without records shows by its offsets alone what became of it."""
+
+
+def check_consumed(history: History) -> Iterator[Anomaly]:
+    """Anomalies of offsets that were committed in transactions."""
+    known = Known(history)
+    if not known.logs:
+        return
+    moves: dict[Place, list[_Move]] = {}
+    for transaction in known.transactions.values():
+        fates = transaction.fates(known.logs)
+        for put in transaction.moves:
+            moves.setdefault((put.group, put.log), []).append(_Move(transaction, put, fates))
+    last: dict[Place, OffsetsRead] = {}
+    for event in history.events:
+        if isinstance(event, OffsetsRead):
+            place = event.group, event.log
+            last[place] = event
+            for kind, what in _told(event, moves.get(place, [])):
+                yield Anomaly(kind, f"{history.name(event.log)}, {event.group}: {what}")
+    for place, steps in moves.items():
+        for kind, what in _chain(steps, last.get(place)):
+            yield Anomaly(kind, f"{history.name(place[1])}, {place[0]}: {what}")
+
+
+def _told(event: OffsetsRead, moves: list[_Move]) -> Iterator[tuple[str, str]]:
+    """One answer of OffsetFetch."""
+    at_least = max(
+        (one.offset for one in moves if one.ended_us is not None and one.ended_us < event.asked_us), default=-1
+    )
+    if event.offset < at_least:
+        yield "lost-offset", f"told {event.offset}, and {at_least} was committed"
+    if event.offset == _NOTHING:
+        return
+    of_it = [one for one in moves if one.offset == event.offset]
+    if not any(one.may_count and one.asked_us is not None and one.asked_us < event.at_us for one in of_it):
+        names = ", ".join(one.name for one in of_it) or "no transaction"
+        yield "uncommitted-offset", f"told {event.offset}, of {names}, which is not committed"
+
+
+def _chain(moves: list[_Move], last: OffsetsRead | None) -> Iterator[tuple[str, str]]:
+    """All steps that count, one after the other."""
+    reached = 0
+    for one in sorted((one for one in moves if one.counts), key=lambda one: (one.before, one.offset)):
+        if one.before < reached:
+            yield "consumed-twice", f"{one.name} consumes {one.before} to {one.offset}; {reached} was reached before"
+        elif one.before > reached and not any(each.may_count and each.offset == one.before for each in moves):
+            yield "skipped-input", f"nothing has consumed {reached} to {one.before}, where {one.name} goes on"
+        reached = max(reached, one.offset)
+    if last is not None and last.offset < reached and any(one.counts for one in moves):
+        yield "lost-offset", f"told {last.offset} in the end, and {reached} was committed"

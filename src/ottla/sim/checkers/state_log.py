@@ -1,0 +1,118 @@
+"""What coordinators have written about transactions, seen from inside when a world has come to its end.
+
+Each step in `__transaction_state` may follow on the one before it; nothing is left open; what a coordinator believes is
+what its log says; and every batch and marker in a log with transactions was allowed by the log of the coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC
+from ottla.kernel.ids import TopicPartition
+from ottla.records.batch import Batch
+from ottla.records.reader import read_records
+from ottla.sim.checkers.history import Anomaly, History
+from ottla.sim.checkers.transaction_history import TransactionsScanned
+from ottla.sim.peek import batches
+from ottla.transactions.entries import decode_entry, transaction_of
+from ottla.transactions.values import State, Transaction
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.sim.machine import Machine
+
+_COMPLETE = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+_MAY_FOLLOW = {
+    State.EMPTY: (None, State.EMPTY, *_COMPLETE),
+    State.ONGOING: (State.EMPTY, State.ONGOING, *_COMPLETE),
+    State.PREPARE_COMMIT: (State.ONGOING,),
+    State.PREPARE_ABORT: (State.EMPTY, State.ONGOING, *_COMPLETE),
+    State.COMPLETE_COMMIT: (State.PREPARE_COMMIT,),
+    State.COMPLETE_ABORT: (State.PREPARE_ABORT,),
+}
+Steps = dict[str, list[Transaction]]
+
+
+def check_states(machines: Iterable[Machine], history: History) -> Iterator[Anomaly]:
+    """Anomalies in the logs of all coordinators, once every broker serves and no transaction is to be open."""
+    steps: Steps = {}
+    for machine in machines:
+        if machine.serving is not None:
+            yield from _believed(machine, machine.serving.node, steps)
+    for transactional_id, of_it in steps.items():
+        yield from sequence(transactional_id, of_it)
+    yield from allowed(steps, history)
+
+
+def open_transactions(machines: Iterable[Machine]) -> list[str]:
+    """Transactional ids whose last transaction has not ended, and hosts that load what they coordinate."""
+    found: list[str] = []
+    for machine in machines:
+        if machine.serving is None or machine.serving.node.transactions.loading:
+            found.append(machine.host)
+            continue
+        for shard in machine.serving.node.transactions.shards():
+            found += [name for name, each in shard.transactions.items() if each.state not in (State.EMPTY, *_COMPLETE)]
+    return found
+
+
+def _believed(machine: Machine, node: Node, steps: Steps) -> Iterator[Anomaly]:
+    """Collect the steps in all shards that are led here, and compare the last ones with what the shard holds."""
+    for partition in node.replicas.all():
+        runner = node.transactions.runner_at(partition.index) if partition.topic == TRANSACTION_TOPIC else None
+        if runner is None:
+            continue
+        here: Steps = {}
+        for _, _, body in batches(machine.disk, partition.log.directory, 0, durable=False):
+            for record in read_records(Batch(body)):
+                entry = decode_entry(bytes(record.key or b""), None if record.value is None else bytes(record.value))
+                if entry is not None and entry.value is not None:
+                    here.setdefault(entry.key.transactional_id, []).append(transaction_of(entry.value))
+        last = {transactional_id: of_it[-1] for transactional_id, of_it in here.items()}
+        if last != runner.shard.transactions:
+            differing = [each for each in last if last[each] != runner.shard.transactions.get(each)]
+            yield Anomaly("state-differs", f"{machine.host}, {partition.topic}-{partition.index}: {differing}")
+        steps |= here
+
+
+def sequence(transactional_id: str, steps: list[Transaction]) -> Iterator[Anomaly]:
+    """One transactional id's steps, in the order of the log."""
+    before: Transaction | None = None
+    for step in steps:
+        if (None if before is None else before.state) not in _MAY_FOLLOW[step.state]:
+            yield Anomaly("impossible-step", f"{transactional_id}: {step} after {before}")
+        if (
+            before is not None
+            and before.producer_id == step.producer_id
+            and step.producer_epoch < before.producer_epoch
+        ):
+            yield Anomaly("impossible-step", f"{transactional_id}: epoch {step.producer_epoch} after {before}")
+        before = step
+    if before is not None and before.state not in (State.EMPTY, *_COMPLETE):
+        yield Anomaly("never-complete", f"{transactional_id}: {before}")
+
+
+def allowed(steps: Steps, history: History) -> Iterator[Anomaly]:
+    """Batches are of partitions that were in the transaction, and markers say what the coordinator has decided."""
+    open_in: set[tuple[int, int, TopicPartition]] = set()
+    decided: set[tuple[int, int, bool]] = set()
+    for of_it in steps.values():
+        for step in of_it:
+            if step.state is State.ONGOING:
+                open_in |= {(step.producer_id, step.producer_epoch, partition) for partition in step.partitions}
+            elif step.prepared:
+                decided.add((step.producer_id, step.producer_epoch, step.state is State.PREPARE_COMMIT))
+    for event in history.events:
+        if not isinstance(event, TransactionsScanned):
+            continue
+        place = TopicPartition(history.traits_of(event.log).name, event.log.partition)
+        for batch in event.batches:
+            producer = batch.producer_id, batch.epoch
+            if batch.marker is None:
+                if batch.transactional and (*producer, place) not in open_in:
+                    yield Anomaly("never-added", f"{place}@{batch.base_offset}: producer {producer}")
+            elif (*producer, batch.marker) not in decided:
+                kind = "commit" if batch.marker else "abort"
+                yield Anomaly("undecided-marker", f"{place}@{batch.base_offset}: a {kind} of producer {producer}")

@@ -1,0 +1,140 @@
+"""Events of transactional clients: part of the history that the checkers read.
+
+A transaction has a name of its own here, as its producer knows which records belong together. The broker knows it by
+producer id and epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ottla.sim.checkers.history import LogKey
+
+
+class Owned(NamedTuple):
+    """InitProducerId or EndTxn gave a producer the id and epoch with which it goes on."""
+
+    at_us: int
+    producer: str
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    takes_over: bool
+    """By InitProducerId: producers that had the transactional id before are fenced."""
+
+
+class Put(NamedTuple):
+    """A batch of a transaction was sent for the first time."""
+
+    at_us: int
+    producer: str
+    transactional_id: str
+    transaction: str
+    log: LogKey
+    values: tuple[bytes, ...]
+
+
+class PutDone(NamedTuple):
+    """The batch with these values was acknowledged."""
+
+    at_us: int
+    transaction: str
+    log: LogKey
+    values: tuple[bytes, ...]
+    base_offset: int
+
+
+class OffsetsPut(NamedTuple):
+    """TxnOffsetCommit was sent: the transaction consumes a log from one offset up to another."""
+
+    at_us: int
+    transaction: str
+    group: str
+    log: LogKey
+    before: int
+    offset: int
+
+
+class EndAsked(NamedTuple):
+    """EndTxn was sent for the first time. A commit is asked for only when all batches are acknowledged."""
+
+    at_us: int
+    transaction: str
+    committed: bool
+
+
+class Ended(NamedTuple):
+    """EndTxn was answered without an error."""
+
+    at_us: int
+    transaction: str
+    committed: bool
+
+
+class OffsetsRead(NamedTuple):
+    """OffsetFetch with require_stable answered; -1: nothing is committed."""
+
+    asked_us: int
+    at_us: int
+    group: str
+    log: LogKey
+    offset: int
+
+
+class TransactionRead(NamedTuple):
+    """One answer of a Fetch in a log with transactions, without what the reader has left out as aborted."""
+
+    at_us: int
+    reader: str
+    committed: bool
+    """isolation.level=read_committed"""
+    log: LogKey
+    asked_offset: int
+    following: int
+    """The reader goes on here."""
+    records: tuple[tuple[int, bytes], ...]
+
+
+class Stable(NamedTuple):
+    """The last stable offset and the high watermark in an answer; as in `Bounds`."""
+
+    at_us: int
+    reader: str
+    log: LogKey
+    stable: int
+    watermark: int
+    epoch: int = -1
+    broker: int = -1
+    life: int = 0
+
+
+class Stored(NamedTuple):
+    """A batch as it stands in a log."""
+
+    base_offset: int
+    next_offset: int
+    producer_id: int
+    epoch: int
+    sequence: int
+    transactional: bool
+    marker: bool | None
+    """Whether it ends a transaction by a commit (True) or by an abort (False); None: it holds records."""
+    values: tuple[bytes, ...]
+
+
+class TransactionsScanned(NamedTuple):
+    """The final read of a log with transactions: all its batches, and what a read_committed reader sees of them."""
+
+    at_us: int
+    log: LogKey
+    start: int
+    end: int
+    stable: int
+    batches: tuple[Stored, ...]
+    visible: tuple[tuple[int, bytes], ...]
+
+
+TransactionEvent = (
+    Owned | Put | PutDone | OffsetsPut | EndAsked | Ended | OffsetsRead | TransactionRead | Stable | TransactionsScanned
+)

@@ -1,0 +1,355 @@
+"""A transactional producer of the simulated workload: what one owner of a transactional id asks and is answered.
+
+transaction_producers.py decides what such a producer does. Version 1 adds partitions by itself and has one epoch for
+all its transactions; version 2 leaves the adding to the brokers and has an epoch for each (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.client.errors import UnsupportedVersion
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerId
+from ottla.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.messages.end_txn import EndTxnRequest
+from ottla.messages.find_coordinator import FindCoordinatorRequest
+from ottla.messages.init_producer_id import InitProducerIdRequest
+from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from ottla.records.builder import build_batch
+from ottla.records.reader import Record
+from ottla.sim.checkers.history import LogKey
+from ottla.sim.checkers.transaction_history import EndAsked, Ended, OffsetsPut, Owned, Put, PutDone
+
+if TYPE_CHECKING:
+    from ottla.sim.peer import Peer, Peers
+    from ottla.sim.workload import KnownTopic, Workload
+
+_GROUP, _TRANSACTION = 0, 1
+"""Key types of FindCoordinator."""
+_AGAIN_US = (5_000, 40_000)
+_PRODUCE_TIMEOUT_MS = 1500
+_TRIES = 8
+"""Of a request within a transaction, before it is aborted."""
+_NO_PRODUCER = (-1, -1)
+_OTHER_OWNER = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+)
+
+
+class Verdict(Enum):
+    """What became of a request."""
+
+    DONE = "done"
+    GIVEN_UP = "given up"
+    """Not done as far as is known: the transaction cannot be committed."""
+    FENCED = "fenced"
+    """Another epoch counts by now."""
+
+
+class Versions(NamedTuple):
+    """The newest version of each API that a producer speaks."""
+
+    bumps: bool
+    produce: int
+    add_offsets: int
+    offset_commit: int
+    end: int
+
+
+VERSION_2 = Versions(True, 13, 4, 5, 5)
+VERSION_1 = (Versions(False, 11, 4, 4, 4), Versions(False, 9, 3, 3, 3), Versions(False, 7, 1, 2, 1))
+
+
+class _Batch(NamedTuple):
+    sequence: int
+    values: tuple[bytes, ...]
+
+
+class TransactionClient:
+    """One process that owns, or has owned, a transactional id. `transaction` is the name of the one that is open."""
+
+    def __init__(
+        self, name: str, transactional_id: str, workload: Workload, versions: Versions, timeout_ms: int
+    ) -> None:
+        self.name = name
+        self.transactional_id = transactional_id
+        self.workload = workload
+        self.versions = versions
+        self.timeout_ms = timeout_ms
+        self.random = Random(f"{name}-{workload.plan.seed}")
+        self.peer: Peers = workload.peer(name, workload.plan.client_timeout_ms)
+        self.transaction = ""
+        self.producer = _NO_PRODUCER
+        self.in_doubt = False
+        """Something was not answered: it may be on its way still, in this epoch."""
+        self._coordinators: dict[tuple[int, str], Peer] = {}
+        self._sequences: dict[LogKey, int] = {}
+        self._numbers = 0
+
+    @property
+    def now_us(self) -> int:
+        return self.workload.loop.now_us
+
+    # --- epochs ---
+
+    async def own(self) -> Verdict:
+        """InitProducerId: for the first time, or to get another epoch, if nobody else has taken over meanwhile."""
+        while True:
+            producer_id, epoch = self.producer
+            answer = await self._ask_coordinator(
+                InitProducerIdRequest(
+                    transactional_id=self.transactional_id,
+                    transaction_timeout_ms=self.timeout_ms,
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                ),
+            )
+            error = ErrorCode.NETWORK_EXCEPTION if answer is None else ErrorCode(answer.error_code)
+            if error is ErrorCode.NONE:
+                self._owns((answer.producer_id, answer.producer_epoch), takes_over=True)
+                self.in_doubt = False
+                return Verdict.DONE
+            if error in _OTHER_OWNER:
+                return Verdict.FENCED
+            await self.pause()
+
+    def _owns(self, producer: tuple[int, int], *, takes_over: bool) -> None:
+        self.producer = producer
+        self._sequences = {}
+        self.workload.saw(Owned(self.now_us, self.name, self.transactional_id, *producer, takes_over))
+
+    # --- one transaction ---
+
+    def begin(self) -> None:
+        self._numbers += 1
+        self.transaction = f"{self.name}:{self._numbers}"
+
+    async def add(self, places: Sequence[tuple[KnownTopic, int]]) -> Verdict:
+        """AddPartitionsToTxn, which version 2 leaves to the brokers."""
+        if self.versions.bumps:
+            return Verdict.DONE
+        topics: dict[str, AddPartitionsToTxnTopic] = {}
+        for topic, partition in places:
+            name = topic.plan.name
+            topics.setdefault(name, AddPartitionsToTxnTopic(name=name)).partitions.append(partition)
+        producer_id, epoch = self.producer
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=list(topics.values()),
+        )
+        return await self._insist(request, most=3, errors_of=_added)
+
+    async def put(self, topic: KnownTopic, partition: int, batches: Sequence[tuple[bytes, ...]]) -> Verdict:
+        """Several batches for one partition, sent at once, and again until each is acknowledged."""
+        log = LogKey(topic.topic_id.hex(), partition)
+        waiting = []
+        for values in batches:
+            sequence = self._sequences.get(log, 0)
+            self._sequences[log] = sequence + len(values)
+            waiting.append(_Batch(sequence, values))
+            self.workload.saw(
+                Put(self.now_us, self.name, self.transactional_id, self.transaction, log, values)
+            )  # fmt: skip
+        for _ in range(_TRIES):
+            verdict = await self._send(topic, log, waiting)
+            if verdict is not None:
+                return verdict
+            await self.pause()
+        return Verdict.GIVEN_UP
+
+    async def _send(self, topic: KnownTopic, log: LogKey, waiting: list[_Batch]) -> Verdict | None:
+        """One try of all that waits; None where it is to be tried again."""
+        name = topic.plan.name
+        peer = await self.peer.leader(name, log.partition)
+        if peer is None or not await peer.connect():
+            self.peer.forget(name, log.partition)
+            return None
+        asked = [(batch, self._produce(peer, topic, log.partition, batch)) for batch in waiting]
+        for batch, slot in asked:
+            response = None if slot is None else await slot
+            if response is None:
+                self.in_doubt = True
+                self.peer.forget(name, log.partition)
+                continue
+            part = response.responses[0].partition_responses[0]
+            error = ErrorCode(part.error_code)
+            if error is ErrorCode.NONE:
+                waiting.remove(batch)
+                self.workload.saw(PutDone(self.now_us, self.transaction, log, batch.values, part.base_offset))
+            elif error in _OTHER_OWNER:
+                return Verdict.FENCED
+            elif error.retriable or error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                self.in_doubt = self.in_doubt or error is ErrorCode.REQUEST_TIMED_OUT
+                self.peer.forget(name, log.partition)
+            else:
+                return Verdict.GIVEN_UP
+        return None if waiting else Verdict.DONE
+
+    def _produce(self, peer: Peer, topic: KnownTopic, partition: int, batch: _Batch) -> Any:
+        wall_ms = self.workload.loop.wall_ms()
+        records = [Record(at, wall_ms + at, None, value) for at, value in enumerate(batch.values)]
+        producer_id, epoch = self.producer
+        body = build_batch(
+            records,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=batch.sequence,
+            is_transactional=True,
+        )
+        placed = [PartitionProduceData(index=partition, records=body)]
+        asked = TopicProduceData(name=topic.plan.name, topic_id=topic.topic_id, partition_data=placed)
+        request = ProduceRequest(
+            transactional_id=self.transactional_id, acks=-1, timeout_ms=_PRODUCE_TIMEOUT_MS, topic_data=[asked]
+        )
+        return peer.send(request, most=self.versions.produce) if peer.connected else None
+
+    async def put_offsets(self, group: str, topic: KnownTopic, moves: dict[int, tuple[int, int]]) -> Verdict:
+        """TxnOffsetCommit: by partition, the offset before and the new one."""
+        producer_id, epoch = self.producer
+        if not self.versions.bumps:
+            verdict = await self._insist(
+                AddOffsetsToTxnRequest(
+                    transactional_id=self.transactional_id,
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    group_id=group,
+                ),
+                most=self.versions.add_offsets,
+                errors_of=_single,
+            )
+            if verdict is not Verdict.DONE:
+                return verdict
+        partitions = []
+        for partition, (before, offset) in moves.items():
+            log = LogKey(topic.topic_id.hex(), partition)
+            self.workload.saw(OffsetsPut(self.now_us, self.transaction, group, log, before, offset))
+            partitions.append(TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=offset))
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=group,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=topic.plan.name, partitions=partitions)],
+        )
+        most = self.versions.offset_commit
+        return await self._insist(request, most=most, errors_of=_offsets_committed, key=(_GROUP, group))
+
+    async def end(self, *, committed: bool) -> Verdict:
+        """EndTxn, until it is answered; what has become of the transaction is known only where this is DONE."""
+        self.workload.saw(EndAsked(self.now_us, self.transaction, committed))
+        request = self.ending(committed=committed)
+        while True:
+            answer = await self._ask_coordinator(request, most=self.versions.end)
+            error = ErrorCode.NETWORK_EXCEPTION if answer is None else ErrorCode(answer.error_code)
+            if error is ErrorCode.NONE:
+                self.workload.saw(Ended(self.now_us, self.transaction, committed))
+                if self.versions.bumps:
+                    self._owns((answer.producer_id, answer.producer_epoch), takes_over=False)
+                    self.in_doubt = False
+                return Verdict.DONE
+            if error in _OTHER_OWNER:
+                return Verdict.FENCED
+            if not error.retriable:
+                return Verdict.GIVEN_UP
+            await self.pause()
+
+    def ending(self, *, committed: bool) -> EndTxnRequest:
+        """The EndTxn of the transaction that is open."""
+        producer_id, epoch = self.producer
+        return EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=committed,
+        )
+
+    async def say_again(self, request: EndTxnRequest) -> Any:
+        """An EndTxn that was answered is sent once more: the answer, None where there was none."""
+        return await self._ask_coordinator(request, most=self.versions.end)
+
+    # --- asking ---
+
+    async def ask_group(self, group: str, request: Any, *, most: int) -> Any:
+        """The answer of a group's coordinator; None where there was none."""
+        return await self._ask_coordinator(request, most=most, key=(_GROUP, group))
+
+    def forget_group(self, group: str) -> None:
+        self._coordinators.pop((_GROUP, group), None)
+
+    async def pause(self) -> None:
+        await self.peer.sleep_us(self.random.randint(*_AGAIN_US))
+
+    async def _insist(self, request: Any, *, most: int, errors_of: Any, key: tuple[int, str] | None = None) -> Verdict:
+        for _ in range(_TRIES):
+            answer = await self._ask_coordinator(request, most=most, key=key)
+            errors = {ErrorCode.NETWORK_EXCEPTION} if answer is None else errors_of(answer)
+            if not errors:
+                return Verdict.DONE
+            if errors.intersection(_OTHER_OWNER):
+                return Verdict.FENCED
+            if not all(error.retriable for error in errors):
+                return Verdict.GIVEN_UP
+            self._coordinators.pop(key or self._own_key, None)
+            await self.pause()
+        return Verdict.GIVEN_UP
+
+    @property
+    def _own_key(self) -> tuple[int, str]:
+        return (_TRANSACTION, self.transactional_id)
+
+    async def _ask_coordinator(self, request: Any, *, most: int = 32767, key: tuple[int, str] | None = None) -> Any:
+        """The answer of the coordinator of our transactional id, or of a group; None where there was none."""
+        key = key or self._own_key
+        try:
+            peer = self._coordinators.get(key) or await self.find(key)
+            answer = None if peer is None else await peer.ask(request, most=most)
+        except UnsupportedVersion:  # the cluster has no transactions yet
+            self.peer.close()
+            return None
+        if answer is None:
+            self.in_doubt = self.in_doubt or peer is not None
+        if answer is None or getattr(answer, "error_code", None):
+            self._coordinators.pop(key, None)
+        return answer
+
+    async def find(self, key: tuple[int, str]) -> Peer | None:
+        kind, name = key
+        response = await self.peer.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=[name]))
+        if response is None or response.coordinators[0].error_code:
+            return None
+        found = self.peer.by_broker.get(BrokerId(response.coordinators[0].node_id))
+        if found is not None:
+            self._coordinators[key] = found
+        return found
+
+
+def _added(answer: Any) -> set[ErrorCode]:
+    return {
+        ErrorCode(partition.partition_error_code)
+        for topic in answer.results_by_topic_v3_and_below
+        for partition in topic.results_by_partition
+    } - {ErrorCode.NONE}
+
+
+def _single(answer: Any) -> set[ErrorCode]:
+    return {ErrorCode(answer.error_code)} - {ErrorCode.NONE}
+
+
+def _offsets_committed(answer: Any) -> set[ErrorCode]:
+    return {ErrorCode(partition.error_code) for topic in answer.topics for partition in topic.partitions} - {
+        ErrorCode.NONE
+    }

@@ -1,0 +1,138 @@
+"""The part of the simulated workload that has transactions: one topic, its producers and its readers.
+
+workload.py starts it, in the worlds whose plan has transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.group_coordinator import OFFSETS_TOPIC
+from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC
+from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.sim.checkers.history import Alive, LogKey, Traits
+from ottla.sim.plan import TopicPlan, TransactionPlan
+from ottla.sim.transaction_producers import TRANSACTION_ACTS, Bystander, Forsaker, Transactor
+from ottla.sim.transaction_readers import TransactionReader, TransactionScanner
+from ottla.sim.transformer import Transformer
+
+if TYPE_CHECKING:
+    from ottla.sim.peer import Peers
+    from ottla.sim.workload import KnownTopic, Workload
+
+_AGAIN_US = 50_000
+_SHORTEST_PAUSE_US = (20_000, 150_000)
+"""Transactions are dear: each is some six requests and two entries of their coordinator."""
+
+
+class Transactions:
+    """All transactional clients of one world."""
+
+    ledger: KnownTopic
+    """The topic in which all transactions write."""
+
+    def __init__(self, workload: Workload, plan: TransactionPlan) -> None:
+        self.workload = workload
+        self.random = Random(f"ledger-{workload.plan.seed}")
+        self.plan = plan
+        self._topics: tuple[KnownTopic, ...] = ()
+        self.done = dict.fromkeys(TRANSACTION_ACTS, 0)
+        least, most = workload.plan.pause_us
+        self.pause_us = max(least, _SHORTEST_PAUSE_US[0]), max(most, _SHORTEST_PAUSE_US[1])
+
+    def count(self, act: str) -> None:
+        self.done[act] += 1
+
+    def spawn(self, name: str, story: Coroutine[Any, None, None]) -> None:
+        self.workload.spawn(name, story)
+
+    def topics(self) -> tuple[KnownTopic, ...]:
+        """Those of which transactions are made, once they are there."""
+        return self._topics
+
+    def start(self) -> None:
+        self.spawn("transactions", self._begin())
+
+    async def _begin(self) -> None:
+        """Clients begin when the topic is there."""
+        self.ledger = await self._create()
+        self._topics = (self.ledger, *self._internal())
+        for number in range(self.plan.producers):
+            self.spawn(f"transactor {number}", Transactor(f"t{number}", self).run())
+        self.spawn("transaction reader", TransactionReader("tc", self, committed=True).run())
+        if self.plan.reads_uncommitted:
+            self.spawn("transaction reader at read_uncommitted", TransactionReader("tu", self, committed=False).run())
+        if self.plan.has_bystander:
+            self.spawn("bystander", Bystander("tb", self.workload).stand_by(self))
+        if self.plan.forsakes:
+            self.spawn("forsaker", Forsaker("f", self).run())
+        if self.plan.transforms:
+            self.spawn("transformer", self._transform())
+
+    async def _create(self) -> KnownTopic:
+        from ottla.sim.workload import KnownTopic, create_topic
+
+        plan = self.plan.ledger
+        peer = self.workload.peer("transactions")
+        while True:
+            topic_id = await create_topic(peer, plan, self.workload.plan.replication) or await _find(peer, plan.name)
+            if topic_id is not None:
+                break
+            await peer.sleep_us(_AGAIN_US)
+        peer.close()
+        for partition in range(plan.partitions):
+            self.workload.history.traits[LogKey(topic_id.hex(), partition)] = Traits(plan.name)
+        return KnownTopic(plan, topic_id)
+
+    def _internal(self) -> list[KnownTopic]:
+        from ottla.sim.workload import KnownTopic
+
+        texts = dict(self.workload.plan.broker_texts)
+        counts = {
+            OFFSETS_TOPIC: int(texts["offsets.topic.num.partitions"]),
+            TRANSACTION_TOPIC: int(texts["transaction.state.log.num.partitions"]),
+        }
+        return [KnownTopic(TopicPlan(name, count, ()), b"") for name, count in counts.items()]
+
+    async def _transform(self) -> None:
+        """From the first topic that is never deleted."""
+        peer = self.workload.peer("transformer")
+        while True:
+            found = [topic for topic in self.workload.topics() if topic.plan.stable and topic.plan.retained]
+            sources = [topic for topic in found if not topic.plan.cached]
+            if sources:
+                await Transformer("x0", sources[0], self).run()
+                return
+            if self.workload.ending:
+                return
+            await peer.sleep_us(_AGAIN_US)
+
+    # --- the last look ---
+
+    async def came_to_an_end(self, peer: Peers) -> None:
+        """Every log is stable to its end: no transaction is left open."""
+        scanner = TransactionScanner(self)
+        for partition in range(self.ledger.plan.partitions):
+            what = f"an end of all transactions in {self.ledger.plan.name}-{partition}"
+            self.workload.unfinished[what] = None
+            while not await scanner.is_stable(self.ledger, partition):
+                await peer.sleep_us(_AGAIN_US)
+            del self.workload.unfinished[what]
+            log = LogKey(self.ledger.topic_id.hex(), partition)
+            self.workload.saw(Alive(self.workload.loop.now_us, log))
+
+    async def scan(self, peer: Peers) -> None:
+        scanner = TransactionScanner(self)
+        for partition in range(self.ledger.plan.partitions):
+            while not await scanner.scan(self.ledger, partition):
+                await peer.sleep_us(_AGAIN_US)
+
+
+async def _find(peer: Peers, name: str) -> bytes | None:
+    asked = [MetadataRequestTopic(name=name)]
+    response = await peer.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+    if response is None or response.topics[0].error_code:
+        return None
+    return bytes(response.topics[0].topic_id)

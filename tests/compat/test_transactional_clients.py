@@ -1,0 +1,211 @@
+"""Transactions of unmodified clients: each copies a topic with the offsets it has read, aborts now and then, is fenced.
+
+What was aborted is never read again by `read_committed` readers of the same client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import aiokafka
+import confluent_kafka
+import kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from test_java_clients import java
+
+pytestmark = [pytest.mark.compat]
+
+RECORDS = 120
+AT_ONCE = 20
+INPUT = [b"%03d" % number for number in range(RECORDS)]
+
+
+@pytest.fixture
+def topics(bootstrap: str, name: str) -> tuple[str, str]:
+    """One with records, and one that is to get them."""
+    source, target = f"{name}-source", f"{name}-target"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(source, 1), NewTopic(target, 1)]).values():
+        future.result(30)
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    for value in INPUT:
+        producer.produce(source, value, partition=0)
+    assert producer.flush(30) == 0
+    return source, target
+
+
+def by_librdkafka(bootstrap: str, topic: str) -> list[bytes]:
+    """All committed records of the only partition."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "nobody",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    values: list[bytes] = []
+    while True:
+        message = consumer.poll(20)
+        assert message is not None, "neither a record nor the end of the partition"
+        if message.error() is not None:
+            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
+            consumer.close()
+            return values
+        values.append(message.value())
+
+
+def test_librdkafka_copies_in_transactions(bootstrap: str, topics: tuple[str, str], name: str) -> None:
+    source, target = topics
+    settings = {"bootstrap.servers": bootstrap, "group.id": name, "enable.auto.commit": False}
+    consumer = confluent_kafka.Consumer({**settings, "isolation.level": "read_committed"})
+    consumer.assign([confluent_kafka.TopicPartition(source, 0, 0)])
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    at = 0
+    aborts = 0
+    while at < RECORDS:
+        producer.begin_transaction()
+        for message in consumer.consume(AT_ONCE, 20):
+            assert message.error() is None
+            producer.produce(target, message.value(), partition=0)
+            after = message.offset() + 1
+        offsets = [confluent_kafka.TopicPartition(source, 0, after)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+        if aborts * 2 * AT_ONCE <= at:
+            aborts += 1
+            producer.abort_transaction(30)
+            consumer.seek(confluent_kafka.TopicPartition(source, 0, at))
+        else:
+            producer.commit_transaction(30)
+            at = after
+    assert aborts == 3
+    assert by_librdkafka(bootstrap, target) == INPUT
+    committed = consumer.committed([confluent_kafka.TopicPartition(source, 0)], 30)
+    assert committed[0].offset == RECORDS
+    consumer.close()
+
+
+def test_librdkafkas_older_producer_is_fenced(bootstrap: str, topics: tuple[str, str], name: str) -> None:
+    _, target = topics
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": name}
+    older, newer = confluent_kafka.Producer(settings), confluent_kafka.Producer(settings)
+    older.init_transactions(30)
+    older.begin_transaction()
+    older.produce(target, b"of the older", partition=0)
+    assert older.flush(30) == 0
+    newer.init_transactions(30)
+    with pytest.raises(confluent_kafka.KafkaException) as raised:
+        older.commit_transaction(30)
+    assert raised.value.args[0].fatal()
+    newer.begin_transaction()
+    newer.produce(target, b"of the newer", partition=0)
+    newer.commit_transaction(30)
+    assert by_librdkafka(bootstrap, target) == [b"of the newer"]
+
+
+def test_kafka_python_copies_in_transactions(bootstrap: str, topics: tuple[str, str], name: str) -> None:
+    source, target = topics
+    place = kafka.TopicPartition(source, 0)
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=bootstrap, group_id=name, enable_auto_commit=False, isolation_level="read_committed",
+        max_poll_records=AT_ONCE,
+    )  # fmt: skip
+    consumer.assign([place])
+    consumer.seek_to_beginning()
+    producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, transactional_id=name)
+    producer.init_transactions()
+    at = 0
+    aborts = 0
+    while at < RECORDS:
+        records = consumer.poll(20_000)[place]
+        producer.begin_transaction()
+        for record in records:
+            producer.send(target, record.value, partition=0)
+        after = records[-1].offset + 1
+        producer.send_offsets_to_transaction({place: kafka.structs.OffsetAndMetadata(after, "", -1)}, name)
+        if not aborts and at:
+            aborts += 1
+            producer.abort_transaction()
+            consumer.seek(place, at)
+        else:
+            producer.commit_transaction()
+            at = after
+    assert consumer.committed(place) == RECORDS
+    producer.close()
+    consumer.close()
+    assert by_librdkafka(bootstrap, target) == INPUT
+
+
+def test_aiokafka_copies_in_transactions(bootstrap: str, topics: tuple[str, str], name: str) -> None:
+    source, target = topics
+    place = aiokafka.TopicPartition(source, 0)
+
+    async def run() -> int:
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=bootstrap, group_id=name, enable_auto_commit=False, isolation_level="read_committed"
+        )
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=name)
+        await consumer.start()
+        await producer.start()
+        consumer.assign([place])
+        consumer.seek(place, 0)
+        at = 0
+        aborts = 0
+        while at < RECORDS:
+            records = (await consumer.getmany(timeout_ms=20_000, max_records=AT_ONCE))[place]
+            await producer.begin_transaction()
+            for record in records:
+                await producer.send(target, record.value, partition=0)
+            after = records[-1].offset + 1
+            await producer.send_offsets_to_transaction({place: after}, name)
+            if not aborts and at:
+                aborts += 1
+                await producer.abort_transaction()
+                consumer.seek(place, at)
+            else:
+                await producer.commit_transaction()
+                at = after
+        await producer.stop()
+        committed = await consumer.committed(place)
+        await consumer.stop()
+        return int(committed)
+
+    assert asyncio.run(run()) == RECORDS
+    assert by_librdkafka(bootstrap, target) == INPUT
+
+
+@pytest.mark.kafka
+def test_javas_transactional_message_copier_copies_through_aborts(
+    bootstrap: str, topics: tuple[str, str], name: str
+) -> None:
+    source, target = topics
+    said = java(
+        "TransactionalMessageCopier", "--broker-list", bootstrap, "--input-topic", source, "--input-partition", "0",
+        "--output-topic", target, "--consumer-group", name, "--transaction-size", str(AT_ONCE),
+        "--transactional-id", name, "--enable-random-aborts", "--use-group-metadata",
+    )  # fmt: skip
+    last = json.loads(said.strip().splitlines()[-1])
+    assert (last["stage"], last["totalProcessed"], last["remaining"]) == ("ShutdownComplete", RECORDS, 0)
+    read = java(
+        "consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", target, "--from-beginning",
+        "--isolation-level", "read_committed", "--max-messages", str(RECORDS), "--timeout-ms", "30000",
+    )  # fmt: skip
+    assert read.split() == [value.decode() for value in INPUT]
+    assert by_librdkafka(bootstrap, target) == INPUT
+
+
+@pytest.mark.kafka
+def test_javas_performance_tool_commits_as_often_as_its_epochs_say(bootstrap: str, name: str) -> None:
+    java(
+        "ProducerPerformance", "--bootstrap-server", bootstrap, "--topic", name, "--num-records", "1500",
+        "--record-size", "20", "--throughput", "1000", "--transactional-id", name, "--transaction-duration-ms", "100",
+    )  # fmt: skip
+    said = java("TransactionsCommand", "--bootstrap-server", bootstrap, "describe", "--transactional-id", name)
+    row = re.split(r"\s*\t", said.splitlines()[1].strip())
+    assert row[1] == name and row[4] in ("CompleteCommit", "PrepareCommit") and int(row[3]) > 1

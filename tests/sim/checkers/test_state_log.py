@@ -1,0 +1,55 @@
+"""The judge of coordinators' logs condemns steps that may not be, and what no step allows."""
+
+from __future__ import annotations
+
+import pytest
+from planted import A, B
+from planted_transactions import COMMIT, LOG, marker, scanned, stored
+
+from ottla.kernel.ids import TopicPartition
+from ottla.sim.checkers.history import History, Traits
+from ottla.sim.checkers.state_log import allowed, sequence
+from ottla.sim.checkers.transaction_history import TransactionsScanned
+from ottla.transactions.values import State, Transaction
+
+INSIDE = frozenset({TopicPartition("ledger", 0)})
+
+
+def step(state: State, epoch: int = 0, partitions: frozenset[TopicPartition] = INSIDE) -> Transaction:
+    return Transaction(7, epoch, state=state, partitions=partitions)
+
+
+WHOLE = (step(State.EMPTY), step(State.ONGOING), step(State.PREPARE_COMMIT, 1), step(State.COMPLETE_COMMIT, 1))
+SCAN = scanned(stored(0, A, B), marker(2, commits=True), visible=((0, A), (1, B)))
+
+
+def condemned(steps: tuple[Transaction, ...], scan: TransactionsScanned) -> set[str]:
+    history = History()
+    history.traits[LOG] = Traits("ledger")
+    for event in (*COMMIT, scan):
+        history.add(event)
+    return {anomaly.kind for anomaly in (*sequence("t0", list(steps)), *allowed({"t0": list(steps)}, history))}
+
+
+def test_a_transaction_from_its_beginning_to_its_end_is_sound():
+    assert condemned(WHOLE, SCAN) == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps", "scan"),
+    [
+        ("impossible-step", (WHOLE[0], WHOLE[2], WHOLE[3]), SCAN),
+        ("impossible-step", (*WHOLE, step(State.ONGOING), *WHOLE[2:]), SCAN),
+        ("impossible-step", (*WHOLE[:2], WHOLE[3]), SCAN),
+        ("never-complete", WHOLE[:3], SCAN),
+        ("never-complete", WHOLE[:2], SCAN),
+        ("never-added", (WHOLE[0], step(State.ONGOING, 0, frozenset()), *WHOLE[2:]), SCAN),
+        ("never-added", WHOLE, scanned(*SCAN.batches, stored(3, B, epoch=1), visible=())),
+        ("undecided-marker", WHOLE, scanned(stored(0, A, B), marker(2, commits=False), visible=())),
+        ("undecided-marker", WHOLE, scanned(stored(0, A, B), marker(2, commits=True, epoch=2), visible=())),
+    ],
+)
+def test_each_thing_that_is_wrong_is_called_by_its_name(
+    kind: str, steps: tuple[Transaction, ...], scan: TransactionsScanned
+):
+    assert kind in condemned(steps, scan)
