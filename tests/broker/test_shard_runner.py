@@ -16,7 +16,8 @@ from ottla.broker.waiting import Deadlines
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
 from ottla.groups.entries import encode_entry, offset_entry, partition_for
-from ottla.groups.values import Caller
+from ottla.groups.topics import NoTopics
+from ottla.groups.values import Caller, ConsumerSettings
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from ottla.kernel.story import Slot
@@ -42,6 +43,18 @@ TOPIC_ID = bytes(range(16))
 CALLER = Caller("c", "/h", 3)
 
 
+def a_coordinator(place: Any, *, partitions: int) -> GroupCoordinator:
+    """The coordinator of a place without topics of clients."""
+    return GroupCoordinator(
+        place,
+        place,
+        place.config,
+        lambda: partitions,
+        topics=NoTopics(),
+        consumer_settings=lambda _: ConsumerSettings(),
+    )
+
+
 class Place(HandSyncer):
     """A broker around one partition of the offsets topic; `sync` puts on disk what was submitted."""
 
@@ -58,7 +71,7 @@ class Place(HandSyncer):
         self.disk = MemoryDisk()
         self.config = BrokerConfig(group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=1, **options)
         self.partition = self._partition(self._log(0))
-        self.groups = GroupCoordinator(self, self, self.config, lambda: 1)  # type: ignore[arg-type]
+        self.groups = a_coordinator(self, partitions=1)
         self.epoch = 0
 
     def _log(self, index: int) -> Log:
@@ -286,7 +299,7 @@ def test_without_the_partition_this_is_not_the_coordinator():
 
 def test_without_an_offsets_topic_nobody_is_the_coordinator():
     place = Place()
-    place.groups = GroupCoordinator(place, place, place.config, lambda: 0)  # type: ignore[arg-type]
+    place.groups = a_coordinator(place, partitions=0)
     assert place.groups.partition_for("g") is None
     assert place.commit(5).result() == ErrorCode.NOT_COORDINATOR
 
@@ -530,7 +543,7 @@ def test_member_ids_end_in_a_uuid():
 
 def test_groups_are_spread_over_the_partitions_of_the_topic():
     place = Place()
-    place.groups = GroupCoordinator(place, place, place.config, lambda: 50)  # type: ignore[arg-type]
+    place.groups = a_coordinator(place, partitions=50)
     assert place.groups.partition_for("test-group") == partition_for("test-group", 50) == 12
 
 

@@ -298,3 +298,30 @@ def test_a_topic_that_is_made_again_is_not_missed_for_the_checkpoints_of_the_one
     assert produce(broker, 0) == 0
     broker.restart(clean=False)
     assert produce(broker, 0) == 0
+
+
+def test_a_folder_that_is_gone_while_others_went_on_is_fetched_anew_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Its broker was out of the in-sync set by the time it came back."""
+    cluster = SimCluster(3, min_insync_replicas="2")
+    create(cluster, partitions=2, replicas=3)
+    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
+    for _ in range(3):
+        answer = cluster.ask(leader_of(cluster, 0), a_produce(0), most=9)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+    victim = 2
+    cluster.until(lambda: cluster.node(victim).replicas.by_name["t", 0].log.end_offset == 3)
+    cluster.loop.run_for(20_000)  # the checkpoints are written
+    cluster.kill(victim)
+    remove_the_folder(cluster.machines[victim].disk)
+
+    def in_sync() -> bool:
+        topic = cluster.node(1).metadata.topic("t")
+        return topic is not None and victim in topic.partitions[0].in_sync
+
+    cluster.until(lambda: not in_sync(), 60_000)
+    with caplog.at_level(logging.WARNING):
+        cluster.start(victim)
+    (line,) = [record.getMessage() for record in caplog.records if "/data/t-0 " in record.getMessage()]
+    assert line == "/data/t-0 is missing, and it held offsets up to 2: it is fetched anew"
+    cluster.until(in_sync, 60_000)
+    assert cluster.node(victim).replicas.by_name["t", 0].log.end_offset == 3

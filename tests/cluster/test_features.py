@@ -29,7 +29,7 @@ def downgraded(cluster: Decisions, level: int = 1) -> Decisions:
 
 def test_a_new_cluster_uses_every_feature_at_its_latest_level() -> None:
     state = a_cluster(1).state
-    assert [(each.name, level(state, each)) for each in supported(state)] == [(NAME, 2)]
+    assert [(each.name, level(state, each)) for each in supported(state)] == [(NAME, 2), ("group.version", 1)]
 
 
 @pytest.mark.parametrize("kind", [UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE])

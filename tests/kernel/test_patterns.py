@@ -67,7 +67,7 @@ def test_the_syntax_is_that_of_re2(pattern: str, matching: list[str], others: li
     "pattern",
     [
         "(", ")", "a)", "[a", "[b-a]", "*", "a**", "a++", "a{2}{3}", "a{1001}", "a{3,2}", r"\1", r"(a)\1", "(?=a)",
-        "(?<!a)b", "(?>a)", "(?x)a", r"\Z", r"\h", "\\", "[[:nope:]]", r"\x{110000}", "(" * 200 + ")" * 200,
+        "(?<!a)b", "(?>a)", "(?x)a", r"\Z", r"\h", "\\", "[[:nope:]]", r"\x{110000}",
         "(((a{100}){100}){100}){100}", "((((){1000}){1000}){1000}){1000}", "a" * 20_000,
     ],
 )  # fmt: skip
@@ -83,7 +83,7 @@ def test_patterns_that_explode_elsewhere_take_linear_steps():
         assert not matches("a" * 249) and matches("a" * 30 + "b")
 
 
-def test_an_automaton_with_too_many_states_begins_anew_and_still_matches():
+def test_a_pattern_that_needs_more_memory_than_it_gets_still_matches():
     matches = compile_pattern("(a|b)*a(a|b){12}")
     texts = [f"{number:016b}".replace("0", "a").replace("1", "b") for number in range(4_000)]
     assert all(matches(text) == (text[-13] == "a") for text in texts)

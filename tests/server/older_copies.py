@@ -87,6 +87,12 @@ class Copied:
         assert directory is not None
         return directory
 
+    def noted_as_committed(self, number: int) -> int:
+        """Of the first partition, by one broker's checkpoint; -1 where there is none."""
+        path = self.directory(number) / "replication-offset-checkpoint"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return next((int(line.split()[2]) for line in lines if line.startswith(f"{TOPIC} 0 ")), -1)
+
     def records_on_disk(self, directory: Path) -> int:
         """Of the first partition, in one stopped broker's segments."""
         count = 0

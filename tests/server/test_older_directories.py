@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from cluster_processes import OttlaCluster
+from cluster_processes import OttlaCluster, until
 from older_copies import Copied
 
 OLDER = "is older than what the cluster knows of it"
@@ -90,6 +90,29 @@ def test_a_copy_that_was_made_while_the_broker_ran_is_older_than_what_it_closed(
     three.all_in_sync()
     assert three.read() == three.acknowledged
     assert OLDER in three.cluster.brokers[1].log()
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_copy_of_the_last_run_makes_no_replica_cut_what_was_acknowledged(tmp_path, first):
+    """A snapshot of a running broker, put back after all have crashed: it names the run that was the last."""
+    noted = ("--set", "replica.high.watermark.checkpoint.interval.ms=200")
+    with OttlaCluster(tmp_path, 3, "--set", "replica.lag.time.max.ms=3000", *noted) as cluster:
+        three = Copied(cluster, tmp_path)
+        three.create()
+        three.produce(300)
+        three.copy(three.directory(first))
+        three.produce(300)
+        until(lambda: all(three.noted_as_committed(number) == 600 for number in (1, 2, 3)))
+        three.kill()
+        three.put_back(three.directory(first))
+        three.start((first, *(number for number in (1, 2, 3) if number != first)))
+        three.all_in_sync()
+        assert three.read() == three.acknowledged
+        assert OLDER not in cluster.log(), "its incarnation does not tell"
+        assert "below what was committed here, 600" in cluster.log()
+        three.produce(50)
+        three.stop()
+        assert [three.records_on_disk(three.directory(number)) for number in (1, 2, 3)] == [650] * 3
 
 
 def test_a_directory_that_has_lost_its_mark_of_a_clean_stop_alone_is_not_older(three):

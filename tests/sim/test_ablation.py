@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 from cluster_mutants import CLUSTER_MUTANTS
 from mutants import MUTANTS, Mutant
+from transaction_mutants import TRANSACTION_MUTANTS
 
 import ottla
 
 SEEDS = 25
+ALL_MUTANTS = (*MUTANTS, *CLUSTER_MUTANTS, *TRANSACTION_MUTANTS)
 _RUNNER = Path(__file__).with_name("run_mutant.py")
 _SOURCE = Path(ottla.__path__[0])
 
@@ -44,7 +46,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("mutant", (*MUTANTS, *CLUSTER_MUTANTS), ids=lambda mutant: mutant.safeguard.replace(" ", "-"))
+@pytest.mark.parametrize("mutant", ALL_MUTANTS, ids=lambda mutant: mutant.safeguard.replace(" ", "-"))
 def test_without_it_a_few_seeds_show_what_it_was_for(mutant: Mutant, tree: Path):
     edits = ((mutant.file, mutant.old, mutant.new), *mutant.more)
     sound = {file: (tree / "ottla" / file).read_text() for file, _, _ in edits}
@@ -64,6 +66,6 @@ def test_without_it_a_few_seeds_show_what_it_was_for(mutant: Mutant, tree: Path)
 
 def test_the_table_of_safeguards_names_each():
     table = (Path(__file__).parents[2] / "docs" / "internals" / "safeguards.md").read_text()
-    for mutant in (*MUTANTS, *CLUSTER_MUTANTS):
+    for mutant in ALL_MUTANTS:
         row = f"| {mutant.safeguard} | `{mutant.file}` | {mutant.brokers} | {', '.join(worlds_of(mutant))} |"
         assert f"{row} {mutant.first_seed} | {', '.join(mutant.caught_as)} |" in table

@@ -133,9 +133,10 @@ class UnreadableReplicas:
         log.warning("%s-%d in %s cannot be opened and is offline: %s", topic.name, found.partition, found.path, reason)
 
     def miss(self, directory: LogDirectory, opened: Container[Key]) -> None:
-        """Replicas whose folder is gone, though this broker counts for them and had records of them there.
+        """Replicas whose folder is gone, though it held records.
 
-        To make one anew in silence would give its offsets again where no other replica is left.
+        One that this broker counts for stays missing: to make it anew would give its offsets again where no other
+        replica is left.
         """
         missed: list[TopicPartition] = []
         for place, held in directory.gone.items():
@@ -143,8 +144,12 @@ class UnreadableReplicas:
             if topic is None or place.partition >= len(topic.partitions):
                 continue
             state, key = topic.partitions[place.partition], (bytes(topic.topic_id), place.partition)
-            if here in (*state.in_sync, *state.eligible) and key not in opened and key not in self.by_key:
-                path = join(directory.path, str(place))
+            if here not in state.replicas or key in opened or key in self.by_key:
+                continue
+            path = join(directory.path, str(place))
+            if here not in (*state.in_sync, *state.eligible):
+                log.warning("%s is missing, and it held offsets up to %d: it is fetched anew", path, held.stop - 1)
+            else:
                 reason = f"its folder is missing, and it held offsets up to {held.stop - 1}"
                 self._add(directory, topic, FoundPartition(*place, topic.topic_id, path), reason)
                 missed.append(place)

@@ -45,17 +45,19 @@ class SparseIndex:
         self.values.append(value)
         self.count += 1
 
-    def load(self) -> None:
-        """Take the file's entries into memory, to go on writing."""
+    def load(self) -> bool:
+        """Take the file's entries into memory, to go on writing; whether there is a file."""
         self.keys = array("q")
         self.values = array("i")
-        body = self._disk.read(self.path) if self._disk.exists(self.path) else b""
+        is_there = self._disk.exists(self.path)
+        body = self._disk.read(self.path) if is_there else b""
         whole = len(body) - len(body) % self._entry.size
         for key, value in self._entry.iter_unpack(body[:whole]):
             self.keys.append(key)
             self.values.append(value)
         self.count = self._on_disk = len(self.keys)
         self._stale = False
+        return is_there
 
     def sealed(self) -> None:
         """Forget the entries in memory: the file has them all."""

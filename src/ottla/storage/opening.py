@@ -339,13 +339,11 @@ class Opening:
         """Position and offset to begin at: the last index entry below the recovery point that points at its batch."""
         limit = _NEVER if self._known.clean else self._known.recovery_point
         self._witness = None
-        if not segment.has_indexes():
+        if not segment.load_indexes():
             segment.index.reset()
             segment.times.reset()
             self._note_index(segment, size > 0 and segment.base_offset < limit)
             return 0, segment.base_offset
-        segment.index.load()
-        segment.times.load()
         segment.size = size
         self._witness = IndexWitness(segment, limit, is_whole=self._known.is_whole)
         rising = segment.sound_entries(size)

@@ -276,8 +276,9 @@ class Segment:
                 return at
         return len(keys)
 
-    def has_indexes(self) -> bool:
-        return self._disk.exists(self.path(INDEX)) and self._disk.exists(self.path(TIME_INDEX))
+    def load_indexes(self) -> bool:
+        """Take the entries of both into memory, to go on writing; False where a file is missing."""
+        return self.index.load() and self.times.load()
 
     def read_first_timestamp(self) -> int:
         """Largest timestamp of the first batch; -1 where there is none."""
