@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ottla.client import admin, feature_admin, group_admin, offsets, replica_admin, transaction_admin
+from ottla.client import admin, group_admin, offsets, replica_admin
 from ottla.client.admin import ConfigOperation, NewTopic, Resource
 from ottla.client.blocking import Cluster
 from ottla.client.errors import ClientError
-from ottla.client.feature_admin import DescribedFeatures, UpgradeType
 from ottla.client.model import (
     Broker,
     ClientSettings,
@@ -21,7 +20,6 @@ from ottla.client.model import (
     TopicView,
 )
 from ottla.client.replica_admin import Election, Reassignment
-from ottla.client.transaction_admin import DescribedTransaction, ListedTransaction, OpenTransaction
 from ottla.client.transport import PLAINTEXT, Security
 from ottla.client.troubles import ReplicaTrouble, replica_troubles
 from ottla.kernel.errors import ApiError
@@ -32,9 +30,13 @@ from ottla.messages.describe_cluster import DescribeClusterResponse
 from ottla.messages.describe_configs import DescribeConfigsResourceResult
 from ottla.messages.describe_groups import DescribedGroup
 from ottla.messages.describe_log_dirs import DescribeLogDirsResult
-from ottla.messages.describe_producers import ProducerState
 from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
 from ottla.messages.list_groups import ListedGroup
+
+if TYPE_CHECKING:
+    from ottla.client.feature_admin import DescribedFeatures, UpgradeType
+    from ottla.client.transaction_admin import DescribedTransaction, ListedTransaction, OpenTransaction
+    from ottla.messages.describe_producers import ProducerState
 
 K = TypeVar("K")
 
@@ -105,13 +107,21 @@ class Admin:
 
     def describe_features(self, broker: int | None = None) -> DescribedFeatures:
         """What one broker, any if None, says of the cluster's features."""
+        from ottla.client import feature_admin
+
         return self.cluster.run(feature_admin.describe_features(self.cluster.plan, broker))
 
     def update_features(
-        self, levels: Mapping[str, int], kind: UpgradeType = UpgradeType.UPGRADE, *, validate_only: bool = False
+        self, levels: Mapping[str, int], kind: UpgradeType | None = None, *, validate_only: bool = False
     ) -> dict[str, ApiError | None]:
-        """Set the levels of features; None for those that were set. Newer brokers set all or none."""
-        story = feature_admin.update_features(self.cluster.plan, levels, kind, validate_only=validate_only)
+        """Set the levels of features, upwards if no `kind` is given; None for those that were set.
+
+        Newer brokers set all or none.
+        """
+        from ottla.client import feature_admin
+
+        way = feature_admin.UpgradeType.UPGRADE if kind is None else kind
+        story = feature_admin.update_features(self.cluster.plan, levels, way, validate_only=validate_only)
         return self.cluster.run(story)
 
     def list_transactions(
@@ -123,6 +133,8 @@ class Admin:
         pattern: str | None = None,
     ) -> list[ListedTransaction]:
         """The transactional ids of the cluster, as far as they pass all filters."""
+        from ottla.client import transaction_admin
+
         story = transaction_admin.list_transactions(
             self.cluster.plan,
             states=states,
@@ -133,12 +145,16 @@ class Admin:
         return self.cluster.run(story)
 
     def describe_transactions(self, transactional_ids: Collection[str]) -> dict[str, DescribedTransaction | ApiError]:
+        from ottla.client import transaction_admin
+
         return self.cluster.run(transaction_admin.describe_transactions(self.cluster.plan, transactional_ids))
 
     def describe_producers(
         self, partitions: Collection[TopicPartition], broker: int | None = None
     ) -> dict[TopicPartition, list[ProducerState] | Exception]:
         """The producers that the leader of each partition knows, or one broker that has a replica."""
+        from ottla.client import transaction_admin
+
         return self.cluster.run(transaction_admin.describe_producers(self.cluster.plan, partitions, broker))
 
     def hanging_transactions(
@@ -150,6 +166,8 @@ class Admin:
         broker: int | None = None,
     ) -> list[OpenTransaction]:
         """Open transactions that no coordinator means to end, whose last record is so old."""
+        from ottla.client import transaction_admin
+
         story = transaction_admin.hanging_transactions(
             self.cluster.plan,
             older_than_ms,
@@ -164,11 +182,15 @@ class Admin:
         self, partition: TopicPartition, producer: ProducerIdentity, coordinator_epoch: int = 0
     ) -> None:
         """Write an abort marker for a transaction that hangs in this partition."""
+        from ottla.client import transaction_admin
+
         story = transaction_admin.abort_in_partition(self.cluster.plan, partition, producer, coordinator_epoch)
         self.cluster.run(story)
 
     def terminate_transaction(self, transactional_id: str) -> None:
         """Abort what a producer has open, and fence the producer."""
+        from ottla.client import transaction_admin
+
         self.cluster.run(transaction_admin.terminate(self.cluster.plan, transactional_id))
 
     def unregister_broker(self, broker: int) -> None:
