@@ -19,7 +19,11 @@ from confluent_kafka import Producer
 from tests.lake.campaign.processes import Stuck, command_of, family, kill, until
 from tests.spark.campaign.verdict import differences, records
 
+from ottla.client import blocking as ottla
 from ottla.client.blocking_admin import Admin
+from ottla.client.errors import ClientError
+from ottla.kernel.errors import ApiError
+from ottla.messages.list_transactions import ListTransactionsRequest
 
 DRIVER, EVERYTHING, EXECUTOR, WORKER, BROKER = "driver", "everything", "executor", "worker", "broker"
 KINDS = (WORKER, DRIVER, BROKER, EXECUTOR, EVERYTHING)
@@ -29,6 +33,8 @@ SOURCE, TARGET = "campaign-source", "campaign-target"
 PARTITIONS, KEYS = 4, 997
 BATCHES_PER_KILL = 4
 LONGEST_AWAY_S = 4.0
+IN_TRANSACTION = 0.75
+"""So many of the kills are made to meet an open transaction."""
 PATIENCE_S = 600
 
 
@@ -88,7 +94,7 @@ class Campaign:
         try:
             for number, kind in enumerate(self._strikes(), 1):
                 self._reach(number * BATCHES_PER_KILL)
-                time.sleep(self._chance.uniform(0, 1.5))
+                self._any_moment()
                 self._tell(f"batch {self._batches()}: {kind}: {getattr(self, f'_strike_{kind}')()}")
                 self.ended.done[kind] += 1
             self._finish()
@@ -100,6 +106,13 @@ class Campaign:
         self.ended.uncommitted = len(records(self._cluster.bootstrap, TARGET, committed=False)) - len(found)
         self.ended.differences += differences(given, found)
         return self.ended
+
+    def _any_moment(self) -> None:
+        """Mostly while a transaction is open, else whenever it may be."""
+        time.sleep(self._chance.uniform(0, 1.5))
+        if self._chance.random() < IN_TRANSACTION:
+            with contextlib.suppress(Stuck, ClientError, ApiError), ottla.Cluster(self._cluster.bootstrap) as client:
+                until(lambda: in_transaction(client), "an open transaction", 20)
 
     def _feed(self) -> None:
         with Admin(self._cluster.bootstrap) as admin:
@@ -245,6 +258,12 @@ class Campaign:
         for pid in mine:
             if "ottla" in command_of(pid) or "spark" in command_of(pid):
                 kill(pid)
+
+
+def in_transaction(client: ottla.Cluster) -> bool:
+    """Whether some producer's transaction is open now."""
+    request = ListTransactionsRequest(state_filters=["Ongoing"])
+    return any(client.request(request, broker_id=broker).transaction_states for broker in client.brokers())
 
 
 def _is_driver(pid: int) -> bool:
