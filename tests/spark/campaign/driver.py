@@ -30,7 +30,11 @@ def halting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def main(master: str, bootstrap: str, source: str, target: str, checkpoint: str, most: str, plan: str) -> int:
-    settings = {"spark.task.maxFailures": "10", "spark.executor.memory": "1g", "spark.cores.max": "2"}
+    settings = {
+        "spark.task.maxFailures": "10", "spark.executor.memory": "1g", "spark.cores.max": "2",
+        # Else the sink is given all rows of a task at once, when the halt is over.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
+    }  # fmt: skip
     spark = session("campaign", master, **{name.replace(".", "__"): text for name, text in settings.items()})
     rows = (
         spark.readStream.format("ottla")
