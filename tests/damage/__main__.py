@@ -37,7 +37,8 @@ def main() -> int:
     condemned = sum(bool(judged.findings) for judged in results)
     print(as_json(results, seed) if options.format == "json" else as_text(results))
     if options.out is not None:
-        options.out.write_text(as_page(results, seed, f"python -m tests.damage {' '.join(sys.argv[1:])}", _commit()))
+        shown = [word for word in sys.argv[1:] if word not in ("--out", str(options.out))]
+        options.out.write_text(as_page(results, seed, f"python -m tests.damage {' '.join(shown)}", _commit()))
     _say(f"{len(results)} cases, {condemned} condemned, in {(time.monotonic() - began) / 60:.1f} minutes; seed {seed}")
     if not (options.keep and condemned):
         shutil.rmtree(folder, ignore_errors=True)
