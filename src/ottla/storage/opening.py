@@ -142,7 +142,9 @@ class Opening:
         deleted = sorted({base for base in renamed if base is not None})
         self._remove_orphans(names, bases)
         if not bases:
-            bases = [_segment_below(max(start, 0), names)]
+            first = max(start, 0)
+            held_records = self._known.durable_end > first
+            bases = [_segment_below(first, names) if held_records else first]
             self._put_back(bases[0])
         elif not deleted and bases[0] > (first := self._first_offset(bases)):
             bases.insert(0, first := _segment_below(first, names))
