@@ -545,8 +545,8 @@ def test_a_scrub_that_is_switched_off_reads_nothing():
 # alone
 
 
-def alone(**configs):
-    place = SimBroker()
+def alone(*, scrub_hours="168", **configs):
+    place = SimBroker(**{"ottla.scrub.interval.hours": scrub_hours})
     place.ask(created(1, **configs))
     for number in range(BATCHES):
         place.ask(produced(number), most=9)
@@ -577,7 +577,7 @@ def test_the_only_replica_refuses_what_is_damaged_by_name_and_serves_and_takes_t
 
 def test_damage_that_is_gone_when_a_pass_comes_to_it_again_is_forgotten():
     """A controller gave other bytes than the disk holds: nobody else has them, and the next pass reads them right."""
-    place, partition = alone(retention_ms="-1")
+    place, partition = alone(scrub_hours="1", retention_ms="-1")
     path = partition.log.segments[0].path(LOG)
     sound = partition.log.read(0, 1 << 20, limit_offset=1)
     place.machine.disk.flip_bit(path, 65)
@@ -589,7 +589,7 @@ def test_damage_that_is_gone_when_a_pass_comes_to_it_again_is_forgotten():
     def another_pass():
         nonlocal passes
         passes += 1
-        assert place.loop.run_until(lambda: place.here.node.scrubber.passes >= passes, within_ms=8 * 24 * HOUR_MS)
+        assert place.loop.run_until(lambda: place.here.node.scrubber.passes >= passes, within_ms=2 * HOUR_MS)
 
     another_pass()
     assert partition.log.damage.of(0) == known and place.here.node.scrubber.damaged_segments == 1
