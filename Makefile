@@ -5,7 +5,7 @@ JOBS ?= 2
 SIM_JOBS := $(or $(filter-out 0,$(JOBS)),1)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo test check compat fuzz sim faults damage lake-campaign bench format clean
+.PHONY: help demo test check compat fuzz sim faults damage lake-campaign spark-campaign bench format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (about a minute after set-up)'
@@ -17,6 +17,7 @@ help:
 	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50" or "--minutes 60"'
 	@echo 'make damage  every file of a broker damaged in every way; make damage ARGS="--cases 60"'
 	@echo 'make lake-campaign  topics into lakes everywhere under kill -9; make lake-campaign ARGS="--rows 5000000 --kills 40"'
+	@echo 'make spark-campaign  the exactly-once Spark sink under kill -9; make spark-campaign ARGS="--rows 1000000 --kills 30"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
 
 demo:
@@ -55,6 +56,10 @@ damage:
 lake-campaign:
 	@tools/setup.sh test java hdfs-if-possible
 	@$(PYTHON) -m tests.lake.campaign $(ARGS)
+
+spark-campaign:
+	@tools/setup.sh test java kafka
+	@$(PYTHON) -m tests.spark.campaign $(ARGS)
 
 bench:
 	@tools/setup.sh test demo java kafka spark-jars spark42 delta-jars cc
