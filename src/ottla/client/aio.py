@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client import offsets, transfer
 from ottla.client.asks import Ask, AskAll, FeaturesOf, Finish, First, Pause, Start, VersionsOf, Wish
@@ -38,6 +38,11 @@ from ottla.client.plan import ClusterPlan
 from ottla.client.transport import PLAINTEXT, Security
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.aio_clients import Consumer, Producer
+
+__all__ = ["Cluster", "Consumer", "Producer"]
 
 T = TypeVar("T")
 
@@ -387,3 +392,13 @@ class Cluster:
         self, group: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
         return await self.run(offsets.committed_offsets(self.plan, group, partitions))
+
+
+def __getattr__(name: str) -> object:
+    """`aio.Producer` and `aio.Consumer`, which are built on what is here."""
+    if name not in ("Consumer", "Producer"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ottla.client import aio_clients
+
+    found: object = getattr(aio_clients, name)
+    return found
