@@ -24,6 +24,7 @@ _LISTS = (
     ("resources", "results"),
     ("resources", "responses"),
     ("groups", "groups"),
+    ("group_ids", "groups"),
     ("groups_names", "results"),
     ("coordinator_keys", "coordinators"),
     ("partitions", "partitions"),
