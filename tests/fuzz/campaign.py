@@ -44,8 +44,8 @@ class Verdict:
         )
 
 
-def campaign(seed: int, *, seconds: float, examples: int = 3) -> Verdict:
-    """Attack for so long; `Verdict.faults` says what the broker did not stand."""
+def campaign(seed: int, *, seconds: float, examples: int = 3, turn_ms: float = TURN_MS) -> Verdict:
+    """Attack for so long; `Verdict.faults` says what the broker did not stand, turns of more than `turn_ms` too."""
     verdict = Verdict(seed)
     corpus = Corpus(seed, examples=examples)
     with OttlaProcess({"connections.max.idle.ms": "60000"}) as broker:
@@ -57,7 +57,7 @@ def campaign(seed: int, *, seconds: float, examples: int = 3) -> Verdict:
         attack(broker, corpus, verdict, loop, seconds)
         loop.stop()
         canary.stop()
-        judge(verdict, broker, loop, canary, files)
+        judge(verdict, broker, loop, canary, files, turn_ms)
     return verdict
 
 
@@ -94,7 +94,7 @@ def attack(broker: OttlaProcess, corpus: Corpus, verdict: Verdict, loop: Loop, s
         thread.join(seconds + 60)
 
 
-def judge(verdict: Verdict, broker: OttlaProcess, loop: Loop, canary: Canary, files: int) -> None:
+def judge(verdict: Verdict, broker: OttlaProcess, loop: Loop, canary: Canary, files: int, turn_ms: float) -> None:
     faults = verdict.faults
     verdict.turn_ms, verdict.during, verdict.canary = loop.longest_ms, loop.during, canary.consumed
     if not broker.running:
@@ -105,7 +105,7 @@ def judge(verdict: Verdict, broker: OttlaProcess, loop: Loop, canary: Canary, fi
             faults.append(f"{verdict.memory_mib:.0f} MiB resident, the budget is {MEMORY_MIB}")
     faults += [f"canary: {canary.failure}"] if canary.failure else []
     faults += [f"loop: {loop.failure}"] if loop.failure else []
-    if loop.longest_ms > TURN_MS:
+    if loop.longest_ms > turn_ms:
         faults.append(f"a turn of {loop.longest_ms:.0f} ms CPU, during {loop.during}")
     if not loop.pings or not canary.consumed or not verdict.attacks:
         faults.append("nothing was attacked, or nobody watched")
