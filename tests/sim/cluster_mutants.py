@@ -13,7 +13,7 @@ _MISSING = ("not-on-disk", "cut-committed", "other-bytes")
 CLUSTER_MUTANTS = (
     Mutant(
         "a receipt is for what is synced",
-        "broker/replica_fetch.py",
+        "broker/fetch_places.py",
         "synced_through=SyncedOffset(held.synced_offset), end_offset",
         "synced_through=SyncedOffset(held.end_offset), end_offset",
         _POWER,
