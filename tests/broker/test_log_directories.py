@@ -199,6 +199,16 @@ def test_who_waits_for_a_sync_in_a_failed_directory_is_told(broker: SimBroker):
     assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_a_directory_whose_last_scrub_cannot_be_read_goes_offline_alone(broker: SimBroker):
+    scrubber = broker.here.node.scrubber
+    assert broker.loop.run_until(lambda: scrubber.passes > 0, within_ms=3_600_000)
+    broker.machine.disk.broken["/b"] = None
+    scrubber.round()
+    assert broker.here.fatal is None
+    assert list(broker.here.node.replicas.directories.failed) == ["/b"]
+    assert produce(broker, 0) == 0
+
+
 def test_a_failed_directory_is_counted(broker: SimBroker):
     assert metric(broker, "kafka_log_logmanager_offlinelogdirectorycount") == 0
     break_second(broker)

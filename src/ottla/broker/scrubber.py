@@ -194,7 +194,12 @@ class Scrubber:
         directories, interval_ms = self._node.replicas.directories, self._interval_ms()
         if not directories.online or interval_ms <= 0:
             return False
-        ended_ms, now_ms = directories.scrub_ended_ms(), self._node.clock.wall_ms()
+        now_ms = self._node.clock.wall_ms()
+        try:
+            ended_ms = directories.scrub_ended_ms()
+        except OSError as error:
+            self._node.disk_failed(error)
+            return False
         return ended_ms is None or not ended_ms <= now_ms < ended_ms + interval_ms
 
     def _next_of_pass(self) -> tuple[list[_Chosen], dict[Partition, int]]:
