@@ -306,17 +306,6 @@ CLUSTER_MUTANTS = (
         circumstances=("several directories",),
     ),
     Mutant(
-        "of two that were being moved the newer one stays",
-        "broker/log_directories.py",
-        "(source, moved) if moving.is_newer(source, moved) else (moved, source)",
-        "(moved, source)",
-        ("failed directory", "power cut"),
-        5,
-        ("lines", *_MISSING),
-        brokers=3,
-        circumstances=("several directories",),
-    ),
-    Mutant(
         "what lies in an older directory counts no more",
         "broker/incarnations.py",
         "return expected.closed or topic_id_text(expected.incarnation) not in found.attempts",
