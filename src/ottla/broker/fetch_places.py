@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 FIRST_BACK_OFF_MS = 10
 Key = tuple[bytes, int]
 Place = tuple[Asked, int]
-"""What is asked, and where our log starts on disk."""
+"""The fetch of one partition, and the start of our log on disk."""
 _NOT_ON_DISK: Place = (Asked(BrokerId(-1), LeaderEpoch(-1), SyncedOffset(-1), -1), -1)
 _SAY_AGAIN: Place = (Asked(BrokerId(-2), LeaderEpoch(-2), SyncedOffset(-2), -1), -1)
 """The leader's session holds something of it, which is to be said anew whatever it is, and forgotten first: the leader
 does not repeat what it has told, and what it has told may have come to nothing here."""
 _LOOK_AT_ALL_MS = 5000
-"""What moves a log's start on disk by itself (retention, a checkpoint) is told this late."""
+"""Retention and checkpoints move a log's start on disk by themselves: the leader is told this late."""
 
 
 class News(NamedTuple):
@@ -43,7 +43,7 @@ class FetchPlaces:
         self._node = node
         self.partitions: dict[Key, Partition] = {}
         self.told: dict[Key, Place] = {}
-        """What the leader's session holds of us."""
+        """The places that the leader's session holds of us."""
         self._look: dict[Key, None] = {}
         """Partitions of which it may hold something else than what is so: others cost a fetch no look (rule E5)."""
         self._looked_ms = 0
@@ -102,11 +102,11 @@ class FetchPlaces:
         for key in gone:
             del self.told[key]
         self.told.update(changed)
-        # What the leader's session is not told to forget it would speak of at once, fetch after fetch.
+        # The leader's session is told what to forget: else it would speak of it at once, fetch after fetch.
         return News(changed, gone) if self.told or gone else None
 
     def _place(self, key: Key, now_ms: int) -> Place | None:
-        """What to tell the leader of a partition; None where it is not to be asked for."""
+        """The place of a partition to tell the leader; None where it is not to be asked for."""
         partition = self.partitions.get(key)
         if partition is None or (key in self._resting and self._resting[key][0] > now_ms):
             return None
@@ -132,7 +132,7 @@ class FetchPlaces:
         self._look.update(dict.fromkeys(keys))
 
     def hear_again(self, key: Key) -> None:
-        """What came with an answer, the watermark and the start, was not taken: the leader is to repeat it."""
+        """The watermark and the start that came with an answer were not taken: the leader is to repeat them."""
         if key in self.told:
             self.told[key] = _SAY_AGAIN
 
@@ -158,5 +158,5 @@ class FetchPlaces:
 
 
 def end_of(held: Log) -> tuple[EndOffset, int]:
-    """Where the log ends, and in which epoch its last record was written."""
+    """The end of the log, and the epoch of its last record."""
     return EndOffset(held.end_offset), held.epochs.epoch_at(held.end_offset - 1)

@@ -88,7 +88,7 @@ class _Chosen(NamedTuple):
     segment: Segment
     size: int
     end: int | None = None
-    """Of a last segment: as far as it is checked."""
+    """The end of the check, in a last segment."""
 
     @property
     def there(self) -> bool:

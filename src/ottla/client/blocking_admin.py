@@ -106,7 +106,7 @@ class Admin:
         return self.cluster.run(replica_admin.describe_brokers(self.cluster.plan, fenced=fenced))
 
     def describe_features(self, broker: int | None = None) -> DescribedFeatures:
-        """What one broker, any if None, says of the cluster's features."""
+        """The cluster's features as one broker tells of them; any broker if None."""
         from ottla.client import feature_admin
 
         return self.cluster.run(feature_admin.describe_features(self.cluster.plan, broker))

@@ -19,7 +19,7 @@ _UPGRADE_TYPES_SINCE = 1
 
 
 class UpgradeType(IntEnum):
-    """Which way levels may go. An unsafe downgrade may lose what only the higher level can say."""
+    """The way that levels may go. An unsafe downgrade may lose what only the higher level can say."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2

@@ -63,7 +63,7 @@ class Connection:
 
     @property
     def features(self) -> Mapping[str, int]:
-        """What the cluster has finalized, as the broker says: name -> level."""
+        """The levels of features that the cluster has finalized, by name, as the broker says."""
         return self._link.features
 
     @property

@@ -41,7 +41,7 @@ _ABORTABLE_COMMIT = frozenset({ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.UNKNOW
 
 
 class Phase(Enum):
-    """Where the producer stands."""
+    """The producer's place between two transactions, or inside one."""
 
     UNINITIALIZED = "not initialized"
     READY = "no transaction is open"
@@ -53,7 +53,7 @@ class Phase(Enum):
 
 
 class Step(Enum):
-    """Where an error came from: the same code weighs differently."""
+    """The request that an error answers: the same code weighs differently."""
 
     INITIALIZE = "initializing"
     ADD = "adding partitions"

@@ -48,7 +48,7 @@ class ListedTransaction(NamedTuple):
 
 
 class DescribedTransaction(NamedTuple):
-    """What its coordinator knows; `started_ms` is -1 where nothing is open."""
+    """A transactional id as its coordinator knows it; `started_ms` is -1 where nothing is open."""
 
     coordinator: int
     transactional_id: str

@@ -224,7 +224,7 @@ class AcceptedStore(NamedTuple):
 
 
 class UpgradeType(Enum):
-    """Which way a feature's level may go; the numbers are UpdateFeatures'."""
+    """The way that a feature's level may go; the numbers are UpdateFeatures'."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2

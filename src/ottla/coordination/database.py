@@ -339,7 +339,7 @@ def _way_to_deleted(path: str) -> str:
 
 
 def _unusable(path: str) -> str:
-    """Which of SQLite's files cannot be opened, and what to do; by stat, for the same reason. "" where all can."""
+    """Those of SQLite's files that cannot be opened, and what to do; by stat, for the same reason. "" where all can."""
     for each in (path, f"{path}-journal", f"{path}-wal", f"{path}-shm"):
         if os.path.isdir(each):
             what = "put the store back from a backup" if each == path else "start again"

@@ -38,7 +38,7 @@ Refused = ConsumerGroupHeartbeatResponse
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a decision about a consumer group looks at beside the group."""
+    """The surroundings of a consumer group that its decisions look at."""
 
     topics: Topics
     assignors: dict[str, Assignor]

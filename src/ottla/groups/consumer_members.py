@@ -1,4 +1,4 @@
-"""What members of a consumer group may do with its offsets, and how the group is described."""
+"""Requests of a consumer group's members about its offsets, and the description of the group."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 
 def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
-    """What the client says it owns; None where it did not say."""
+    """Partitions that the client says it owns; None where it did not say."""
     if request.topic_partitions is None:
         return None
     return partitions_of((each.topic_id, each.partitions) for each in request.topic_partitions)

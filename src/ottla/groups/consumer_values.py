@@ -51,7 +51,7 @@ class ConsumerMember:
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
     classic: ClassicMemberMetadata | None = None
-    """What a member that speaks the classic protocol has said of itself."""
+    """A member that speaks the classic protocol, as it has described itself."""
     epoch: int = JOINING
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
@@ -70,7 +70,7 @@ class ResolvedRegex(NamedTuple):
 
     topics: frozenset[str]
     version: int
-    """Of the metadata that the topics were taken from."""
+    """The version of the metadata that the topics were taken from."""
     timestamp_ms: int
 
 

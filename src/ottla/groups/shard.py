@@ -377,7 +377,7 @@ class GroupShard:
         self._deadlines.postpone(late_ms)
 
     def tick(self, now: Moment) -> Decision | None:
-        """What one deadline that has passed means; None once none has. Call again after carrying it out."""
+        """The meaning of one deadline that has passed; None once none has. Call again after carrying it out."""
         key = self._deadlines.take(now.mono_ms)
         if key is None:
             return None

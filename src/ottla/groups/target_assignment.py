@@ -23,7 +23,7 @@ class Subscriber:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is to be assigned to whom. `partitions` says how many each topic has."""
+    """The task of an assignor: members and topics. `partitions` says how many each topic has."""
 
     subscribers: tuple[Subscriber, ...]
     partitions: Mapping[bytes, int]

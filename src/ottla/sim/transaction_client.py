@@ -39,7 +39,7 @@ _GROUP, _TRANSACTION = 0, 1
 _AGAIN_US = (5_000, 40_000)
 _PRODUCE_TIMEOUT_MS = 1500
 _TRIES = 8
-"""Of a request within a transaction, before it is aborted."""
+"""A request within a transaction is tried so often before it is aborted."""
 _NO_PRODUCER = (-1, -1)
 _OTHER_OWNER = (
     ErrorCode.PRODUCER_FENCED,
@@ -49,7 +49,7 @@ _OTHER_OWNER = (
 
 
 class Verdict(Enum):
-    """What became of a request."""
+    """The fate of a request."""
 
     DONE = "done"
     GIVEN_UP = "given up"

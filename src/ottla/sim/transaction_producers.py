@@ -28,7 +28,7 @@ ENDED_TWICE = "transaction ended twice"
 ENDED_LATE = "transaction ended late"
 FORSAKEN = "transaction forsaken"
 TRANSACTION_ACTS = (COMMITTED, ABORTED, SILENT, SUCCEEDED, FENCED, ENDED_TWICE, ENDED_LATE, FORSAKEN)
-"""What transactional producers do, and what befalls them."""
+"""Acts of transactional producers, and what befalls them."""
 _VERSION_1_SHARE = 0.4
 _SUCCESSOR_SHARE = 0.06
 _SILENT_SHARE = 0.05

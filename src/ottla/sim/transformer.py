@@ -103,7 +103,7 @@ class Transformer(Owner):
         return offsets, offsets[-1] + 1 if offsets else position
 
     async def look_up(self, client: TransactionClient) -> dict[int, int] | None:
-        """What is committed, where no transaction is open that may change it."""
+        """The committed offsets, where no transaction is open that may change them."""
         partitions = list(range(self.source.plan.partitions))
         asked_us = client.now_us
         topic = OffsetFetchRequestTopics(name=self.source.plan.name, partition_indexes=partitions)
@@ -124,5 +124,5 @@ class Transformer(Owner):
         return found
 
     async def _last_step(self, client: TransactionClient) -> bool:
-        """What is committed can be told: no transaction is left open."""
+        """The committed offsets can be told: no transaction is left open."""
         return await self.look_up(client) is not None

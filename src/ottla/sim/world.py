@@ -45,7 +45,7 @@ class Result(NamedTuple):
     """Records."""
     faults: dict[str, int]
     acts: dict[str, int]
-    """Of the administrator, and of transactional producers."""
+    """Acts of the administrator and of transactional producers."""
     elections: int
     """Of a leader after the first."""
     recoveries_cut: int

@@ -15,7 +15,7 @@ from ottla.spark.marker import Content, Marker, Task
 
 
 class Do(Enum):
-    """What the caller does next, and which method takes the outcome."""
+    """The caller's next step, and the method that takes its outcome."""
 
     FENCE = "take over the transactional id: fenced()"
     READ_MARKER = "read this task's marker, once no open transaction may change it: found()"
@@ -53,7 +53,7 @@ NO_MARKER = (
 
 @dataclass(slots=True)
 class Attempt:
-    """What one attempt does next."""
+    """The next step of one attempt."""
 
     task: Task
     timeout_ms: float
@@ -63,7 +63,7 @@ class Attempt:
     write_without_markers: bool = False
     do: Do = Do.FENCE
     marker: Marker | None = None
-    """What is to be committed, or was found committed."""
+    """A marker that is to be committed, or was found committed."""
     failure: str = ""
     _deadline_ms: float = 0.0
     _busy_ms: float = 0.0

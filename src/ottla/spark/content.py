@@ -1,4 +1,4 @@
-"""What rows there are, whatever their order: each row's hash, added up. All rows of a batch are hashed at once."""
+"""The rows of a batch, whatever their order: each row's hash, added up. All rows of a batch are hashed at once."""
 
 from __future__ import annotations
 

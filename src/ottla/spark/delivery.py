@@ -34,7 +34,7 @@ class Delivery:
     marker_topic: str
     write_without_markers: bool = False
     query: str = ""
-    """Of a batch write: the query that it is a micro-batch of, as `write_batch` says."""
+    """The query that a batch write is a micro-batch of, as `write_batch` says."""
     batch: int = 0
 
 

@@ -85,8 +85,10 @@ class DataLoss(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What decides, beside the offsets, which task reads what: `minPartitions`, `maxRecordsPerPartition`, and how many
-    offsets small ranges of one task may have together."""
+    """The options that decide, beside the offsets, which task reads what.
+
+    `minPartitions`, `maxRecordsPerPartition`, and how many offsets small ranges of one task may have together.
+    """
 
     min_partitions: int | None
     max_records: int | None

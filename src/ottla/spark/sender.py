@@ -20,7 +20,7 @@ class Sender(Protocol):
     """A producer id and where its sequences stand, and the way to the brokers."""
 
     turn: int
-    """Which partition gets the next rows that have no key."""
+    """The partition for the next rows that have no key."""
     transactional: bool
 
     @property

@@ -373,7 +373,7 @@ class LogDirectory:
         self._checkpoint(checkpoint.LOG_START, self._log_starts, lambda log: log.log_start_offset)
 
     def start_noted(self, place: TopicPartition) -> int:
-        """Where a log starts by its checkpoint alone."""
+        """The start of a log by its checkpoint alone."""
         return self._log_starts.get(place, 0)
 
     def start_on_disk(self, log: Log) -> int:

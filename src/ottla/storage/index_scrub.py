@@ -64,7 +64,7 @@ class IndexCheck:
             self._at_time += 1
 
     def ended(self) -> str:
-        """What is wrong, in words; "" where nothing is."""
+        """The fault, in words; "" where there is none."""
         if not self.fault and (self._at < len(self._entries) or self._at_time < len(self._times)):
             self.fault = "an entry points behind its end"
         if not self.fault and self._newest > (self._times[-1][0] if self._times else -1):

@@ -43,7 +43,7 @@ class Finding(NamedTuple):
     number: int
     extents: tuple[Extent, ...]
     index_fault: str = ""
-    """What is wrong with an index of a segment that is sound."""
+    """The fault of an index of a segment that is sound."""
 
 
 class Progress(NamedTuple):

@@ -106,7 +106,7 @@ def _decode_entry(body: bytes, at: int) -> tuple[int, ProducerState]:
 
 
 def _decode_marks(body: bytes, at: int, states: list[ProducerState]) -> int:
-    """Where they end."""
+    """Their end."""
     try:
         for state in states:
             count = body[at]

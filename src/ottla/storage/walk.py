@@ -69,7 +69,7 @@ class Bounds(NamedTuple):
     sparse: bool = False
     """Compaction may have left a hole in front of the last batch; before others the batch behind proves a hole."""
     start: int = 0
-    """Where the log starts: what is missing below was deleted, and a copy of the log never had it."""
+    """The start of the log: what is missing below was deleted, and a copy of the log never had it."""
 
 
 class Walk:

@@ -299,7 +299,7 @@ class TransactionShard:
         self._timing.postpone(late_ms)
 
     def tick(self, now: Moment) -> Decision | None:
-        """What one deadline that has passed means; None once none has. Call again after carrying it out."""
+        """The meaning of one deadline that has passed; None once none has. Call again after carrying it out."""
         out = Decision()
         if self._timing.completion_due(now):
             self._complete([each for each, left in self._unmarked.items() if not left], now, out)

@@ -78,7 +78,7 @@ class Timing:
         self._ends_at_ms.pop(transactional_id, None)
 
     def aborts_looked_for(self, now: Moment, *, again: bool) -> None:
-        """What was forgiven counts for one look: whoever is late by the next one had that time to end."""
+        """Forgiven time counts for one look: whoever is late by the next one had that time to end."""
         if not again:
             self.forgiven_ms = 0
         self._abort_at_ms = now.mono_ms + (_NEXT_SLICE_MS if again else self._settings.abort_check_ms)

@@ -1,4 +1,4 @@
-"""What goes into a transaction shard and what comes out: states, transactions, settings, entries and decisions."""
+"""The input and output of a transaction shard: states, transactions, settings, entries and decisions."""
 
 from __future__ import annotations
 

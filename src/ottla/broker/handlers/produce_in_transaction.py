@@ -97,7 +97,7 @@ class _Found(NamedTuple):
 
 
 def _look(call: Call, request: Produce) -> _Found:
-    """Which batches need their coordinator's word. What is wrong with others is found where they are appended."""
+    """The batches that need their coordinator's word. Faults of others are found where they are appended."""
     found = _Found(set(), [], {})
     for topic_place, (name, topic_id, records_of) in enumerate(request.topics):
         for place, (index, records) in enumerate(records_of):

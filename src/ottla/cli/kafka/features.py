@@ -26,7 +26,7 @@ _RELEASES = [
     *("3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0"),
     *("4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0"),
 ]
-"""What Apache Kafka calls the levels of its metadata.version, from 7 on."""
+"""Apache Kafka's names for the levels of its metadata.version, from 7 on."""
 _INT16 = 1 << 15
 
 _COMMON = Parser(

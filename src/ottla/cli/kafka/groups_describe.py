@@ -45,7 +45,7 @@ class Member(NamedTuple):
     host: str
     assignment: tuple[TopicPartition, ...]
     epoch: int | None = None
-    """Of a group of the consumer protocol alone, like the target."""
+    """Only groups of the consumer protocol have one, as they have a target."""
     target: tuple[TopicPartition, ...] = ()
 
 
@@ -57,7 +57,7 @@ class Described(NamedTuple):
     members: tuple[Member, ...]
     kind: str = CLASSIC
     epoch: int | None = None
-    """Of a group of the consumer protocol alone, like the epoch of its target."""
+    """Only groups of the consumer protocol have one, as they have an epoch of the target."""
     target_epoch: int | None = None
 
 

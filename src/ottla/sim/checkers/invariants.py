@@ -77,8 +77,8 @@ class Invariants:
         self._required = required
         self._keeps_up_ms = keeps_up_ms
         self._lost: dict[BrokerId, _Lost] = {}
-        """Whose disk is gone: until a later process of its broker registers, the metadata counts on what is no longer
-        there."""
+        """Brokers whose disk is gone: until a later process of theirs registers, the metadata counts on what is not
+        there any more."""
         self._may_be_older: dict[BrokerId, bool] = {}
         """Whether a directory of the broker that runs may have been put back from a copy before it started."""
         self._metadata = Metadata()

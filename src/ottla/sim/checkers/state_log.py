@@ -1,4 +1,4 @@
-"""What coordinators have written about transactions, seen from inside when a world has come to its end.
+"""The records that coordinators have written about transactions, seen from inside when a world has come to its end.
 
 Each step in `__transaction_state` may follow on the one before it; nothing is left open; what a coordinator believes is
 what its log says; and every batch and marker in a log with transactions was allowed by the log of the coordinator.

@@ -27,7 +27,7 @@ from ottla.sim.checkers.transaction_history import (
 
 
 class Fate(Enum):
-    """What became of a record."""
+    """The fate of a record."""
 
     PLAIN = "written without a transaction"
     COMMITTED = "committed"
@@ -91,13 +91,13 @@ class Log:
         return self.fates.get(value, Fate.ABSENT)
 
     def between(self, start: int, end: int, *, committed: bool) -> list[tuple[int, bytes]]:
-        """What a reader is to find there."""
+        """The records that a reader is to find there."""
         records = self._visible if committed else self._all
         return records[bisect_left(records, (start, b"")) : bisect_left(records, (end, b""))]
 
 
 class Transaction:
-    """What its producer did, and was answered."""
+    """The requests of its producer, and the answers."""
 
     def __init__(self) -> None:
         self.puts: list[Put] = []
@@ -221,7 +221,7 @@ def _outcome(name: str, transaction: Transaction, logs: dict[LogKey, Log]) -> It
 
 
 def _acknowledged(history: History, known: Known) -> Iterator[Anomaly]:
-    """What was acknowledged is where it was said to be."""
+    """Acknowledged records are where they were said to be."""
     sent: dict[tuple[str, int], Sent] = {}
     for event in history.events:
         if isinstance(event, Sent):
