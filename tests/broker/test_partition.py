@@ -88,7 +88,7 @@ class Place(HandSyncer):
     def produce(self) -> Slot[Any]:
         """To all partitions in one request."""
         node = SimpleNamespace(clock=self.clock, partition=lambda name, topic_id, index: self.partitions[index],
-                               leader_hint=lambda *_: None)  # fmt: skip
+                               endpoints=SimpleNamespace(leader_hint=lambda *_: None))  # fmt: skip
         call = SimpleNamespace(node=node, client_id="c", api_version=7, correlation_id=1, connection=None)
         records = [(partition.index, self.batch()) for partition in self.partitions]
         request = Produce(None, ALL_IN_SYNC, TIMEOUT_MS, [("t", TOPIC_ID, records)])

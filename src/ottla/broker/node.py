@@ -15,6 +15,7 @@ from ottla.broker.departure import hand_over, say_farewell
 from ottla.broker.dispatch import Dispatch
 from ottla.broker.doubts import Doubts
 from ottla.broker.early_fence import EarlyFence
+from ottla.broker.endpoints import Endpoints
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.full_disks import FullDisks
 from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
@@ -28,7 +29,6 @@ from ottla.broker.metadata_follow import MetadataFollow
 from ottla.broker.partition import Partition
 from ottla.broker.peers import Peers
 from ottla.broker.producer_ids import ProducerIds
-from ottla.broker.recently_dead import RecentlyDead
 from ottla.broker.repairs import Repairs
 from ottla.broker.replicas import Replicas
 from ottla.broker.rounds import Rounds
@@ -46,7 +46,7 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, TopicId, new_id, topic_id_text
 from ottla.kernel.seams import Clock, Coordination, Disk, Entropy, Network, Syncer
 from ottla.kernel.story import Slot, run_story
-from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, BrokerState, Changes, Listener, Metadata, Topic
+from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, Changes, Listener, Metadata, Topic
 from ottla.metrics.metric import Traffic
 from ottla.storage.directory import HeldLock
 
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from ottla.config.topic import TopicConfig
     from ottla.groups.shard import GroupShard
     from ottla.transactions.shard import TransactionShard
-    from ottla.wire.connection import ServerConnection
-    from ottla.wire.hot import Endpoint
 
 log = logging.getLogger("ottla.node")
 _SESSION_EVICTION_MS = 120_000
@@ -107,11 +105,7 @@ class Node:
         self.follow.upkeep = _upkeep(self.config)
         self.leader_throttle, self.follower_throttle = throttles(self.deadlines, self.config)
         self.full_disks = FullDisks(self.deadlines, lambda log: self.replicas.directories.of(log).path)
-        self.doubts, self.peers, self.recently_dead = (
-            Doubts(self),
-            Peers(self, network),
-            RecentlyDead(clock, session_ms),
-        )
+        self.doubts, self.peers, self.endpoints = Doubts(self), Peers(self, network), Endpoints(self)
         self.producer_ids = ProducerIds(self.follow)
         self.groups, self.transactions = self._new_coordinators()
         self.verification = Verification(self)
@@ -249,7 +243,7 @@ class Node:
             self.transactions.take_features()
         if changes.everything or changes.brokers:
             self.doubts.reconcile()
-            self.recently_dead.reconcile(metadata)
+            self.endpoints.recently_dead.reconcile(metadata)
             self.peers.reconcile()
             touched = list(metadata.topics.values())
         else:
@@ -402,49 +396,6 @@ class Node:
         """Whoever waits for a commit would wait in vain: followers get nothing from us any more."""
         for partition in self.replicas.all():
             partition.lapsed()
-
-    def endpoints(self, connection: ServerConnection) -> list[Endpoint]:
-        """The live brokers as a client of this connection can reach them.
-
-        Ourselves we name by the address that the client came to, unless `advertised.listeners` says another.
-        """
-        return self._endpoints(self.metadata.live_brokers(), connection)
-
-    def listed_endpoints(self, connection: ServerConnection) -> list[Endpoint]:
-        """The same, with brokers that died a moment ago: for Metadata."""
-        return self._endpoints(self.recently_dead.listed(self.metadata), connection)
-
-    def _endpoints(self, brokers: list[BrokerState], connection: ServerConnection) -> list[Endpoint]:
-        endpoints = [self._endpoint(broker, connection) for broker in brokers]
-        return [endpoint for endpoint in endpoints if endpoint is not None]
-
-    def _endpoint(self, broker: BrokerState, connection: ServerConnection) -> Endpoint | None:
-        if broker.broker_id == self.broker and not self._is_advertised(connection.listener):
-            host, port = connection.local_address
-            return broker.broker_id, host, port, broker.rack
-        listener = broker.listener(connection.listener)
-        if listener is None:
-            return None
-        return broker.broker_id, listener.host, listener.port, broker.rack
-
-    def _is_advertised(self, listener: str) -> bool:
-        return any(said.startswith(listener + "://") for said in self.config.advertised_listeners)
-
-    def leader_hint(
-        self, name: str, topic_id: bytes, index: int, connection: ServerConnection
-    ) -> tuple[int, int, Endpoint | None] | None:
-        """Who leads a partition, for the answers that say so (KIP-951): (leader, epoch, where it is).
-
-        None where we do not know either: a client that is told that we lead what we refuse would ask us for ever.
-        """
-        if not self.may_lead():
-            return None
-        topic = self.metadata.topic(name) if name else self.metadata.topic_by_id(topic_id)
-        if topic is None or not 0 <= index < len(topic.partitions):
-            return None
-        state = topic.partitions[index]
-        broker = self.metadata.brokers.get(state.leader)
-        return state.leader, state.leader_epoch, None if broker is None else self._endpoint(broker, connection)
 
     def controller_for_clients(self) -> int:
         """Any broker takes what Kafka's clients send to a controller; the caretaker is named."""

@@ -31,7 +31,7 @@ async def handle(call: Call, request: DescribeClusterRequest) -> DescribeCluster
     response.controller_id = node.controller_for_clients()
     response.brokers = [
         DescribeClusterBroker(broker_id=broker_id, host=host, port=port, rack=rack)
-        for broker_id, host, port, rack in node.endpoints(call.connection)
+        for broker_id, host, port, rack in node.endpoints.live(call.connection)
     ]
     if request.include_fenced_brokers:
         response.brokers += _fenced(call)

@@ -331,7 +331,7 @@ def _receipt(call: Call, follower: ReplicaKey, watch: Watch, partition: Partitio
 
 
 def _leader_of(call: Call, watch: Watch) -> tuple[int, int] | None:
-    hint = call.node.leader_hint(watch.name, watch.topic_id, watch.index, call.connection)
+    hint = call.node.endpoints.leader_hint(watch.name, watch.topic_id, watch.index, call.connection)
     return None if hint is None else (hint[0], hint[1])
 
 
@@ -355,7 +355,7 @@ def _answer(call: Call, session: Session, look: Look, *, full: bool) -> list[Par
         if watch.partition is not None:
             watch.partition.traffic.fetches += 1
         if fetched.error in _LEADERSHIP:
-            hint = call.node.leader_hint(watch.name, watch.topic_id, watch.index, call.connection)
+            hint = call.node.endpoints.leader_hint(watch.name, watch.topic_id, watch.index, call.connection)
             if hint is not None and hint[2] is not None:
                 endpoints[hint[0]] = hint[2]
         if groups and groups[-1][0].name == watch.name and groups[-1][0].topic_id == watch.topic_id:

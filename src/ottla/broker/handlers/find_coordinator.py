@@ -72,7 +72,7 @@ async def _find(call: Call, key_type: int, key: str) -> _Found:
     if topic is None or index is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     leader = topic.partitions[index].leader
-    for node_id, host, port, _ in node.endpoints(call.connection):
+    for node_id, host, port, _ in node.endpoints.live(call.connection):
         if node_id == leader:
             return _Found(ErrorCode.NONE, None, node_id, host, port)
     return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -144,7 +144,7 @@ def _encode(call: Call, fragments: list[bytes]) -> bytes:
     answer = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
-            for node_id, host, port, rack in node.listed_endpoints(call.connection)
+            for node_id, host, port, rack in node.endpoints.listed(call.connection)
         ],
         cluster_id=node.metadata.cluster_id,
         controller_id=node.controller_for_clients(),

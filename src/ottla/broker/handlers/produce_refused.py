@@ -63,7 +63,7 @@ def _hint_leaders(call: Call, response: ProduceResponse) -> None:
         for partition in topic.partition_responses:
             if partition.error_code not in _LEADERSHIP:
                 continue
-            hint = node.leader_hint(topic.name, topic.topic_id, partition.index, call.connection)
+            hint = node.endpoints.leader_hint(topic.name, topic.topic_id, partition.index, call.connection)
             if hint is not None:
                 leader_id, epoch, endpoint = hint
                 partition.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
