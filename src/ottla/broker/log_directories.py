@@ -10,13 +10,13 @@ from __future__ import annotations
 import errno
 import logging
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.broker.doubtful_replicas import DoubtfulReplicas, Key
 from ottla.broker.incarnations import Incarnations
 from ottla.broker.twins import half_made_twins
 from ottla.broker.unreadable import UnreadableReplicas
-from ottla.cluster.commands import ReplicasByTopic, RolledBack
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
@@ -36,7 +36,6 @@ log = logging.getLogger("ottla.replicas")
 METADATA_DIRECTORY = "metadata"
 OURS_TOO = (METADATA_DIRECTORY, "port")
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
-Key = tuple[bytes, int]
 
 
 class LogDirectories:
@@ -64,11 +63,12 @@ class LogDirectories:
         """Replicas that a broken-off move has left beside another, in a directory that is not here any more."""
         self.replaced = False
         """A directory that this broker had when it last registered is not here any more, or nobody knows."""
-        self._known: tuple[str, ...] = ()
+        self.known: tuple[str, ...] = ()
         """The ids of the directories as this broker last registered."""
         self.volume_bytes: Callable[[str], int] = _unknown
         """How much a directory's volume holds in all, where the disk can say so."""
         self.incarnations = Incarnations(node)
+        self.doubtful = DoubtfulReplicas(node, self)
         self.closed: tuple[str, ...] = ()
         """The ids of those that were closed cleanly."""
         self._by_path: dict[str, LogDirectory] = {}
@@ -88,7 +88,7 @@ class LogDirectories:
 
     def _open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
         before = self._node.metadata.brokers.get(self._node.broker)
-        self._known = () if before is None else tuple(before.directories)
+        self.known = () if before is None else tuple(before.directories)
         for path in self.paths:
             try:
                 directory = LogDirectory.open(
@@ -107,7 +107,7 @@ class LogDirectories:
                 self.online.append(directory)
                 self._by_path[path] = directory
                 self.incarnations.look_at(directory)
-        half_made = half_made_twins(self.disk, self.online, self._topic_of, self._known, self.incarnations.is_older)
+        half_made = half_made_twins(self.disk, self.online, self._topic_of, self.known, self.incarnations.is_older)
         for directory in list(self.online):
             try:
                 self.unreadable.recover_all(directory, half_made, topic_of=self._topic_of, recover=self._recover)
@@ -205,15 +205,15 @@ class LogDirectories:
                     if node.broker in state.replicas and not self._has(key, state):
                         self.offline[key] = None
         here = {directory.directory_id for directory in self.online}
-        self.replaced = not (self.failed or (node.broker in node.metadata.brokers and here.issuperset(self._known)))
-        if self.replaced and self._known:
+        self.replaced = not (self.failed or (node.broker in node.metadata.brokers and here.issuperset(self.known)))
+        if self.replaced and self.known:
             self._say_new()
 
     def _say_new(self) -> None:
         """Directories that are others than this broker had, as one of those is not here any more."""
-        lacking = sum(1 for _ in self._missing())
+        lacking = sum(1 for _ in self.doubtful.missing())
         for directory in self.online:
-            if directory.directory_id in self._known:
+            if directory.directory_id in self.known:
                 continue
             what = f"its {META_PROPERTIES} has another directory.id" if directory.found else "it holds no replicas yet"
             log.warning(
@@ -266,73 +266,6 @@ class LogDirectories:
         here = [directory.directory_id for directory in self.online] or list(self._new_ids.values())
         known = () if before is None or not self.failed else before.directories
         return (*here, *(one for one in known if one not in here))
-
-    def damaged(self) -> ReplicasByTopic:
-        """Replicas with damage below their recovery point: they may not lead (rule A7).
-
-        Nor may those that are missing because a directory is another one than before: empty, they would come to lead
-        where they were the last in sync, and others cut off what they hold. Another replica, or an administrator, has
-        to be there for that.
-        """
-        found = {key for key, opened in self.recovered.items() if opened.damaged_at is not None}
-        found.update(key for key, lost in self._missing() if lost)
-        found.update(self.unreadable.are_not_the_last())
-        return by_topic(sorted(found))
-
-    def short(self) -> ReplicasByTopic:
-        """Replicas that may lack the end of what was acknowledged: written without syncs, and then no clean stop.
-
-        Or found with another end than they had: no torn end reaches there, so something has rotted or is missing.
-        And those that are not here at all, though they count as complete: a crash has kept them from being made, or the
-        disk is another one, the only one of a broker that alone is to have them; or what is here is from another time.
-        """
-        found: list[Key] = []
-        for key, opened in sorted(self.recovered.items()):
-            directory = self.of(opened)
-            committed = directory.high_watermarks.get(TopicPartition(opened.topic, opened.partition), 0)
-            doubtful = not directory.clean or self.incarnations.is_older(directory)
-            lacks_end = opened.recovered.lacks_end or opened.end_offset < committed
-            if (opened.write_caching and doubtful) or lacks_end:
-                found.append(key)
-        found += (key for key, lost in self._missing() if not lost)
-        return by_topic(sorted(set(found)))
-
-    def rolled_back(self) -> tuple[RolledBack, ...]:
-        """Replicas in directories that are older than they were, and with them those that are nowhere: such a directory
-        may be from before they were made. With `write.caching` they are short, and wait for nobody."""
-        missing = [key for key, _ in self._missing()]
-        found: list[RolledBack] = []
-        for directory in self.online:
-            if (older := self.incarnations.older.get(directory.path)) is not None:
-                keys = {*missing, *(key for key, opened in self.recovered.items() if self.of(opened) is directory)}
-                last = [key for key in sorted(keys) if not self._is_cached(key)]
-                found.append(older._replace(replicas=by_topic(last)))
-        return tuple(found)
-
-    def _is_cached(self, key: Key) -> bool:
-        return self._node.topic_config(self._node.metadata.topics[TopicId(key[0])]).write_caching
-
-    def _missing(self) -> Iterator[tuple[Key, bool]]:
-        """Each with whether somebody, or another disk of ours, may hold what it lacks.
-
-        So it is with a log in a directory that was not here when they came to count: others have come since. With
-        `write.caching` what was acknowledged need not last: who has come back short waits for nobody there.
-        """
-        here, several = self._node.broker, len(self._known) > 1
-        if not self.online:
-            return
-        for topic_id, topic in sorted(self._node.metadata.topics.items()):
-            lasts = self.replaced and not self._node.topic_config(topic).write_caching
-            for state in topic.partitions:
-                counts = here in state.in_sync or here in state.eligible
-                key = (bytes(topic_id), state.partition)
-                if counts and key not in self.offline and not self._is_the_one(key):
-                    yield key, lasts and (several or len(state.replicas) > 1)
-
-    def _is_the_one(self, key: Key) -> bool:
-        """Whether a log is here, and where it was when this broker last registered, as far as is known."""
-        opened = None if key in self.outlived else self.recovered.get(key)
-        return opened is not None and (not self._known or self.of(opened).directory_id in self._known)
 
     # --- which directory ---
 
@@ -480,14 +413,6 @@ class LogDirectories:
                 if len(self.paths) == 1:
                     raise
                 log.error("the log directory %s was not closed, its next start recovers: %s", directory.path, error)
-
-
-def by_topic(keys: Sequence[Key]) -> ReplicasByTopic:
-    """As commands name replicas."""
-    found: dict[TopicId, list[int]] = {}
-    for topic_id, index in keys:
-        found.setdefault(TopicId(topic_id), []).append(index)
-    return tuple((topic_id, tuple(indexes)) for topic_id, indexes in found.items())
 
 
 def _unknown(path: str) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.compactor import CompactionWork, Compactor, InTurns
 from ottla.broker.departure import hand_over, say_farewell
 from ottla.broker.dispatch import Dispatch
+from ottla.broker.doubtful_replicas import by_topic
 from ottla.broker.doubts import Doubts
 from ottla.broker.early_fence import EarlyFence
 from ottla.broker.endpoints import Endpoints
@@ -23,7 +24,6 @@ from ottla.broker.group_view import ClusterTopics, GroupOptions
 from ottla.broker.handlers.metadata import Fragments
 from ottla.broker.incarnations import refuse_older_store
 from ottla.broker.internal_topics import creation_of
-from ottla.broker.log_directories import by_topic
 from ottla.broker.membership import PeerProof
 from ottla.broker.metadata_follow import MetadataFollow
 from ottla.broker.partition import Partition
@@ -163,12 +163,12 @@ class Node:
         said = self.follow.registration(host=host, rack=self.config.broker_rack, listeners=listeners)
         await self.follow.register(
             said._replace(
-                damaged=directories.damaged(),
-                short=directories.short(),
+                damaged=directories.doubtful.damaged(),
+                short=directories.doubtful.short(),
                 offline=by_topic(sorted(directories.offline)),
                 directories=directories.ids(),
                 held=directories.incarnations.held(),
-                rolled_back=directories.rolled_back(),
+                rolled_back=directories.doubtful.rolled_back(),
                 accepted_store=directories.incarnations.accepted_store(),
                 options=tuple((name, self.layers.static[name]) for name in DECIDING if name in self.layers.static),
             )

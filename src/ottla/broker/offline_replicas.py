@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.log_directories import Key, LogDirectories, by_topic
+from ottla.broker.doubtful_replicas import Key, by_topic
+from ottla.broker.log_directories import LogDirectories
 from ottla.cluster.commands import TakeOffline
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicId

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ottla.broker.log_directories import Key, LogDirectories
+from ottla.broker.doubtful_replicas import Key
+from ottla.broker.log_directories import LogDirectories
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition, new_id
 from ottla.kernel.seams import FileSlice
