@@ -242,7 +242,7 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "a replica that is not here counts as complete no more",
-        "broker/log_directories.py",
+        "broker/doubtful_replicas.py",
         "counts = here in state.in_sync or here in state.eligible",
         "counts = False",
         ("lost disk", "kill"),
