@@ -193,8 +193,8 @@ def test_a_stray_is_deleted_after_its_time(broker: SimBroker, caplog: pytest.Log
     kept_ms = node.config.log_stray_retention_ms
     assert kept_ms == 7 * DAY_MS
     (directory,) = node.replicas.directories.online
-    assert directory.remove_strays(wall_ms=node.clock.wall_ms() + kept_ms - 1000, retention_ms=kept_ms) == []
-    assert len(directory.remove_strays(wall_ms=node.clock.wall_ms() + kept_ms, retention_ms=kept_ms)) == 1
+    assert directory.deletions.remove_strays(wall_ms=node.clock.wall_ms() + kept_ms - 1000, retention_ms=kept_ms) == []
+    assert len(directory.deletions.remove_strays(wall_ms=node.clock.wall_ms() + kept_ms, retention_ms=kept_ms)) == 1
     node.replicas.remove_later()
     broker.loop.run_for(5000)
     assert not broker.machine.disk.exists(folder)

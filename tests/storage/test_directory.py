@@ -171,7 +171,7 @@ def test_a_deleted_partition_is_renamed_first_and_its_name_may_be_used_again_at_
     new = create(directory, topic_id=bytes(16))
     put(new, a_batch(b"new"))
     assert values_of(new) == [b"new"]
-    assert not directory.remove_one()
+    assert not directory.deletions.remove_one()
     assert sorted(name for name in os.listdir(directory.path) if name.startswith("t-")) == ["t-0"]
     directory.close(clean=False)
     again = local(tmp_path / "data")
@@ -209,7 +209,7 @@ def test_stray_and_deleted_directories_go_one_step_at_a_time(tmp_path: Path) -> 
     again = local(tmp_path / "data")
     again.discard(again.found[:2])
     steps = 1
-    while again.remove_one():
+    while again.deletions.remove_one():
         steps += 1
     assert steps == 3
     assert sorted(name for name in os.listdir(again.path) if name[0] in "tx") == ["t-2"]

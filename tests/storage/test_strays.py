@@ -116,11 +116,11 @@ def test_a_stray_partition_is_renamed_as_apache_kafka_does_and_stays_through_res
     set_aside(directory)
     folder = data / f"t-0.{TOPIC_ID.hex()}-stray"
     assert folder.is_dir() and not (data / "t-0").exists()
-    while directory.remove_one():
+    while directory.deletions.remove_one():
         pass
     directory.close(clean=True)
     again = a_directory(data)
-    assert again.found == [] and not again.remove_one()
+    assert again.found == [] and not again.deletions.remove_one()
     again.close(clean=True)
     assert folder.is_dir()
 
@@ -163,8 +163,8 @@ def test_a_second_stray_of_the_same_partition_gets_a_name_of_its_own(data: Path)
 
 
 def remove_due(directory: LogDirectory, wall_ms: int, retention_ms: int = 7 * DAY_MS) -> list[str]:
-    gone = directory.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms)
-    while directory.remove_one():
+    gone = directory.deletions.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms)
+    while directory.deletions.remove_one():
         pass
     return [Path(one.path).name for one in gone]
 

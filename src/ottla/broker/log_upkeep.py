@@ -64,7 +64,7 @@ class LogUpkeep:
         if retention_ms < 0 or not self._stray_pause.allows(wall_ms, mono_ms, retention_ms):
             return
         for directory in list(self._directories.online):
-            for one in directory.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms):
+            for one in directory.deletions.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms):
                 log.warning("the stray %s is deleted after %d ms: %d bytes, offsets %d to %d", one.path, retention_ms,
                             one.size_bytes, one.start_offset, one.end_offset)  # fmt: skip
                 self._remove_later()

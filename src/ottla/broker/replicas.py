@@ -383,7 +383,7 @@ class Replicas:
         more = stuck = False
         for directory in self.directories.online:
             try:
-                more |= directory.remove_one()
+                more |= directory.deletions.remove_one()
             except OSError as error:
                 stuck = True
                 log.warning("could not delete a dropped partition's files, trying again: %s", error)

@@ -18,15 +18,14 @@ from ottla.config.topic import TopicConfig
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint, page_cache, strays
-from ottla.storage.found import DELETE_SUFFIX, FoundPartition, find_partitions, give_second_copy, left_of
+from ottla.storage.deletions import Deletions
+from ottla.storage.found import FoundPartition, find_partitions, give_second_copy, left_of
 from ottla.storage.incarnation import Witness
 from ottla.storage.leftovers import set_unexplained_aside
 from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.ownership import LOCK, DirectoryRefused, refuse_foreign
 from ottla.storage.remembered import CheckpointFiles
 from ottla.storage.witnesses import Noted, compared
-
-_NAME_MAX = 255
 
 
 class HeldLock(Protocol):
@@ -65,9 +64,7 @@ class LogDirectory:
         """How far the pass of the scrub that runs has come."""
         self.files = CheckpointFiles(disk, path)
         self._lock = lock
-        self._doomed: list[str] = []
-        self._set_aside_files: list[str] = []
-        """In the folders of partitions (leftovers.py)."""
+        self.deletions = Deletions(disk, path)
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._copied_starts: dict[TopicPartition, int] = {}
@@ -151,7 +148,7 @@ class LogDirectory:
             if name.endswith(checkpoint.TEMPORARY) and not self.disk.is_directory(inside):
                 self.disk.remove(inside)
         self.cache_kept = page_cache.was_kept(self.disk, self.path)
-        self.found, self.found_futures, self._doomed = find_partitions(self.disk, self.path)
+        self.found, self.found_futures, self.deletions.doomed = find_partitions(self.disk, self.path)
         here = {TopicPartition(each.topic, each.partition) for each in self.found}
         self._recovery_points = self.files.load(checkpoint.RECOVERY_POINT)
         self._log_starts = self.files.load(checkpoint.LOG_START)
@@ -184,7 +181,7 @@ class LogDirectory:
         if start == self._copied_starts.get(place):
             self._log_starts[place] = start  # so that no writing of it says less
             self.files.stale.add(checkpoint.LOG_START)
-        self._set_aside_files += set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
+        self.deletions.files_aside += set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
         opened = Log.open(
             self.disk,
             found.path,
@@ -249,7 +246,7 @@ class LogDirectory:
 
     def set_aside(self, path: str, place: TopicPartition, topic_id: bytes) -> None:
         """For deletion: a folder whose log is closed."""
-        self._doom(path, place, topic_id)
+        self.deletions.doom(path, place, topic_id)
         self.disk.sync_directory(self.path)
 
     def _keep(self, place: TopicPartition, log: Log) -> Log:
@@ -267,14 +264,14 @@ class LogDirectory:
         return log
 
     def delete_logs(self, places: Collection[TopicPartition]) -> None:
-        """Close logs and rename their directories to `*-delete` (rule B4); `remove_one` does the rest later.
+        """Close logs and rename their directories to `*-delete` (rule B4); deletions.py does the rest later.
 
         May be repeated with the same places after an error.
         """
         for place in places:
             log = self.logs.get(place)
             if log is not None:
-                self._doom(log.directory, place, log.topic_id)
+                self.deletions.doom(log.directory, place, log.topic_id)
                 del self.logs[place]
                 log.close(clean=False)
         self.disk.sync_directory(self.path)
@@ -284,7 +281,7 @@ class LogDirectory:
         """Those that never held a record: a crash, or another directory that failed, kept them from being whole."""
         places = [TopicPartition(found.topic, found.partition) for found in half_made]
         for found, place in zip(half_made, places, strict=True):
-            self._doom(found.path, place, found.topic_id or bytes(16))
+            self.deletions.doom(found.path, place, found.topic_id or bytes(16))
         self.disk.sync_directory(self.path)
         _fits(lambda: self._forget(places))
 
@@ -296,30 +293,6 @@ class LogDirectory:
             strays.set_aside(self.disk, self.path, one, reason=reason, known=known, wall_ms=wall_ms)
         self.disk.sync_directory(self.path)
         _fits(lambda: self._forget(places))  # else a new log of that name tries again
-
-    def remove_strays(self, *, wall_ms: int, retention_ms: int) -> list[strays.Stray]:
-        """Those that were set aside `retention_ms` ago go: folders by `remove_one`, files at once."""
-        gone = [
-            strays.described(self.disk, path)
-            for path in [*strays.stray_folders(self.disk, self.path), *self._set_aside_files]
-            if path not in self._doomed and strays.is_due(self.disk, path, wall_ms=wall_ms, retention_ms=retention_ms)
-        ]
-        for one in gone:
-            if one.file:
-                strays.remove(self.disk, one)
-                self._set_aside_files.remove(one.path)
-            else:
-                self._doomed.append(one.path)
-        return gone
-
-    def _doom(self, path: str, place: TopicPartition, topic_id: bytes) -> None:
-        number, renamed = int.from_bytes(topic_id, "big"), path
-        while self.disk.exists(renamed):
-            suffix = f".{number:032x}{DELETE_SUFFIX}"
-            renamed = posixpath.join(self.path, str(place)[: _NAME_MAX - len(suffix)] + suffix)
-            number = (number + 1) % (1 << 128)
-        self.disk.rename(path, renamed)
-        self._doomed.append(renamed)
 
     def _forget(self, places: Collection[TopicPartition]) -> None:
         """Drop the entries of partitions that are gone from every checkpoint; from memory once they are off the disk.
@@ -350,15 +323,6 @@ class LogDirectory:
             (checkpoint.CLEANER, self._cleaned),
             (checkpoint.SCRUBBED, self.scrubbed),
         ]
-
-    def remove_one(self) -> bool:
-        """Delete one `*-delete` directory; whether there are more. A step for the background."""
-        if self._doomed:
-            self._doomed.append(self._doomed.pop(0))  # one that cannot be deleted keeps no other waiting
-            self.disk.remove_tree(self._doomed[-1])
-            self.disk.remove(self._doomed[-1] + strays.BESIDE)
-            self._doomed.pop()
-        return bool(self._doomed)
 
     # -- checkpoints ---
 
