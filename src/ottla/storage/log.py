@@ -15,7 +15,7 @@ from collections.abc import Callable
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.retention import RetentionPause
-from ottla.kernel.seams import Buffer, Disk, FileSlice, SyncWork
+from ottla.kernel.seams import Buffer, Disk, SyncWork
 from ottla.records.batch import Batch
 from ottla.records.control import EndOfTransaction
 from ottla.storage import lookup, reading, recovery, rolling, run, sequencing, shrink
@@ -310,32 +310,7 @@ class Log:
         even where it is larger than `max_bytes`; without it, nothing comes where the first batch does not fit.
         A later batch may be cut off in the middle, as Apache Kafka cuts it.
         """
-        end = self.end_offset
-        limit_offset = min(limit_offset, end)
-        if offset >= limit_offset or offset < self.log_start_offset:
-            return reading.nothing(self, offset)
-        active = self.active
-        ends = active.ends
-        if not ends or offset < active.bases[0]:
-            return reading.read_cold(self, offset, max_bytes, limit_offset, at_least_one, with_aborted)
-        at = bisect_right(ends, offset)
-        stop = len(ends) if limit_offset == end else bisect_right(ends, limit_offset)
-        if at >= stop:
-            return LogRead([], -1, 0, [] if with_aborted else None)
-        positions = active.positions
-        position = positions[at]
-        length = (positions[stop] if stop < len(ends) else active.size) - position
-        if length > max_bytes:
-            cut = bisect_right(positions, position + max_bytes, at, stop) - 1
-            if cut == at:
-                if not at_least_one and active.size - position > max_bytes:
-                    first_end = positions[at + 1] if at + 1 < len(ends) else active.size
-                    if first_end - position > max_bytes:
-                        return LogRead([], -1, 0, [] if with_aborted else None)
-                cut = at + 1
-            length = (positions[cut] if cut < len(ends) else active.size) - position
-        aborted = reading.aborted_between(self, active, offset, limit_offset) if with_aborted else None
-        return LogRead([FileSlice(active.file, position, length)], active.bases[at], length, aborted)
+        return reading.read(self, offset, max_bytes, limit_offset, at_least_one, with_aborted)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at or after a time; None where there is none."""

@@ -1,4 +1,4 @@
-"""Reads that are not of the hot tail. Comes from log.py's read."""
+"""Reads of a log: the hot tail from memory, older parts by their indexes. Comes from log.py's read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,38 @@ from ottla.storage.values import AbortedTransaction, LogRead
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log
+
+
+def read(
+    log: Log, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool, with_aborted: bool
+) -> LogRead | ErrorCode:
+    """As `Log.read` says; what the active segment remembers of its batches needs no look at the disk."""
+    end = log.end_offset
+    limit_offset = min(limit_offset, end)
+    if offset >= limit_offset or offset < log.log_start_offset:
+        return nothing(log, offset)
+    active = log.active
+    ends = active.ends
+    if not ends or offset < active.bases[0]:
+        return read_cold(log, offset, max_bytes, limit_offset, at_least_one, with_aborted)
+    at = bisect_right(ends, offset)
+    stop = len(ends) if limit_offset == end else bisect_right(ends, limit_offset)
+    if at >= stop:
+        return LogRead([], -1, 0, [] if with_aborted else None)
+    positions = active.positions
+    position = positions[at]
+    length = (positions[stop] if stop < len(ends) else active.size) - position
+    if length > max_bytes:
+        cut = bisect_right(positions, position + max_bytes, at, stop) - 1
+        if cut == at:
+            if not at_least_one and active.size - position > max_bytes:
+                first_end = positions[at + 1] if at + 1 < len(ends) else active.size
+                if first_end - position > max_bytes:
+                    return LogRead([], -1, 0, [] if with_aborted else None)
+            cut = at + 1
+        length = (positions[cut] if cut < len(ends) else active.size) - position
+    aborted = aborted_between(log, active, offset, limit_offset) if with_aborted else None
+    return LogRead([FileSlice(active.file, position, length)], active.bases[at], length, aborted)
 
 
 def nothing(log: Log, offset: int) -> LogRead | ErrorCode:
