@@ -30,7 +30,13 @@ def admin(bootstrap: str) -> Iterator[Admin]:
     with Admin(bootstrap) as made:
         yield made
         made.update_features({NAME: 2})
-        assert finalized(made) == 2
+        wait_until_finalized(made, 2)
+
+
+def wait_until_finalized(admin: Admin, level: int) -> None:
+    """A broker of Apache Kafka answers a change before the brokers have taken it up."""
+    while finalized(admin) != level:
+        admin.cluster.refresh()
 
 
 def finalized(admin: Admin) -> int:
@@ -43,8 +49,7 @@ def test_a_feature_is_downgraded_and_upgraded(admin: Admin) -> None:
     before = admin.describe_features(min(admin.cluster.brokers())).epoch
     for level, kind in ((1, UpgradeType.SAFE_DOWNGRADE), (0, UpgradeType.UNSAFE_DOWNGRADE), (2, UpgradeType.UPGRADE)):
         assert admin.update_features({NAME: level}, kind) == {NAME: None}
-        while finalized(admin) != level:
-            admin.cluster.refresh()
+        wait_until_finalized(admin, level)
     assert admin.describe_features().epoch > before
 
 
@@ -107,8 +112,7 @@ def test_transactions_of_our_client_go_by_the_level_that_is_finalized(
     place = TopicPartition(name, 0)
     if level < 2:
         admin.update_features({NAME: level}, UpgradeType.SAFE_DOWNGRADE)
-    while finalized(admin) != level:
-        admin.cluster.refresh()
+    wait_until_finalized(admin, level)
     with Producer(bootstrap, transactional_id=name) as producer:
         producer.init_transactions()
         first = producer._transactor.identity
@@ -130,16 +134,14 @@ def test_transactions_of_our_client_go_by_the_level_that_is_finalized(
 def test_a_producer_changes_over_between_two_transactions(bootstrap: str, name: str, admin: Admin) -> None:
     admin.create_topic(name, 1, 1)
     admin.update_features({NAME: 1}, UpgradeType.SAFE_DOWNGRADE)
-    while finalized(admin) != 1:
-        admin.cluster.refresh()
+    wait_until_finalized(admin, 1)
     with Producer(bootstrap, transactional_id=name) as producer:
         producer.init_transactions()
         with producer.transaction():
             producer.produce(name, "old")
         assert producer._transactor.state.version == 1
         admin.update_features({NAME: 2})
-        while finalized(admin) != 2:
-            admin.cluster.refresh()
+        wait_until_finalized(admin, 2)
         producer.cluster.driver.close()  # a new connection is told the new level
         with producer.transaction():
             producer.produce(name, "changing")
