@@ -228,22 +228,33 @@ def test_a_topic_of_the_same_name_does_not_begin_in_the_folder_of_a_replica_that
 # --- among others ---
 
 
-@pytest.mark.parametrize(
-    "harm", ["its identity is spoilt", "its identity is missing", "a segment is a directory", "its folder is gone"]
-)
-def test_a_replica_that_cannot_be_opened_is_fetched_anew_from_another(
-    harm: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def with_one_killed(victim: int) -> SimCluster:
+    """Three brokers whose replicas hold three records; the victim's checkpoints are written, then it is killed."""
     cluster = SimCluster(3, min_insync_replicas="2")
     create(cluster, partitions=2, replicas=3)
     cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
     for _ in range(3):
         answer = cluster.ask(leader_of(cluster, 0), a_produce(0), most=9)
         assert answer.responses[0].partition_responses[0].error_code == 0
-    victim = 2
     cluster.until(lambda: cluster.node(victim).replicas.by_name["t", 0].log.end_offset == 3)
     cluster.loop.run_for(20_000)  # the checkpoints are written
     cluster.kill(victim)
+    return cluster
+
+
+def is_in_sync(cluster: SimCluster, broker: int) -> bool:
+    topic = cluster.node(1).metadata.topic("t")
+    return topic is not None and broker in topic.partitions[0].in_sync
+
+
+@pytest.mark.parametrize(
+    "harm", ["its identity is spoilt", "its identity is missing", "a segment is a directory", "its folder is gone"]
+)
+def test_a_replica_that_cannot_be_opened_is_fetched_anew_from_another(
+    harm: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    victim = 2
+    cluster = with_one_killed(victim)
     disk = cluster.machines[victim].disk
     HARMS[harm](disk)
     with caplog.at_level(logging.WARNING):
@@ -252,9 +263,7 @@ def test_a_replica_that_cannot_be_opened_is_fetched_anew_from_another(
 
     def whole() -> bool:
         replica = cluster.node(victim).replicas.by_name.get(("t", 0))
-        topic = cluster.node(1).metadata.topic("t")
-        in_sync = topic is not None and victim in topic.partitions[0].in_sync
-        return replica is not None and replica.log.end_offset == 3 and in_sync
+        return replica is not None and replica.log.end_offset == 3 and is_in_sync(cluster, victim)
 
     cluster.until(whole, 60_000)
     assert len(stray_folders(disk, "/data")) == (harm != "its folder is gone")  # what was damaged is kept
@@ -302,26 +311,13 @@ def test_a_topic_that_is_made_again_is_not_missed_for_the_checkpoints_of_the_one
 
 def test_a_folder_that_is_gone_while_others_went_on_is_fetched_anew_and_said(caplog: pytest.LogCaptureFixture) -> None:
     """Its broker was out of the in-sync set by the time it came back."""
-    cluster = SimCluster(3, min_insync_replicas="2")
-    create(cluster, partitions=2, replicas=3)
-    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
-    for _ in range(3):
-        answer = cluster.ask(leader_of(cluster, 0), a_produce(0), most=9)
-        assert answer.responses[0].partition_responses[0].error_code == 0
     victim = 2
-    cluster.until(lambda: cluster.node(victim).replicas.by_name["t", 0].log.end_offset == 3)
-    cluster.loop.run_for(20_000)  # the checkpoints are written
-    cluster.kill(victim)
+    cluster = with_one_killed(victim)
     remove_the_folder(cluster.machines[victim].disk)
-
-    def in_sync() -> bool:
-        topic = cluster.node(1).metadata.topic("t")
-        return topic is not None and victim in topic.partitions[0].in_sync
-
-    cluster.until(lambda: not in_sync(), 60_000)
+    cluster.until(lambda: not is_in_sync(cluster, victim), 60_000)
     with caplog.at_level(logging.WARNING):
         cluster.start(victim)
     (line,) = [record.getMessage() for record in caplog.records if "/data/t-0 " in record.getMessage()]
     assert line == "/data/t-0 is missing, and it held offsets up to 2: it is fetched anew"
-    cluster.until(in_sync, 60_000)
+    cluster.until(lambda: is_in_sync(cluster, victim), 60_000)
     assert cluster.node(victim).replicas.by_name["t", 0].log.end_offset == 3

@@ -4,34 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from java_tools import java
 
 from ottla.testing import TestBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
-TOOLS = "org.apache.kafka.tools."
 RECORDS = 40
 OPTIONS = {
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "200",
     "offsets.topic.num.partitions": "1",
 }
-
-
-def java(libs: Path, main: str, *arguments: str) -> str:
-    """What the tool said on stdout."""
-    options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-    done = subprocess.run(
-        ["java", *options, "-cp", f"{libs}/*", TOOLS + main, *arguments],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
-    return done.stdout
 
 
 def rows(said: str) -> list[dict[str, str]]:

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from java_tools import java
 
 from ottla.testing import TestBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
-TOOLS = "org.apache.kafka.tools."
 RECORDS = 1_500
-
-
-def java(libs: Path, main: str, *arguments: str) -> str:
-    """What the tool said on stdout."""
-    options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-    done = subprocess.run(
-        ["java", *options, "-cp", f"{libs}/*", TOOLS + main, *arguments],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
-    return done.stdout
 
 
 def transactions(libs: Path, broker: TestBroker, *arguments: str) -> list[list[str]]:

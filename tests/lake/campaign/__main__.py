@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.arguments import list_of
 from tests.lake.campaign.places import PLACES
 from tests.lake.campaign.run import VALUES, Campaign, Ended, Scale
 from tests.lake.store_rigs import hdfs_jars
@@ -61,24 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rows", type=int, default=400_000, metavar="N", help="over eight topics; default 400,000")
     parser.add_argument("--kills", type=int, default=20, metavar="N", help="over all places; default 20")
     parser.add_argument("--seed", type=int, metavar="N", help="of what is killed when; default another every time")
-    parser.add_argument(
-        "--places", type=_list_of(PLACES), default=tuple(PLACES), metavar="LIST", help=", ".join(PLACES)
-    )
-    parser.add_argument("--values", type=_list_of(VALUES), default=VALUES, metavar="LIST", help=",".join(VALUES))
+    parser.add_argument("--places", type=list_of(PLACES), default=tuple(PLACES), metavar="LIST", help=", ".join(PLACES))
+    parser.add_argument("--values", type=list_of(VALUES), default=VALUES, metavar="LIST", help=",".join(VALUES))
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), metavar="N", help="after that nothing is killed any more"
     )
     return parser
-
-
-def _list_of(known):  # type: ignore[no-untyped-def]
-    def names(text: str) -> tuple[str, ...]:
-        found = tuple(text.split(","))
-        if wrong := [name for name in found if name not in known]:
-            raise argparse.ArgumentTypeError(f"{wrong[0]}: it is one of {', '.join(known)}")
-        return found
-
-    return names
 
 
 if __name__ == "__main__":

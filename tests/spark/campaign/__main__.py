@@ -15,6 +15,7 @@ import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from tests.arguments import list_of
 from tests.spark.campaign.driver import PLANS
 from tests.spark.campaign.run import KINDS, Campaign, Cluster, Ended, Scale
 
@@ -84,21 +85,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.campaign", description=__doc__)
     parser.add_argument("--rows", type=int, default=40_000, metavar="N", help="default 40,000")
     parser.add_argument("--kills", type=int, default=5, metavar="N", help="default 5")
-    parser.add_argument("--on", type=_list_of((OTTLA, KAFKA)), default=(OTTLA,), metavar="LIST", help="ottla, kafka")
+    parser.add_argument("--on", type=list_of((OTTLA, KAFKA)), default=(OTTLA,), metavar="LIST", help="ottla, kafka")
     parser.add_argument("--plan", choices=PLANS, default="by-key", help="rows as they come, or shuffled by key")
     parser.add_argument("--master", default="local-cluster[2,1,1024]", help="Spark's; default two executors")
     parser.add_argument("--seed", type=int, metavar="N", help="of what is killed when; default another every time")
     return parser
-
-
-def _list_of(known):  # type: ignore[no-untyped-def]
-    def names(text: str) -> tuple[str, ...]:
-        found = tuple(text.split(","))
-        if wrong := [name for name in found if name not in known]:
-            raise argparse.ArgumentTypeError(f"{wrong[0]}: it is one of {', '.join(known)}")
-        return found
-
-    return names
 
 
 if __name__ == "__main__":
