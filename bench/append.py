@@ -17,7 +17,7 @@ from ottla.kernel.seams import Buffer
 from ottla.records.batch import Batch
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
-from ottla.storage.disk import LocalDisk, LocalFile
+from ottla.storage.disk.local import LocalDisk, LocalFile
 from ottla.storage.log import Log
 from ottla.storage.values import LogRead
 

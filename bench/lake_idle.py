@@ -18,8 +18,8 @@ from statistics import median
 
 from bench.brokers import ROOT
 from bench.lake_rig import running_broker
-from ottla.client.blocking import Cluster
-from ottla.client.blocking_admin import Admin
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster
 from ottla.lake.loader import Loader
 from ottla.lake.settings import LoadSettings, load_settings
 from ottla.lake.state import LakeState

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.brokers import ROOT, OttlaBroker, family
-from ottla.client.blocking import Cluster
-from ottla.client.blocking_admin import Admin
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 

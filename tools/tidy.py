@@ -26,20 +26,20 @@ MAY_PRINT = (
     "demo",
     "lake",
     "sim/main.py",
-    "storage/compact_child.py",
-    "storage/scrub_child.py",
+    "storage/maintenance/compact_child.py",
+    "storage/maintenance/scrub_child.py",
     "registry/command.py",
 )
 # protoc reads schemas from files alone.
 MAY_CALL_FILES = (
     "formats/protoc.py",
-    "storage/disk.py", "storage/cleaner.py", "storage/compact_child.py", "storage/scrub_child.py", "server",
+    "storage/disk/local.py", "storage/maintenance/compact_child.py", "storage/maintenance/scrub_child.py", "server",
     "coordination", "config", "lake", "spark/daemon.py",
     "spark/workers.py", "cli", "console", "demo", "testing", "connect", "registry/protoc.py",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "spark/workers.py",
                     "registry/server.py")  # fmt: skip
-MAY_CATCH_ALL = ("server", "broker/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py",
+MAY_CATCH_ALL = ("server", "broker/requests/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py",
                  "registry/app.py", "registry/server.py")  # fmt: skip
 
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap"}

@@ -13,8 +13,8 @@ from bench.lines import Figure, Figures, Line
 from bench.lines.spark import PARTITIONS, SIDES, filled, warm_worker
 from bench.rig import Rig
 from bench.spark_worker import Worker
-from ottla.client.blocking import Cluster
-from ottla.client.blocking_admin import Admin
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 

@@ -7,7 +7,7 @@ from functools import partial
 from bench.lines import Figure, Figures, Line
 from bench.rig import Rig
 from bench.spark_worker import Worker
-from ottla.client.blocking_admin import Admin
+from ottla.client.blocking.admin import Admin
 
 SIDES = ("ottla", "spark-kafka")
 RECORDS = 2_000_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.kernel.errors import ErrorCode
 from ottla.messages import incremental_alter_configs as incremental
 from ottla.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

@@ -6,7 +6,7 @@ import pytest
 from sim_cluster import SimCluster
 from test_late_receipts import create, state
 
-from ottla.broker.produce_again import Waiting
+from ottla.broker.requests.produce_again import Waiting
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import run_story
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic

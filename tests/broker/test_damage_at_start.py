@@ -7,7 +7,7 @@ import logging
 from test_repairs import BATCHES, Cluster, alone, everything, fetch, produced
 
 from ottla.kernel.errors import ErrorCode
-from ottla.storage.segment import LOG
+from ottla.storage.segment.segment import LOG
 
 
 def test_the_only_replica_serves_what_is_sound_around_damage_and_counts_it(caplog):

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, config, records_of, sync
 
-from ottla.broker.log_directories import LogDirectories
+from ottla.broker.replicas.log_directories import LogDirectories
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.sim.disk import PowerCut, SimDisk
-from ottla.storage import moving
-from ottla.storage.directory import LogDirectory
-from ottla.storage.found import FUTURE_SUFFIX
+from ottla.storage.directory import moving
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.found import FUTURE_SUFFIX
 from ottla.storage.log import Log
 from ottla.storage.values import Appended
 

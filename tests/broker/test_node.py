@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sim_broker import SimBroker
 
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.partition import Partition
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import LeaderEpoch
@@ -25,8 +25,8 @@ from ottla.messages.incremental_alter_configs import (
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
-from ottla.storage.checkpoint import SYNC_FAILED, write_partition_metadata
-from ottla.storage.ownership import DirectoryRefused
+from ottla.storage.directory.checkpoint import SYNC_FAILED, write_partition_metadata
+from ottla.storage.directory.ownership import DirectoryRefused
 
 
 def create(broker: SimBroker, name: str = "t", partitions: int = 2, **configs: str) -> bytes:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hand_syncer import HandSyncer
 
-from ottla.broker.group_coordinator import OFFSETS_TOPIC
-from ottla.broker.partition import Partition
-from ottla.broker.shard_runner import ShardRunner, TransactionEnd
-from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC
-from ottla.broker.waiting import Deadlines
+from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
+from ottla.broker.coordinators.shard_runner import ShardRunner, TransactionEnd
+from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.requests.waiting import Deadlines
 from ottla.config.topic import TopicConfig
 from ottla.groups.shard import GroupShard
 from ottla.groups.values import GroupSettings
@@ -28,8 +28,8 @@ from ottla.messages.txn_offset_commit import (
 )
 from ottla.metrics.metric import Traffic
 from ottla.sim.loop import SimLoop
+from ottla.storage.disk.memory import MemoryDisk
 from ottla.storage.log import Log
-from ottla.storage.memory_disk import MemoryDisk
 from ottla.transactions.shard import TransactionShard
 from ottla.transactions.values import Markers, TransactionSettings
 

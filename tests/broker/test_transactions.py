@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from transactional import OK, Producer, Scene, ready
 
-from ottla.client.link import api_versions_request
+from ottla.client.core.link import api_versions_request
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.api_versions import ApiVersionsRequest

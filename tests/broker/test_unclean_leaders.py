@@ -7,8 +7,8 @@ import logging
 import pytest
 from sim_cluster import SimCluster
 
-from ottla.broker import longest_logs
-from ottla.broker.longest_logs import LogEnd, in_order
+from ottla.broker.control import longest_logs
+from ottla.broker.control.longest_logs import LogEnd, in_order
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.create_topics import (
     CreatableReplicaAssignment,

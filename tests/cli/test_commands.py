@@ -177,7 +177,7 @@ def test_records_before_a_line_without_its_separator_are_said_to_be_written(ottl
 def test_a_log_directory_is_dumped(tmp_path: object) -> None:
     from pathlib import Path
 
-    from ottla.client.blocking_producer import Producer
+    from ottla.client.blocking.producer import Producer
     from ottla.testing import TestBroker
 
     folder = Path(str(tmp_path))

@@ -11,7 +11,7 @@ from ottla.config.topic import TopicConfig
 from ottla.records.batch import Batch
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
-from ottla.storage.disk import LocalDisk
+from ottla.storage.disk.local import LocalDisk
 from ottla.storage.log import Log
 
 

@@ -19,7 +19,7 @@ from ottla.cli.kafka.reassign_json import (
     read_wanted,
     throttled,
 )
-from ottla.client.replica_admin import Reassignment
+from ottla.client.admin.replicas import Reassignment
 from ottla.kernel.ids import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from conftest import Ottla, run_ottla
 
-from ottla.client.blocking_producer import Producer
+from ottla.client.blocking.producer import Producer
 
 NAME = "transaction.version"
 

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import confluent_kafka
 import pytest
 
-from ottla.client.blocking import Cluster, Connection
-from ottla.client.blocking_admin import Admin
-from ottla.client.blocking_consumer import Consumer
-from ottla.client.blocking_producer import Producer
-from ottla.client.consuming import ConsumerSettings
-from ottla.client.feature_admin import UpgradeType
-from ottla.client.fetching import FetchSettings
-from ottla.client.link import api_versions_request
+from ottla.client.admin.features import UpgradeType
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster, Connection
+from ottla.client.blocking.consumer import Consumer
+from ottla.client.blocking.producer import Producer
+from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.consume.fetching import FetchSettings
+from ottla.client.core.link import api_versions_request
+from ottla.client.core.plan import parse_bootstrap
 from ottla.client.model import CommittedOffset, IsolationLevel
-from ottla.client.plan import parse_bootstrap
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest

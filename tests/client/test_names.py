@@ -8,7 +8,9 @@ import sys
 import pytest
 
 import ottla.client
-from ottla.client import aio, aio_clients, blocking_producer
+from ottla.client import aio
+from ottla.client.aio import clients as aio_clients
+from ottla.client.blocking import producer as blocking_producer
 
 
 def test_every_name_at_the_top_is_that_of_its_module():

@@ -9,11 +9,11 @@ import sys
 import threading
 from pathlib import Path
 
-from ottla.client.accumulator import ProducerSettings
-from ottla.client.blocking_admin import Admin
-from ottla.client.blocking_consumer import Consumer
-from ottla.client.blocking_producer import Producer
-from ottla.client.consuming import ConsumerSettings
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.consumer import Consumer
+from ottla.client.blocking.producer import Producer
+from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.produce.accumulator import ProducerSettings
 
 RECORDS = 1_500
 KILLS = 2

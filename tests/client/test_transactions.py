@@ -10,22 +10,22 @@ from collections.abc import Iterator
 import confluent_kafka
 import pytest
 
-from ottla.client import aio_clients
-from ottla.client.admin import ConfigOperation, Resource, ResourceType
-from ottla.client.blocking import Cluster
-from ottla.client.blocking_admin import Admin
-from ottla.client.blocking_consumer import Consumer
-from ottla.client.blocking_producer import Producer
-from ottla.client.consuming import ConsumerSettings
+from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
+from ottla.client.aio import clients as aio_clients
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster
+from ottla.client.blocking.consumer import Consumer
+from ottla.client.blocking.producer import Producer
+from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.consume.fetching import FetchSettings
 from ottla.client.errors import (
     InvalidTransactionState,
     ProducerFenced,
     TransactionAborted,
     TransactionMustAbort,
 )
-from ottla.client.fetching import FetchSettings
 from ottla.client.model import LATEST, CommittedOffset, GroupMetadata, IsolationLevel
-from ottla.client.transacting import Transactor
+from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import build_batch

@@ -11,9 +11,9 @@ from types import TracebackType
 
 from three_brokers import NUMBERS, ApacheCluster, OttlaCluster
 
-from ottla.client.blocking_admin import Admin
+from ottla.client.admin.replicas import Election
+from ottla.client.blocking.admin import Admin
 from ottla.client.errors import ClientError
-from ottla.client.replica_admin import Election
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 

@@ -16,9 +16,9 @@ from processes import OttlaProcess
 from test_tools_side_by_side import ours
 from three_brokers import until
 
-from ottla.client.admin import NewTopic
-from ottla.client.blocking_admin import Admin
-from ottla.client.blocking_producer import Producer
+from ottla.client.admin.admin import NewTopic
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.producer import Producer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(400)]
 

@@ -17,10 +17,10 @@ from apache_kafka import run_tool
 from test_tools_side_by_side import ours
 from three_brokers import ApacheCluster, OttlaCluster, until, wait_for_brokers
 
-from ottla.client.admin import NewTopic
-from ottla.client.blocking_admin import Admin
-from ottla.client.blocking_producer import Producer
-from ottla.client.replica_admin import Election
+from ottla.client.admin.admin import NewTopic
+from ottla.client.admin.replicas import Election
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.producer import Producer
 from ottla.kernel.ids import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(400)]

@@ -21,11 +21,11 @@ from apache_kafka import ApacheKafka, run_tool
 from ottla_process import OttlaProcess
 
 from ottla.cli.javamap import string_hash
-from ottla.client.admin import NewTopic
-from ottla.client.blocking_admin import Admin
-from ottla.client.blocking_consumer import Consumer
-from ottla.client.blocking_producer import Producer
-from ottla.client.consuming import ConsumerSettings
+from ottla.client.admin.admin import NewTopic
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.consumer import Consumer
+from ottla.client.blocking.producer import Producer
+from ottla.client.consume.consuming import ConsumerSettings
 from ottla.client.model import CommittedOffset
 from ottla.kernel.ids import TopicPartition
 

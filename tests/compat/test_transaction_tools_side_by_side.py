@@ -11,9 +11,9 @@ from apache_kafka import ApacheKafka, run_tool
 from ottla_process import OttlaProcess
 from test_tools_side_by_side import ours
 
-from ottla.client.blocking_admin import Admin
-from ottla.client.blocking_producer import Producer
-from ottla.client.feature_admin import UpgradeType
+from ottla.client.admin.features import UpgradeType
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.producer import Producer
 from ottla.client.model import CommittedOffset
 from ottla.kernel.ids import TopicPartition
 

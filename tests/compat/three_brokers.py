@@ -12,7 +12,7 @@ from apache_kafka import ApacheKafka
 from processes import OttlaProcess
 from tests.ports import free_port
 
-from ottla.client.blocking_admin import Admin
+from ottla.client.blocking.admin import Admin
 
 NUMBERS = (1, 2, 3)
 SETTINGS = {"offsets.topic.num.partitions": "2", "replica.lag.time.max.ms": "3000"}

@@ -12,9 +12,9 @@ from confluent_kafka import TopicPartition as Position
 from tests.damage.brokers import until
 from tests.damage.values import Content, Known, LogView, View, Written
 
-from ottla.client.admin import ConfigSource, Resource, ResourceType
-from ottla.client.blocking import Cluster, Connection
-from ottla.client.blocking_admin import Admin
+from ottla.client.admin.admin import ConfigSource, Resource, ResourceType
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster, Connection
 from ottla.client.errors import ClientError
 from ottla.client.model import ClientSettings, TopicView
 from ottla.kernel.errors import ApiError, ErrorCode

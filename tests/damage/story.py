@@ -16,9 +16,9 @@ from tests.damage.brokers import Brokers, until
 from tests.damage.reading import SETTINGS, see
 from tests.damage.values import CLEAN, OFFSETS_TOPIC, Content, Known, View, Written
 
-from ottla.client.admin import ConfigOperation, Resource, ResourceType
-from ottla.client.blocking import Cluster
-from ottla.client.blocking_admin import Admin
+from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster
 from ottla.client.model import CommittedOffset
 from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import build_batch

@@ -18,10 +18,10 @@ from tests.damage.reading import PATIENCE_S, SETTINGS, differing, see
 from tests.damage.story import COMPACTED, Template, copy_tree
 from tests.damage.values import ALONE, FIRST, LAST, OFFSETS_TOPIC, ONE, PROBE, Case, Outcome, Probe, Start, Written
 
-from ottla.client.blocking import Cluster
-from ottla.client.blocking_admin import Admin
+from ottla.client.admin.replicas import Election
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster
 from ottla.client.errors import ClientError
-from ottla.client.replica_admin import Election
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import build_batch

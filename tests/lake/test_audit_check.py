@@ -6,8 +6,8 @@ import time
 import pytest
 
 from ottla.cli.main import main
-from ottla.client.audit_trail import WINDOW_MS, AuditTrail
-from ottla.client.blocking_producer import Producer
+from ottla.client.blocking.producer import Producer
+from ottla.client.produce.audit_trail import WINDOW_MS, AuditTrail
 from ottla.lake.audit_command import command
 from ottla.records.reader import Record
 

@@ -8,10 +8,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from ottla.client.audit_trail import WINDOW_MS, AuditTrail
-from ottla.client.blocking_consumer import Consumer
-from ottla.client.blocking_producer import Producer
-from ottla.client.consuming import ConsumerSettings
+from ottla.client.blocking.consumer import Consumer
+from ottla.client.blocking.producer import Producer
+from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.produce.audit_trail import WINDOW_MS, AuditTrail
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.exporter import Exporter
 from ottla.lake.loader import Loader

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.audit_trail import WINDOW_MS, AuditMessage
+from ottla.client.produce.audit_trail import WINDOW_MS, AuditMessage
 from ottla.lake.tiers import Comparison, Judgement, Told, added_up, compare, ratios
 from ottla.lake.windows import Tally
 

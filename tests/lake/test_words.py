@@ -8,8 +8,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from ottla import lake
-from ottla.client.audit_trail import WINDOW_MS, AuditTrail
-from ottla.client.blocking_producer import Producer
+from ottla.client.blocking.producer import Producer
+from ottla.client.produce.audit_trail import WINDOW_MS, AuditTrail
 from ottla.lake import upkeep_command
 from ottla.lake.check import CheckOptions, check
 from ottla.lake.upkeep import Lake

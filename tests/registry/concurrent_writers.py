@@ -11,7 +11,7 @@ from collections.abc import Callable
 import urllib3
 from tests.registry.http_client import Http, record
 
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.client.model import EARLIEST, LATEST
 from ottla.kernel.ids import TopicPartition
 from ottla.records.reader import Record, read_run

@@ -15,8 +15,8 @@ from tests.registry.concurrent_writers import Writers, a_stale_append, check_ids
 from tests.registry.http_client import Http, record
 from tests.registry.registry_process import RegistryProcess
 
-from ottla.client.blocking import Cluster
-from ottla.client.blocking_admin import Admin
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.registry import decide

@@ -19,8 +19,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from ottla.cli.main import main
+from ottla.client.admin.sight import sight
 from ottla.client.model import Broker, PartitionView
-from ottla.client.sight import sight
 from ottla.server.broker_child import BrokerChild
 from ottla.server.cluster_table import Row, plain, table
 from ottla.server.cluster_up import defaults_for

@@ -12,8 +12,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 from tests.server.processes import OttlaProcess
 
-from ottla.client.blocking import Cluster
-from ottla.client.blocking_admin import Admin
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster
 from ottla.kernel.errors import ApiError
 
 FILES = 200

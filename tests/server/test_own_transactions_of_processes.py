@@ -9,16 +9,16 @@ import pytest
 from cluster_processes import OttlaCluster
 from test_transactions_of_processes import AWAY_S, PARTITIONS, PER_TRANSACTION, RECORDS, create, fill, read
 
-from ottla.client.accumulator import ProducerSettings
-from ottla.client.blocking import Cluster
-from ottla.client.blocking_admin import Admin
-from ottla.client.blocking_consumer import Consumer
-from ottla.client.blocking_producer import Producer
-from ottla.client.consuming import ConsumerSettings
+from ottla.client.admin.features import UpgradeType
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster
+from ottla.client.blocking.consumer import Consumer
+from ottla.client.blocking.producer import Producer
+from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.consume.fetching import FetchSettings
 from ottla.client.errors import ConnectionLost, RequestTimedOut, TransactionMustAbort
-from ottla.client.feature_admin import UpgradeType
-from ottla.client.fetching import FetchSettings
 from ottla.client.model import CommittedOffset, IsolationLevel
+from ottla.client.produce.accumulator import ProducerSettings
 from ottla.kernel.ids import TopicPartition
 
 PLACES = [TopicPartition("source", partition) for partition in range(PARTITIONS)]

@@ -18,8 +18,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from processes import OttlaProcess
 
-from ottla.client.admin import NewTopic
-from ottla.client.blocking_admin import Admin
+from ottla.client.admin.admin import NewTopic
+from ottla.client.blocking.admin import Admin
 
 PARTITIONS = 4
 _SHUT_DOWN, _WITHOUT_A_FLUSH = 0x8004587D, 2

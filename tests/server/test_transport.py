@@ -13,7 +13,7 @@ import pytest
 from ottla.kernel.seams import FileSlice
 from ottla.server import transport as transport_module
 from ottla.server.transport import SocketTransport
-from ottla.storage.disk import LocalDisk
+from ottla.storage.disk.local import LocalDisk
 
 
 class Cold:

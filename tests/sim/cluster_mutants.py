@@ -13,7 +13,7 @@ _MISSING = ("not-on-disk", "cut-committed", "other-bytes")
 CLUSTER_MUTANTS = (
     Mutant(
         "a receipt is for what is synced",
-        "broker/fetch_places.py",
+        "broker/replicas/fetch_places.py",
         "synced_through=SyncedOffset(held.synced_offset), end_offset",
         "synced_through=SyncedOffset(held.end_offset), end_offset",
         _POWER,
@@ -40,14 +40,14 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "whoever waits for an epoch is told when it is lost",
-        "broker/partition.py",
+        "broker/replicas/partition.py",
         "        self.waits.fail(error)\n",
         "",
         _LEADERS,
         5,
         ("lost-write", "jepsen:lost-write", "moved", "nonmonotonic-send", "inconsistent-offset"),
         brokers=3,
-        more=(("broker/partition.py", "        self.waits = CommitWaits(around.deadlines, epoch)\n", ""),),
+        more=(("broker/replicas/partition.py", "        self.waits = CommitWaits(around.deadlines, epoch)\n", ""),),
     ),
     Mutant(
         "who is proposed counts until it is decided",
@@ -88,7 +88,7 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "followers cut back by epoch, not by their watermark",
-        "broker/partition.py",
+        "broker/replicas/partition.py",
         "        log.epochs.cut_end(log.end_offset)\n",
         "        log.truncate_to(log.high_watermark)\n",
         _LEADERS,
@@ -167,7 +167,7 @@ CLUSTER_MUTANTS = (
         brokers=3,
         more=(
             (
-                "broker/replica_fetch.py",
+                "broker/replicas/fetcher.py",
                 "if partition.leader_starts(part.log_start_offset) or begins_inside:",
                 "if False:",
             ),
@@ -206,7 +206,7 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "a lease ends before others take over",
-        "broker/metadata_follow.py",
+        "broker/control/metadata_follow.py",
         "return self._acting and self.lease.holds()",
         "return self._acting",
         ("long pause", "cut coordination"),
@@ -217,7 +217,7 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "who could not be heard while the leader stood still is not late",
-        "broker/in_sync_sets.py",
+        "broker/replicas/in_sync_sets.py",
         "late = late_ms > interval_ms // 4",
         "late = False",
         ("pause",),
@@ -242,7 +242,7 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "a replica that is not here counts as complete no more",
-        "broker/doubtful_replicas.py",
+        "broker/replicas/doubtful_replicas.py",
         "counts = here in state.in_sync or here in state.eligible",
         "counts = False",
         ("lost disk", "kill"),
@@ -252,7 +252,7 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "a read passes over nothing that is damaged",
-        "storage/damage.py",
+        "storage/segment/damage.py",
         "    if position != stop or before is None:\n        return position == stop\n",
         "    return True\n",
         ("kill",),
@@ -284,19 +284,19 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "a replica that moves is on disk before it is served there",
-        "storage/moving.py",
+        "storage/directory/moving.py",
         "    with future.disk.gathered(destination.path, source.path):\n",
         "    if True:\n",
         ("power cut",),
         0,
         _MISSING,
         brokers=3,
-        more=(("storage/moving.py", "        future.sync_now()\n", ""),),
+        more=(("storage/directory/moving.py", "        future.sync_now()\n", ""),),
         circumstances=("several directories",),
     ),
     Mutant(
         "a replica that moves takes its start along",
-        "storage/moving.py",
+        "storage/directory/moving.py",
         "    future.log_start_offset = current.log_start_offset\n",
         "",
         ("kill",),
@@ -307,7 +307,7 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "what lies in an older directory counts no more",
-        "broker/incarnations.py",
+        "broker/control/incarnations.py",
         "return expected.closed or topic_id_text(expected.incarnation) not in found.attempts",
         "return False",
         ("power cut of all", "kill"),

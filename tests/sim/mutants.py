@@ -40,7 +40,7 @@ _POWER = ("power cut", "power cut in the middle", "clean restart")
 MUTANTS = (
     Mutant(
         "answer only after the sync",
-        "broker/partition.py",
+        "broker/replicas/partition.py",
         "if self.config.write_caching:",
         "if True:",
         _POWER,
@@ -76,7 +76,7 @@ MUTANTS = (
     ),
     Mutant(
         "CRC on recovery",
-        "storage/walk.py",
+        "storage/segment/walk.py",
         "if not self._fits(header) or crc32c(view[CRC_START:]) != header.crc or not self._is_proved(header):",
         "if not self._fits(header) or not self._is_proved(header):",
         _POWER,
@@ -92,13 +92,13 @@ MUTANTS = (
         0,
         _LOST,
         more=(  # gathered syncs take along what nobody asked for
-            ("broker/unreadable.py", "with directory.disk.gathered(directory.path):", "if True:"),
-            ("broker/replicas.py", "if count > _FEW", "if False"),
+            ("broker/replicas/unreadable.py", "with directory.disk.gathered(directory.path):", "if True:"),
+            ("broker/replicas/reconcile.py", "if count > _FEW", "if False"),
         ),
     ),
     Mutant(
         "retried batches are recognized",
-        "storage/producers.py",
+        "storage/producers/producers.py",
         "if mark[0] == last_sequence and mark.first_sequence == first_sequence:",
         "if False:",
         _POWER,
@@ -134,7 +134,7 @@ MUTANTS = (
     ),
     Mutant(
         "a coordinator holds its answers",
-        "broker/shard_runner.py",
+        "broker/coordinators/shard_runner.py",
         "if not self._held and self._partition.log.high_watermark >= self._through:",
         "if True:",
         _POWER,

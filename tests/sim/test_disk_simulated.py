@@ -13,9 +13,9 @@ import pytest
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk, OpenFile
 from ottla.sim.disk import PowerCut, SimDisk
-from ottla.storage.checkpoint import read_offsets, write_offsets
-from ottla.storage.disk import LocalDisk
-from ottla.storage.memory_disk import MemoryDisk
+from ottla.storage.directory.checkpoint import read_offsets, write_offsets
+from ottla.storage.disk.local import LocalDisk
+from ottla.storage.disk.memory import MemoryDisk
 
 
 def a_disk() -> SimDisk:

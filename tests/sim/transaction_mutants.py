@@ -33,7 +33,7 @@ TRANSACTION_MUTANTS = (
     ),
     Mutant(
         "a transaction that ended holds readers back until its marker is committed",
-        "storage/producers.py",
+        "storage/producers/producers.py",
         "        for _, first in self._ended:\n",
         "        for _, first in ():\n",
         _LEADERS,
@@ -66,7 +66,7 @@ TRANSACTION_MUTANTS = (
     ),
     Mutant(
         "an entry of the aborted index knows of older transactions that were open",
-        "storage/producers.py",
+        "storage/producers/producers.py",
         "        stable = min(self._open.values(), default=offset + 1)\n",
         "        stable = offset + 1\n",
         _CALM,

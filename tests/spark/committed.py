@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.client.model import LATEST, IsolationLevel
 from ottla.kernel.ids import TopicPartition
 from ottla.spark.kafka_settings import KafkaSettings

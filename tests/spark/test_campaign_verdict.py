@@ -4,7 +4,7 @@ import pytest
 from tests.spark.campaign.run import in_transaction
 from tests.spark.campaign.verdict import differences
 
-from ottla.client.transacting import Transactor
+from ottla.client.produce.transacting import Transactor
 from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record

@@ -6,7 +6,7 @@ from committed import committed_rows, settled
 
 from ottla.client.errors import ConnectionLost, RequestTimedOut
 from ottla.client.model import CommittedOffset
-from ottla.client.transacting import Transactor
+from ottla.client.produce.transacting import Transactor
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.list_transactions import ListTransactionsRequest
 from ottla.spark import once

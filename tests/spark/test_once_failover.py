@@ -9,8 +9,8 @@ import pytest
 from committed import committed_rows, settled
 from three_brokers import OttlaCluster
 
-from ottla.client.blocking import Cluster
-from ottla.client.blocking_admin import Admin
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
 from ottla.spark.marker import Task

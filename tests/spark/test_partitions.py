@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.client import partitioners
+from ottla.client.produce import partitioners
 from ottla.spark.partitions import choose, murmur2, spread_rows
 
 

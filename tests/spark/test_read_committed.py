@@ -6,10 +6,10 @@ import pytest
 from committed import settled
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
+from ottla.client.core.transfer import produce
 from ottla.client.model import InTransaction
-from ottla.client.transacting import Transactor
-from ottla.client.transfer import produce
+from ottla.client.produce.transacting import Transactor
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.write_txn_markers import (
     WritableTxnMarker,

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
 
-from ottla.client import partitioners
+from ottla.client.produce import partitioners
 from ottla.spark import sender
 from ottla.spark.arrow import HEADERS
 from ottla.spark.options import sink_options

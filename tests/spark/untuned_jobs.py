@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from ottla import lake
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.spark.session import SETTINGS

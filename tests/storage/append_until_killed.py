@@ -8,8 +8,8 @@ from ottla.config.topic import TopicConfig
 from ottla.records.batch import Batch
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
-from ottla.storage.directory import LogDirectory
-from ottla.storage.disk import LocalDisk
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.disk.local import LocalDisk
 
 T0 = 1_700_000_000_000
 

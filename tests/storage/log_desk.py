@@ -9,7 +9,7 @@ from ottla.records.batch import Batch, iterate_batches
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record, read_run
 from ottla.sim.disk import SimDisk
-from ottla.storage.directory import LogDirectory
+from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
 from ottla.storage.values import Appended, LogRead, Origin
 

@@ -10,10 +10,10 @@ from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import iterate_batches
 from ottla.records.reader import read_run
 from ottla.sim.disk import SimDisk
-from ottla.storage.directory import LogDirectory
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.disk.memory import MemoryDisk
 from ottla.storage.log import Log
-from ottla.storage.memory_disk import MemoryDisk
-from ottla.storage.segment import INDEX, LOG, TIME_INDEX
+from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX
 
 PLACE = TopicPartition("t", 0)
 PATH = "/data/t-0"

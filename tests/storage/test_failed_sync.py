@@ -9,7 +9,7 @@ from log_desk import a_batch, a_directory, put, settings, sync, values_of
 
 from ottla.config.topic import TopicConfig
 from ottla.sim.disk import SimDisk
-from ottla.storage.directory import LogDirectory
+from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
 
 MARK = "/data/.sync-failed"

@@ -10,7 +10,7 @@ from log_desk import T0, a_batch, a_directory, a_log, put, read_at, settings, sy
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.sim.disk import SimDisk
-from ottla.storage.directory import LogDirectory
+from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
 from ottla.storage.syncing import CHECKPOINT_BYTES
 from ottla.storage.values import Appended

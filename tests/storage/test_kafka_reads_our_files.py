@@ -16,11 +16,12 @@ from ottla.records.builder import build_batch
 from ottla.records.compression import Codec
 from ottla.records.control import Marker, build_marker
 from ottla.records.reader import Record
-from ottla.storage import checkpoint, cleaning
-from ottla.storage.compaction import install, plan_compaction
-from ottla.storage.disk import LocalDisk
-from ottla.storage.dump import Complaint, DumpOptions, dump_file
+from ottla.storage.directory import checkpoint
+from ottla.storage.disk.local import LocalDisk
 from ottla.storage.log import Log
+from ottla.storage.maintenance import cleaning
+from ottla.storage.maintenance.compaction import install, plan_compaction
+from ottla.storage.maintenance.dump import Complaint, DumpOptions, dump_file
 from ottla.storage.values import Origin
 
 JARS = os.environ.get("OTTLA_KAFKA_JARS", "./.cache/kafka/libs")

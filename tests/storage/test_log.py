@@ -27,11 +27,11 @@ from ottla.records.builder import build_batch
 from ottla.records.control import Marker, build_marker
 from ottla.records.reader import Record
 from ottla.sim.disk import SimDisk
-from ottla.storage import producers
-from ottla.storage.checkpoint import read_epochs
-from ottla.storage.disk import LocalDisk
+from ottla.storage.directory.checkpoint import read_epochs
+from ottla.storage.disk.local import LocalDisk
+from ottla.storage.disk.memory import MemoryDisk
 from ottla.storage.log import Log
-from ottla.storage.memory_disk import MemoryDisk
+from ottla.storage.producers import producers
 from ottla.storage.values import AbortedTransaction, Appended, EpochEnd, LogRead, Origin, TimestampOffset
 
 

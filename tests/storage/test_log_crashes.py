@@ -13,7 +13,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import SyncWork
 from ottla.sim.disk import PowerCut, SimDisk
 from ottla.storage import syncing
-from ottla.storage.directory import LogDirectory
+from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
 from ottla.storage.values import Appended
 

@@ -12,8 +12,8 @@ from image_disk import NO_IMAGES, ImageDisk, can_mount, mounted
 from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, config, put, sync, values_of
 
 from ottla.kernel.errors import ErrorCode
-from ottla.storage.directory import LogDirectory
-from ottla.storage.disk import LocalDisk
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.disk.local import LocalDisk
 
 HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda _: None}
 

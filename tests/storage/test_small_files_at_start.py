@@ -11,9 +11,9 @@ from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import iterate_batches
 from ottla.records.reader import read_run
 from ottla.sim.disk import SimDisk
-from ottla.storage.directory import LogDirectory
+from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
-from ottla.storage.segment import INDEX, LOG, TIME_INDEX
+from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX
 
 BATCHES, END = 48, 96
 SMALL = {"internal_segment_bytes": 2000, "index_interval_bytes": 200}

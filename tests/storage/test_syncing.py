@@ -13,7 +13,7 @@ from log_desk import a_batch, a_log, put, reopened, values_of
 from ottla.kernel.seams import Buffer
 from ottla.sim.disk import SimDisk
 from ottla.storage import syncing
-from ottla.storage.disk import LocalDisk, LocalFile
+from ottla.storage.disk.local import LocalDisk, LocalFile
 
 
 def test_a_sync_that_began_before_the_last_had_ended_is_not_taken_for_it():

@@ -10,8 +10,8 @@ from ottla.records.batch import Batch
 from ottla.records.checksum import crc32c
 from ottla.records.control import Marker, build_marker
 from ottla.storage.log import Log
-from ottla.storage.producers import Guard
-from ottla.storage.snapshot import decode_snapshot, encode_snapshot
+from ottla.storage.producers.producers import Guard
+from ottla.storage.producers.snapshot import decode_snapshot, encode_snapshot
 from ottla.storage.values import AbortedTransaction, Appended, Origin
 
 P = 7

@@ -52,7 +52,8 @@ def test_missing_jars_skip_on_a_persons_machine_and_fail_on_ci(tmp_path: Path) -
 
 
 PARTICULAR = ("storage/test_real_disks.py", "storage/test_kafka_reads_our_files.py", "server/test_full_disk.py",
-              "storage/test_directory.py::test_apache_kafkas_own_lock_is_respected_and_respects_ours")  # fmt: skip
+              "storage/directory/test_directory.py::test_apache_kafkas_own_lock_is_respected_and_respects_ours",
+              )  # fmt: skip
 
 
 @pytest.mark.parametrize("user", [0, 1000], ids=["root who may not mount", "nobody in particular"])

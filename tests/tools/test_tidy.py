@@ -25,7 +25,7 @@ def sentences(room: str, source: str) -> list[str]:
         ("broker/node.py", "import os\nos.rename('a', 'b')"),
         ("broker/node.py", "from os import fsync"),
         ("wire/frame.py", "from pathlib import Path"),
-        ("broker/peers.py", "import socket"),
+        ("broker/control/peers.py", "import socket"),
         ("groups/shard.py", "async def decide(): ..."),
         ("storage/log.py", "try:\n    f()\nexcept Exception:\n    pass"),
         ("storage/log.py", "try:\n    f()\nexcept (OSError, BaseException):\n    pass"),
@@ -44,9 +44,9 @@ def test_a_room_that_reaches_too_far_is_found(room: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("room", "source"),
     [
-        ("storage/disk.py", "import os\nos.rename(open('a').name, 'b')"),
+        ("storage/disk/local.py", "import os\nos.rename(open('a').name, 'b')"),
         ("server/listener.py", "import socket\ntry:\n    f()\nexcept Exception:\n    pass"),
-        ("broker/dispatch.py", "try:\n    f()\nexcept Exception:\n    pass"),
+        ("broker/requests/dispatch.py", "try:\n    f()\nexcept Exception:\n    pass"),
         ("cli/topic.py", "print(1)"),
         ("kernel/ids.py", "import os\nos.environ['x']"),
         ("broker/handlers/fetch.py", "async def fetch(): await slot"),

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from ottla import __version__
 from ottla.broker.troubles import replicas_in_trouble
 from ottla.metrics.metric import Metric, Sample, Traffic
-from ottla.storage.strays import stray_folders
+from ottla.storage.directory.strays import stray_folders
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
-    from ottla.broker.partition import Partition
+    from ottla.broker.replicas.partition import Partition
 
 _TOPIC = ("topic",)
 _PARTITION = ("topic", "partition")

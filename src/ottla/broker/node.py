@@ -10,33 +10,33 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from traceback import format_exception
 from typing import TYPE_CHECKING
 
-from ottla.broker.compactor import CompactionWork, Compactor, InTurns
-from ottla.broker.departure import hand_over, say_farewell
-from ottla.broker.dispatch import Dispatch
-from ottla.broker.doubtful_replicas import by_topic
-from ottla.broker.doubts import Doubts
-from ottla.broker.early_fence import EarlyFence
-from ottla.broker.endpoints import Endpoints
-from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.full_disks import FullDisks
-from ottla.broker.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
-from ottla.broker.group_view import ClusterTopics, GroupOptions
+from ottla.broker.control.departure import hand_over, say_farewell
+from ottla.broker.control.doubts import Doubts
+from ottla.broker.control.early_fence import EarlyFence
+from ottla.broker.control.incarnations import refuse_older_store
+from ottla.broker.control.membership import PeerProof
+from ottla.broker.control.metadata_follow import MetadataFollow
+from ottla.broker.control.peers import Peers
+from ottla.broker.control.producer_ids import ProducerIds
+from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
+from ottla.broker.coordinators.group_view import ClusterTopics, GroupOptions
+from ottla.broker.coordinators.internal_topics import creation_of
+from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC, TransactionCoordinator
+from ottla.broker.coordinators.verification import Verification
 from ottla.broker.handlers.metadata import Fragments
-from ottla.broker.incarnations import refuse_older_store
-from ottla.broker.internal_topics import creation_of
-from ottla.broker.membership import PeerProof
-from ottla.broker.metadata_follow import MetadataFollow
-from ottla.broker.partition import Partition
-from ottla.broker.peers import Peers
-from ottla.broker.producer_ids import ProducerIds
-from ottla.broker.repairs import Repairs
-from ottla.broker.replicas import Replicas
+from ottla.broker.replicas.compactor import CompactionWork, Compactor, InTurns
+from ottla.broker.replicas.doubtful_replicas import by_topic
+from ottla.broker.replicas.full_disks import FullDisks
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.reconcile import Replicas
+from ottla.broker.replicas.repairs import Repairs
+from ottla.broker.replicas.scrubber import Scrubber, ScrubInTurns, ScrubWork
+from ottla.broker.replicas.throttle import throttles
+from ottla.broker.requests.dispatch import Dispatch
+from ottla.broker.requests.endpoints import Endpoints
+from ottla.broker.requests.fetch_sessions import FetchSessions
+from ottla.broker.requests.waiting import Deadlines
 from ottla.broker.rounds import Rounds
-from ottla.broker.scrubber import Scrubber, ScrubInTurns, ScrubWork
-from ottla.broker.throttle import throttles
-from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC, TransactionCoordinator
-from ottla.broker.verification import Verification
-from ottla.broker.waiting import Deadlines
 from ottla.cluster import features
 from ottla.cluster.brokers import TRANSACTIONS
 from ottla.cluster.partitions import DECIDING
@@ -48,10 +48,10 @@ from ottla.kernel.seams import Clock, Coordination, Disk, Entropy, Network, Sync
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, Changes, Listener, Metadata, Topic
 from ottla.metrics.metric import Traffic
-from ottla.storage.directory import HeldLock
+from ottla.storage.directory.directory import HeldLock
 
 if TYPE_CHECKING:
-    from ottla.broker.coordinator import Coordinator
+    from ottla.broker.coordinators.coordinator import Coordinator
     from ottla.config.broker import BrokerConfig
     from ottla.config.topic import TopicConfig
     from ottla.groups.shard import GroupShard

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.broker.unclean_elections import EVERY_MS, UncleanElections
-from ottla.broker.waiting import Deadline
+from ottla.broker.control.unclean_elections import EVERY_MS, UncleanElections
+from ottla.broker.requests.waiting import Deadline
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.storage.strays import folder_in_words, stray_folders
+from ottla.storage.directory.strays import folder_in_words, stray_folders
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node

@@ -13,8 +13,8 @@ from ottla.cli.own import Command, bad, connected, noun, print_json, print_table
 from ottla.cli.waiting import waiting_partitions
 
 if TYPE_CHECKING:
-    from ottla.client.sight import Sight
-    from ottla.client.troubles import ReplicaTrouble
+    from ottla.client.admin.sight import Sight
+    from ottla.client.admin.troubles import ReplicaTrouble
     from ottla.kernel.errors import ApiError
     from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
 
@@ -38,7 +38,7 @@ def _run_up(given: Given) -> int:
 
 
 def _status(given: Given) -> int:
-    from ottla.client.sight import look
+    from ottla.client.admin.sight import look
 
     with connected(given) as admin:
         seen = look(admin)

@@ -1,4 +1,4 @@
-"""`ottla cluster drain` and `rebalance`: a plan (client/spread.py), its reassignments, and then the elections."""
+"""`ottla cluster drain` and `rebalance`: a plan (client/admin/spread.py), its reassignments, and then the elections."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.cli.own import connected, print_json, print_table, wants_json
-from ottla.client.spread import Placement, changes, drained, placement_of, rebalanced
+from ottla.client.admin.spread import Placement, changes, drained, placement_of, rebalanced
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
+    from ottla.client.blocking.admin import Admin
 
 DRY_RUN = Option("dry-run", "Show what would move, and move nothing.")
 TIMEOUT = Option("timeout", "How many seconds moves may take; they go on behind.", "SECONDS", "Integer", default="600")
@@ -93,7 +93,7 @@ def _wait(admin: Admin, planned: Placement, timeout_s: int) -> bool:
 
 def _elect(admin: Admin, places: set[TopicPartition]) -> None:
     """Leaders that are not where they are preferred move there."""
-    from ottla.client.replica_admin import Election
+    from ottla.client.admin.replicas import Election
 
     misled = [
         place

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, connected, noun, pairs, print_json, print_table, wants_json
-from ottla.client.admin import ConfigOperation, ConfigSource, Resource, ResourceType
+from ottla.client.admin.admin import ConfigOperation, ConfigSource, Resource, ResourceType
 from ottla.kernel.errors import ApiError
 
 _KINDS = {"topic": ResourceType.TOPIC, "broker": ResourceType.BROKER, "group": ResourceType.GROUP}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ottla.cli.faults import Misuse
-from ottla.client.blocking_admin import Admin
+from ottla.client.blocking.admin import Admin
 from ottla.client.model import ClientSettings
 
 DEFAULT_BOOTSTRAP = "localhost:9092"

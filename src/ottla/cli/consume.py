@@ -17,7 +17,7 @@ from ottla.client.model import EARLIEST, LATEST, ConsumedRecord
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_consumer import Consumer
+    from ottla.client.blocking.consumer import Consumer
 
 _PLACES = frozenset("tpokvhTS%")
 
@@ -28,7 +28,7 @@ def command(arguments: Sequence[str]) -> int:
 
 def _consume(given: Given) -> int:
     from ottla.cli.kafka.client_options import consumer_settings
-    from ottla.client.blocking_consumer import Consumer
+    from ottla.client.blocking.consumer import Consumer
 
     start = "beginning" if "from-beginning" in given else given.need("from")
     topics = [*given.all("topic"), *given.words]

@@ -16,19 +16,19 @@ from ottla.cli.faults import Misuse
 from ottla.cli.options import Given
 from ottla.cli.own import Command, bad, dim, good, print_json, wants_json
 from ottla.cli.waiting import Waiting, waiting_partitions
-from ottla.client.blocking import Cluster, Connection
-from ottla.client.blocking_admin import Admin
+from ottla.client.admin.troubles import replica_troubles
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster, Connection
+from ottla.client.core.link import KEYS as API_KEYS
+from ottla.client.core.plan import parse_bootstrap
 from ottla.client.errors import ClientError
-from ottla.client.link import KEYS as API_KEYS
-from ottla.client.plan import parse_bootstrap
-from ottla.client.troubles import replica_troubles
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
+    from ottla.client.admin.troubles import ReplicaTrouble
     from ottla.client.model import Broker, ClientSettings, Destination, TopicView
-    from ottla.client.troubles import ReplicaTrouble
 
 
 class Report:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ottla.client import admin
-from ottla.client.blocking import Cluster
+from ottla.client.admin import admin
+from ottla.client.blocking.cluster import Cluster
 
 MIB = 1 << 20
 _LEAST_SHARE = 20

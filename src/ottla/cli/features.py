@@ -11,7 +11,7 @@ from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, connected, noun, pairs, print_json, print_table, wants_json
 
 if TYPE_CHECKING:
-    from ottla.client.feature_admin import UpgradeType
+    from ottla.client.admin.features import UpgradeType
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -37,13 +37,13 @@ def _describe(given: Given) -> int:
 
 
 def _upgrade(given: Given) -> int:
-    from ottla.client.feature_admin import UpgradeType
+    from ottla.client.admin.features import UpgradeType
 
     return _change(given, UpgradeType.UPGRADE)
 
 
 def _downgrade(given: Given) -> int:
-    from ottla.client.feature_admin import UpgradeType
+    from ottla.client.admin.features import UpgradeType
 
     return _change(given, UpgradeType.UNSAFE_DOWNGRADE if "unsafe" in given else UpgradeType.SAFE_DOWNGRADE)
 

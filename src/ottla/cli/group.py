@@ -16,7 +16,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
+    from ottla.client.blocking.admin import Admin
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -11,8 +11,8 @@ from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, noun, print_json, print_table, wants_json
 
 if TYPE_CHECKING:
-    from ottla.storage.scrub import ClosedSegment
-    from ottla.storage.strays import Stray
+    from ottla.storage.directory.strays import Stray
+    from ottla.storage.maintenance.scrub import ClosedSegment
 
 _SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _NAMES = ("leader-epoch-checkpoint", "partition.metadata", "meta.properties")
@@ -49,10 +49,10 @@ def _files(path: str) -> list[str]:
 
 def _check(given: Given) -> int:
     """Every segment below the paths given, by its CRCs; 1 where one is damaged."""
-    from ottla.storage.disk import LocalDisk
-    from ottla.storage.index_scrub import IndexCheck
-    from ottla.storage.scrub import check
-    from ottla.storage.walk import Extent
+    from ottla.storage.disk.local import LocalDisk
+    from ottla.storage.maintenance.index_scrub import IndexCheck
+    from ottla.storage.maintenance.scrub import check
+    from ottla.storage.segment.walk import Extent
 
     disk = LocalDisk()
     damaged = count = size = 0
@@ -77,9 +77,9 @@ def _check(given: Given) -> int:
 
 def _accept_store(given: Given) -> int:
     """Have stopped brokers' log directories take the metadata store as it is; 1 where one is in use."""
-    from ottla.storage.disk import LocalDisk
-    from ottla.storage.incarnation import read_incarnation, write_incarnation
-    from ottla.storage.ownership import LOCK
+    from ottla.storage.directory.incarnation import read_incarnation, write_incarnation
+    from ottla.storage.directory.ownership import LOCK
+    from ottla.storage.disk.local import LocalDisk
 
     disk, refused = LocalDisk(), 0
     for path in given.words:
@@ -99,8 +99,8 @@ def _accept_store(given: Given) -> int:
 
 def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
     """With where each ends, and whether it is the last of its log, which may be being written."""
-    from ottla.storage.scrub import ClosedSegment
-    from ottla.storage.segment import base_offset_of
+    from ottla.storage.maintenance.scrub import ClosedSegment
+    from ottla.storage.segment.segment import base_offset_of
 
     for path in paths:
         base = base_offset_of(os.path.basename(path))
@@ -114,8 +114,8 @@ def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
 
 def _strays(given: Given) -> int:
     """Strays: all of them in log directories, or those that are named themselves."""
-    from ottla.storage.disk import LocalDisk
-    from ottla.storage.strays import described, remove, strays
+    from ottla.storage.directory.strays import described, remove, strays
+    from ottla.storage.disk.local import LocalDisk
 
     disk, found = LocalDisk(), []
     for word in given.words:

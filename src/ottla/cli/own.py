@@ -13,7 +13,7 @@ from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option, Parser
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
+    from ottla.client.blocking.admin import Admin
 
 COMMON = (
     Option("bootstrap-server", "Brokers to connect to.", "HOST:PORT", default=DEFAULT_BOOTSTRAP, short="b"),

@@ -15,8 +15,8 @@ from ottla.cli.own import Command, pairs, print_json, wants_json
 from ottla.client.model import Header
 
 if TYPE_CHECKING:
-    from ottla.client.accumulator import Delivered
-    from ottla.client.blocking_producer import Delivery, Producer
+    from ottla.client.blocking.producer import Delivery, Producer
+    from ottla.client.produce.accumulator import Delivered
 
 _CODECS = "none|gzip|snappy|lz4|zstd"
 
@@ -36,7 +36,7 @@ def command(arguments: Sequence[str]) -> int:
 def _produce(given: Given) -> int:
     from ottla.cli.connect import client_settings, read_properties
     from ottla.cli.kafka.client_options import producer_settings
-    from ottla.client.blocking_producer import Producer
+    from ottla.client.blocking.producer import Producer
 
     path = given.text("command-config")
     properties = {

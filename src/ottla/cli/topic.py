@@ -15,7 +15,7 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
+    from ottla.client.blocking.admin import Admin
 
 _PARTITIONS = Option("partitions", "How many partitions.", "N", "Integer", short="p")
 _CONFIG = Option("config", "A configuration; may come several times.", "KEY=VALUE", short="c")
@@ -26,7 +26,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _create(given: Given) -> int:
-    from ottla.client.admin import NewTopic
+    from ottla.client.admin.admin import NewTopic
 
     partitions, replicas = given.number("partitions") or -1, given.number("replicas") or -1
     configs = pairs(given.all("config"))
@@ -147,7 +147,7 @@ def _described(admin: Admin, name: str) -> dict[str, object]:
 
 
 def _alter(given: Given) -> int:
-    from ottla.client.admin import ConfigOperation, Resource, ResourceType
+    from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
 
     name = given.words[0]
     partitions = given.number("partitions")

@@ -15,7 +15,7 @@ from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
+    from ottla.client.blocking.admin import Admin
     from ottla.messages.describe_producers import ProducerState
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

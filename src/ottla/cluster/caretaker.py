@@ -1,7 +1,8 @@
 """Turns advice about who lives into fences, and one's own return into an unfence.
 
-`broker/metadata_follow.py` gives it a turn whenever the live set may have changed and now and then. The live broker
-with the lowest epoch acts at once, the others only on a death that was left unhandled (architecture, decision 3).
+`broker/control/metadata_follow.py` gives it a turn whenever the live set may have changed and now and then. The live
+broker with the lowest epoch acts at once, the others only on a death that was left unhandled (architecture, decision
+3).
 """
 
 from __future__ import annotations

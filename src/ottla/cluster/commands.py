@@ -1,6 +1,6 @@
 """What may be asked of the cluster: commands carry an intent and what it was based on, never its result (rule C3).
 
-Handlers and machines make them, `broker/metadata_follow.py` submits them, `decide.py` answers with entries.
+Handlers and machines make them, `broker/control/metadata_follow.py` submits them, `decide.py` answers with entries.
 `footprint` names what a command reads and writes: commands that do not meet may share one append.
 """
 

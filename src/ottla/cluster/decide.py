@@ -1,7 +1,7 @@
 """From a command and the state to entries, or to the error that the asker gets. Pure: the same on every broker.
 
-`broker/metadata_follow.py` comes here with what handlers and machines submit, and appends the entries; on a conflict
-it catches up and asks again.
+`broker/control/metadata_follow.py` comes here with what handlers and machines submit, and appends the entries; on a
+conflict it catches up and asks again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Reassignment: a partition's replicas become others, step by step, and records are never held by fewer than before.
 
 While it runs, the replicas are the wanted ones and those to be removed; it is completed in the very append in which
-the wanted replicas are found in sync, so that nobody need ask for it. Only where that ends a leadership its leader does
-it, who may have something to lay down first (`broker/in_sync_sets.py`). `decide.py` comes here with the wishes of
-administrators, `partitions.py` does with each change of an in-sync set.
+the wanted replicas are found in sync, so that nobody need ask for it. Only where that ends a leadership its leader
+does it, who may have something to lay down first (`broker/replicas/in_sync_sets.py`). `decide.py` comes here with the
+wishes of administrators, `partitions.py` does with each change of an in-sync set.
 """
 
 from __future__ import annotations

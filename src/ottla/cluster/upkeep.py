@@ -2,7 +2,7 @@
 get the replicas they were meant to have once there are brokers enough, and what a release can write is written once all
 brokers can read it.
 
-`broker/metadata_follow.py` gives it a turn beside the caretaker's. One broker acts, the caretaker.
+`broker/control/metadata_follow.py` gives it a turn beside the caretaker's. One broker acts, the caretaker.
 """
 
 from __future__ import annotations

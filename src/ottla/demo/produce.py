@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from ottla.client.blocking import Cluster
-from ottla.client.blocking_admin import Admin
+from ottla.client.blocking.admin import Admin
+from ottla.client.blocking.cluster import Cluster
 from ottla.demo.flights import Events
 from ottla.records.columns import encode_columns
 from ottla.spark.arrow import binary_column

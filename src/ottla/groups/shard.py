@@ -1,8 +1,9 @@
 """The groups of one partition of `__consumer_offsets`: decides what each request and each deadline means.
 
 Classic groups and committed offsets are decided here, groups of the consumer protocol in consumer_groups.py.
-broker/shard_runner.py comes here with requests and carries decisions out: it appends their entries, hands them back to
-`apply`, and lets the replies go once all that was appended before them is committed. Replay uses the same `apply`.
+broker/coordinators/shard_runner.py comes here with requests and carries decisions out: it appends their entries, hands
+them back to `apply`, and lets the replies go once all that was appended before them is committed. Replay uses the same
+`apply`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Writer(NamedTuple):
     producer_id: int
     producer_epoch: int
     guard: object | None
-    """The proof that its coordinator has this partition in the transaction (storage/producers.py)."""
+    """The proof that its coordinator has this partition in the transaction (storage/producers/producers.py)."""
 
 
 class Outcome(Generic[E]):

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ottla.client.audit_trail import AUDIT_TOPIC
 from ottla.client.errors import ClientError
+from ottla.client.produce.audit_trail import AUDIT_TOPIC
 from ottla.kernel.errors import ApiError
 from ottla.lake import LakeRefused
 from ottla.spark.options import duration_ms

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ottla.client.audit_trail import AUDIT_TOPIC
+from ottla.client.produce.audit_trail import AUDIT_TOPIC
 from ottla.lake.history import History
 from ottla.lake.plans import Publication
 from ottla.lake.proof import Findings, cluster_agrees, counts_agree, ranges_follow, rows_are_there

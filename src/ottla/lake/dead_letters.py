@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.lake.files import Target
 from ottla.lake.stores.base import Output, Store

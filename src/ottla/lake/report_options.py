@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import TypedDict
 
-from ottla.client.audit_trail import AUDIT_TOPIC
+from ottla.client.produce.audit_trail import AUDIT_TOPIC
 
 
 class ReportOptions(TypedDict, total=False):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.client.model import EARLIEST, LATEST, ClientSettings
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.history import History

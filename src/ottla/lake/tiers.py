@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from ottla.client.audit_trail import WINDOW_MS, AuditMessage
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.client.model import EARLIEST, LATEST
+from ottla.client.produce.audit_trail import WINDOW_MS, AuditMessage
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.windows import Tally
 from ottla.records.reader import read_run

@@ -12,8 +12,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.client.audit_trail import AUDIT_TOPIC
 from ottla.client.errors import ClientError
+from ottla.client.produce.audit_trail import AUDIT_TOPIC
 from ottla.kernel.errors import ApiError
 from ottla.lake.choices import size_bytes
 from ottla.spark.options import duration_ms

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.client.audit_trail import WINDOW_MS
+from ottla.client.produce.audit_trail import WINDOW_MS
 from ottla.lake.layout import EVENT_TIME, Layout
 from ottla.lake.stores.base import LakeRefused
 from ottla.spark.arrow import all_numbers, numbers

@@ -8,10 +8,10 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from ottla.client.aio import Cluster
+from ottla.client.aio.cluster import Cluster
+from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, RequestTimedOut
 from ottla.client.model import ClientSettings
-from ottla.client.transport import PLAINTEXT, Security
 from ottla.kernel.errors import ApiError
 from ottla.registry import errors
 from ottla.registry.decide import Decision

@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ottla.client import admin
-from ottla.client.admin import NewTopic, Resource, ResourceType
-from ottla.client.aio import Cluster
+from ottla.client.admin import admin
+from ottla.client.admin.admin import NewTopic, Resource, ResourceType
+from ottla.client.aio.cluster import Cluster
+from ottla.client.core.transfer import produce
 from ottla.client.model import EARLIEST, LATEST, Fetched
-from ottla.client.transfer import produce
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import Batch, iterate_batches

@@ -1,1 +1,1 @@
-"""Replication machines: what a leader may call committed. Pure; driven by broker/partition.py."""
+"""Replication machines: what a leader may call committed. Pure; driven by broker/replicas/partition.py."""

@@ -1,8 +1,9 @@
 """What a replica does that knows of damage in its log: hand over if it leads, fetch anew if it follows, else keep it.
 
-Comes from broker/repairs.py, which carries out what is returned here. The damaged replica stays where it is in the
-in-sync set: it holds all but some closed segments, and nothing of it is dropped before what replaces it is there.
-Only one that must be cut behind its damage leaves the set, and begins anew: it could take nothing else from its leader.
+Comes from broker/replicas/repairs.py, which carries out what is returned here. The damaged replica stays where it is
+in the in-sync set: it holds all but some closed segments, and nothing of it is dropped before what replaces it is
+there. Only one that must be cut behind its damage leaves the set, and begins anew: it could take nothing else from its
+leader.
 """
 
 from __future__ import annotations

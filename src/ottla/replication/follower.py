@@ -1,7 +1,7 @@
 """The follower's view of one partition: what to ask its leader for, and what to do with the answer.
 
-Comes from broker/partition.py and broker/replica_fetch.py, which carry out what is returned here. Whatever a leader
-says is judged here first: nothing of it may reach an assert (rule A11).
+Comes from broker/replicas/partition.py and broker/replicas/fetcher.py, which carry out what is returned here. Whatever
+a leader says is judged here first: nothing of it may reach an assert (rule A11).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Who should be in sync: the laggards leave, those who hold all that is committed join.
 
-Comes from broker/partition.py, by turns and after receipts. What is proposed here leaves as a command to the metadata
-log; leader.py counts the proposed beside the committed set until an applied entry says which it is (rules A3, A4).
+Comes from broker/replicas/partition.py, by turns and after receipts. What is proposed here leaves as a command to the
+metadata log; leader.py counts the proposed beside the committed set until an applied entry says which it is (rules A3,
+A4).
 """
 
 from __future__ import annotations

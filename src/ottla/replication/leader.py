@@ -1,7 +1,7 @@
 """The leader's view of one partition: which replica holds what on disk, and so what is committed.
 
-Comes from broker/partition.py, which also carries out what is returned here; in_sync.py asks here who may join or
-leave.
+Comes from broker/replicas/partition.py, which also carries out what is returned here; in_sync.py asks here who may
+join or leave.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.broker.log_directories import METADATA_DIRECTORY, OURS_TOO
 from ottla.broker.node import Lock, Node
-from ottla.broker.syncers import Syncers
+from ottla.broker.replicas.log_directories import METADATA_DIRECTORY, OURS_TOO
+from ottla.broker.replicas.syncers import Syncers
 from ottla.config.resolve import Layers
 from ottla.coordination.zookeeper_address import SCHEME
 from ottla.kernel.errors import ApiError, broke_an_invariant
@@ -35,9 +35,9 @@ from ottla.server.listener import Listener
 from ottla.server.scrub_child import ScrubChild
 from ottla.server.stores import open_store, store_directory
 from ottla.server.sync_loop import SyncLoop
-from ottla.storage.directory import HeldLock
-from ottla.storage.disk import LocalDisk
-from ottla.storage.ownership import LOCK, DirectoryRefused, opened_lock, refuse_foreign
+from ottla.storage.directory.directory import HeldLock
+from ottla.storage.directory.ownership import LOCK, DirectoryRefused, opened_lock, refuse_foreign
+from ottla.storage.disk.local import LocalDisk
 from ottla.wire.frame import FramePool
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class BrokerServer:
         One that cannot be locked is tried again when the node opens it, which may go on without it.
         """
         if self._memory:
-            from ottla.storage.memory_disk import MemoryDisk
+            from ottla.storage.disk.memory import MemoryDisk
 
             return MemoryDisk(), None
         disk = LocalDisk()

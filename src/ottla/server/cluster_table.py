@@ -1,6 +1,6 @@
 """How `ottla cluster up` shows its brokers: a table on a terminal, sentences in a log.
 
-cluster_up.py makes the rows from what its processes do and from what client/sight.py saw.
+cluster_up.py makes the rows from what its processes do and from what client/admin/sight.py saw.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.client.sight import Share
+from ottla.client.admin.sight import Share
 
 
 class Row(NamedTuple):

@@ -1,7 +1,7 @@
 """`ottla cluster up`: several brokers on this machine, started, watched and brought back, until it is told to stop.
 
 Each broker is a process of its own (broker_child.py); they share a store in DIR/store. What is seen of the cluster
-comes from client/sight.py.
+comes from client/admin/sight.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 
 from ottla import __version__
-from ottla.client.sight import Sight, look
+from ottla.client.admin.sight import Sight, look
 from ottla.server.broker_child import BrokerChild
 from ottla.server.cluster_table import Row, Screen, plain, table
 
@@ -37,7 +37,7 @@ def command(arguments: Sequence[str]) -> int:
         print(f"ottla: {wrong}", file=sys.stderr)
         return 2
     os.makedirs(directory, exist_ok=True)
-    from ottla.storage.disk import LocalDisk
+    from ottla.storage.disk.local import LocalDisk
 
     lock = LocalDisk().lock(os.path.join(directory, ".lock"))
     if lock is None:
@@ -208,7 +208,7 @@ class ClusterUp:
 
     async def _show(self) -> None:
         """Look now and then; a table that stays in its place on a terminal, lines of what is new elsewhere."""
-        from ottla.client.blocking_admin import Admin
+        from ottla.client.blocking.admin import Admin
         from ottla.client.model import ClientSettings
 
         admin: Admin | None = None
@@ -256,7 +256,7 @@ def defaults_for(brokers: int) -> dict[str, str]:
 
 
 def _try_to_look(admin: object) -> Sight | None:
-    from ottla.client.blocking_admin import Admin
+    from ottla.client.blocking.admin import Admin
     from ottla.client.errors import ClientError
     from ottla.kernel.errors import ApiError
 

@@ -7,8 +7,8 @@ import logging
 
 from ottla.kernel.story import Slot
 from ottla.server.child_process import ChildProcess, Ended
-from ottla.storage.compact_child import DAMAGED_STATUS, command
-from ottla.storage.compaction import CompactionPlan, CompactionResult
+from ottla.storage.maintenance.compact_child import DAMAGED_STATUS, command
+from ottla.storage.maintenance.compaction import CompactionPlan, CompactionResult
 
 log = logging.getLogger("ottla.compaction")
 

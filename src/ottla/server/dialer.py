@@ -1,4 +1,4 @@
-"""Dials other brokers: the `Network` seam over the loop's sockets. broker/peers.py asks for connections here.
+"""Dials other brokers: the `Network` seam over the loop's sockets. broker/control/peers.py asks for connections here.
 
 A frame is received into memory of its own, which its receiver may keep: only what came together with the frame before
 it is copied once.

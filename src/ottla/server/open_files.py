@@ -7,7 +7,7 @@ import re
 import resource
 from collections.abc import Iterable
 
-from ottla.storage.disk import LocalDisk
+from ottla.storage.disk.local import LocalDisk
 
 FILES_OF_A_LOG = 3
 _OF_ITS_OWN = 16

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ottla.kernel.story import Slot
 from ottla.server.child_process import ChildProcess, Ended
-from ottla.storage.scrub import ClosedSegment, Finding, decode_findings, encode_segments
-from ottla.storage.scrub_child import command
+from ottla.storage.maintenance.scrub import ClosedSegment, Finding, decode_findings, encode_segments
+from ottla.storage.maintenance.scrub_child import command
 
 
 class ScrubChild:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ottla.broker.log_directories import METADATA_DIRECTORY
+from ottla.broker.replicas.log_directories import METADATA_DIRECTORY
 from ottla.coordination.zookeeper_address import SCHEME, parse_zookeeper_address
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Coordination, StoredSnapshot

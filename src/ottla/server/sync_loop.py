@@ -1,6 +1,7 @@
 """One flush for all that is dirty: the only thread through which acknowledged records reach the disk.
 
-Logs are submitted by broker/partition.py; when a sync ends, `end_sync` tells each log how far it holds (rules B1, E6).
+Logs are submitted by broker/replicas/partition.py; when a sync ends, `end_sync` tells each log how far it holds (rules
+B1, E6).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from ottla.kernel.seams import OpenFile, Syncable, SyncWork
-from ottla.storage.disk import sync_file_system
+from ottla.storage.disk.local import sync_file_system
 
 _IN_PARALLEL = 8
 """Up to so many dirty files are synced one by one at the same time; more go by one `syncfs`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.storage.found import FUTURE_SUFFIX
+from ottla.storage.directory.found import FUTURE_SUFFIX
 
 if TYPE_CHECKING:
     from ottla.sim.faults import Faults
@@ -76,7 +76,7 @@ class DirectoryFaults:
         return self._wait_for_a_swap(machine, "power cut in the middle", cut)
 
     def _wait_for_a_swap(self, machine: Machine, kind: str, strike: Callable[[], bool]) -> bool:
-        """It strikes between two steps of storage/moving.py, where there is a swap, and counts then."""
+        """It strikes between two steps of storage/directory/moving.py, where there is a swap, and counts then."""
 
         def now() -> None:
             if strike():

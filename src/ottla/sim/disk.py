@@ -1,7 +1,8 @@
 """A simulated disk: what is written is in the page cache; what is synced survives a crash; the rest may, in part.
 
-Stands in for storage/disk.py. A crash keeps, per file, any of the un-synced 512-byte sectors and size changes, and,
-per directory, any of the un-synced names; `crash` draws one legal state, `legal_states` walks through all of them.
+Stands in for storage/disk/local.py. A crash keeps, per file, any of the un-synced 512-byte sectors and size changes,
+and, per directory, any of the un-synced names; `crash` draws one legal state, `legal_states` walks through all of
+them.
 """
 
 from __future__ import annotations

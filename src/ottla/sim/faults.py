@@ -19,8 +19,8 @@ from ottla.sim.network import CLIENTS
 from ottla.sim.peek import checkpointed, within
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, FLIPPED
 from ottla.sim.rollbacks import Rollbacks
-from ottla.storage.checkpoint import RECOVERY_POINT
-from ottla.storage.segment import LOG
+from ottla.storage.directory.checkpoint import RECOVERY_POINT
+from ottla.storage.segment.segment import LOG
 
 if TYPE_CHECKING:
     from ottla.sim.machine import Incarnation, Machine

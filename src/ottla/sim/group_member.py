@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from ottla.client.fetch_session import SessionRequest, WantedPartition
+from ottla.client.consume.fetch_session import SessionRequest, WantedPartition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId, TopicPartition
 from ottla.messages.find_coordinator import FindCoordinatorRequest

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 
 from ottla.broker.node import Node
-from ottla.broker.syncers import Syncers
+from ottla.broker.replicas.syncers import Syncers
 from ottla.config.resolve import Layers
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ApiError
@@ -23,7 +23,7 @@ from ottla.sim.disk import SimDisk
 from ottla.sim.loop import SimLoop
 from ottla.sim.network import SHARED_BYTES, Network, PoisonedPool, ServerEnd
 from ottla.sim.syncer import SimSyncer
-from ottla.storage.ownership import DirectoryRefused
+from ottla.storage.directory.ownership import DirectoryRefused
 from ottla.wire.connection import ServerConnection
 
 DATA = "/data"

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from ottla.client.core.link import Link, api_of, api_versions_request, response_of
 from ottla.client.errors import ProtocolViolation
-from ottla.client.link import Link, api_of, api_versions_request, response_of
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import Slot
 from ottla.messages.metadata import MetadataRequest

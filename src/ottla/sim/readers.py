@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
-from ottla.client.fetch_session import FetchSession, SessionRequest, WantedPartition
+from ottla.client.consume.fetch_session import FetchSession, SessionRequest, WantedPartition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId, TopicPartition
 from ottla.kernel.seams import Buffer

@@ -9,8 +9,8 @@ from collections.abc import Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.group_coordinator import OFFSETS_TOPIC
-from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC
+from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
+from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.sim.checkers.history import Alive, LogKey, Traits
 from ottla.sim.plan import TopicPlan, TransactionPlan

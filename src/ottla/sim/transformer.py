@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.fetch_session import SessionRequest, WantedPartition
+from ottla.client.consume.fetch_session import SessionRequest, WantedPartition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.offset_fetch import (

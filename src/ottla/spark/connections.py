@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.client.model import ClientSettings
 from ottla.spark.kafka_settings import KafkaSettings
 

@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
-from ottla.client.asks import Ask
+from ottla.client.core.asks import Ask
+from ottla.client.core.plan import TRANSACTION
 from ottla.client.errors import ClientError, ProducerFenced
 from ottla.client.model import Destination, GroupMetadata
-from ottla.client.plan import TRANSACTION
-from ottla.client.transacting import Transactor
+from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import ottla
-from ottla.client.blocking import Cluster, Connection
+from ottla.client.blocking.cluster import Cluster, Connection
 from ottla.client.errors import ClientError
 from ottla.client.model import ClientSettings, Destination
 from ottla.spark.kafka_settings import KafkaSettings

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.model import ClientSettings, CommittedOffset
 from ottla.kernel.errors import ApiError

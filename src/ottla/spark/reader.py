@@ -14,7 +14,7 @@ from struct import Struct
 import numpy as np
 import pyarrow as pa
 
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.client.errors import RequestTimedOut
 from ottla.client.model import EARLIEST, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError, ErrorCode

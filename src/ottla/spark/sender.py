@@ -8,9 +8,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.client.model import ProducerIdentity
-from ottla.client.transacting import Transactor
+from ottla.client.produce.transacting import Transactor
 from ottla.kernel.ids import TopicPartition
 from ottla.records.columns import EncodedBatch
 from ottla.spark.kafka_settings import KafkaSettings

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from time import sleep
 from typing import TypeVar
 
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.client.errors import ClientError, refused
 from ottla.client.model import EARLIEST, LATEST, IsolationLevel, TopicView
 from ottla.kernel.errors import ApiError, ErrorCode

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.client.blocking import Cluster
+from ottla.client.blocking.cluster import Cluster
 from ottla.kernel.ids import TopicPartition
 from ottla.records.columns import encode_columns
 from ottla.records.compression import Codec

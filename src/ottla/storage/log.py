@@ -1,4 +1,4 @@
-"""One partition's log: append, read, roll, sync. Comes from broker/partition.py; next door is segment.py.
+"""One partition's log: append, read, roll, sync. Comes from broker/replicas/partition.py; next door is segment.py.
 
 Plain synchronous code over an injected `Disk`. OSError rises to the caller, which fails the log directory (rule B3);
 only a full disk is answered here, with KAFKA_STORAGE_ERROR and nothing written. Opening is `recovery.py`, shrinking
@@ -18,13 +18,14 @@ from ottla.kernel.retention import RetentionPause
 from ottla.kernel.seams import Buffer, Disk, SyncWork
 from ottla.records.batch import Batch
 from ottla.records.control import EndOfTransaction
-from ottla.storage import lookup, reading, recovery, rolling, run, sequencing, shrink
-from ottla.storage.damage import Damage
-from ottla.storage.epochs import LeaderEpochs
+from ottla.storage import lookup, reading, recovery, rolling, run, shrink
 from ottla.storage.opening import Known
-from ottla.storage.producers import Producers
-from ottla.storage.scan import OVERHEAD_BYTES
-from ottla.storage.segment import MAX_RELATIVE_OFFSET, Doomed, Segment
+from ottla.storage.producers import sequencing
+from ottla.storage.producers.epochs import LeaderEpochs
+from ottla.storage.producers.producers import Producers
+from ottla.storage.segment.damage import Damage
+from ottla.storage.segment.scan import OVERHEAD_BYTES
+from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, Doomed, Segment
 from ottla.storage.stamp import stamped_parts
 from ottla.storage.syncing import Syncing
 from ottla.storage.values import (

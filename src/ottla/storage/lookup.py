@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ottla.records.batch import Batch
 from ottla.records.faults import CorruptRecords
 from ottla.records.reader import Record, read_records
-from ottla.storage.damage import find_around, headers_around
-from ottla.storage.scan import LOG_APPEND_TIME, Header, scan_headers
-from ottla.storage.segment import Segment
+from ottla.storage.segment.damage import find_around, headers_around
+from ottla.storage.segment.scan import LOG_APPEND_TIME, Header, scan_headers
+from ottla.storage.segment.segment import Segment
 from ottla.storage.values import TimestampOffset
 
 if TYPE_CHECKING:

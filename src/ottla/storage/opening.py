@@ -13,9 +13,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.storage.index_witness import IndexWitness
-from ottla.storage.scan import Header, scan_headers
-from ottla.storage.segment import (
+from ottla.storage.segment.index_witness import IndexWitness
+from ottla.storage.segment.scan import Header, scan_headers
+from ottla.storage.segment.segment import (
     DELETED,
     LOG,
     MAX_RELATIVE_OFFSET,
@@ -26,8 +26,8 @@ from ottla.storage.segment import (
     bases_in,
     segment_path,
 )
+from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
 from ottla.storage.values import Remark
-from ottla.storage.walk import Bounds, Extent, KnownEpochs, Walk
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log

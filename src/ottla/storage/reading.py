@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import FileSlice
-from ottla.storage.damage import find_around, is_in_place, is_sound_gap, limit_around
-from ottla.storage.segment import Found, Segment
+from ottla.storage.segment.damage import find_around, is_in_place, is_sound_gap, limit_around
+from ottla.storage.segment.segment import Found, Segment
 from ottla.storage.values import AbortedTransaction, LogRead
 
 if TYPE_CHECKING:

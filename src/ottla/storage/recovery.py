@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ottla.kernel.seams import Disk, FailedSync
-from ottla.storage.checkpoint import (
+from ottla.storage.directory.checkpoint import (
     COPY,
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -22,12 +22,13 @@ from ottla.storage.checkpoint import (
     mark_failed_sync,
     write_partition_metadata,
 )
-from ottla.storage.damage import find_around, headers_around
-from ottla.storage.leftovers import set_unopenable_aside
+from ottla.storage.directory.leftovers import set_unopenable_aside
 from ottla.storage.opening import Cost, Known, Opening
+from ottla.storage.producers.snapshot import load_newest, snapshot_offsets, snapshot_path, write_snapshot
 from ottla.storage.run import note_producer
-from ottla.storage.scan import Header, scan_headers
-from ottla.storage.segment import (
+from ottla.storage.segment.damage import find_around, headers_around
+from ottla.storage.segment.scan import Header, scan_headers
+from ottla.storage.segment.segment import (
     CLEANED,
     FETCHED,
     LOG,
@@ -37,7 +38,6 @@ from ottla.storage.segment import (
     base_offset_of,
     segment_path,
 )
-from ottla.storage.snapshot import load_newest, snapshot_offsets, snapshot_path, write_snapshot
 from ottla.storage.values import Recovered, Remark
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from ottla.config.topic import TopicConfig
 from ottla.records.checksum import crc32c
-from ottla.storage.segment import LOG, MAX_RELATIVE_OFFSET, Segment
-from ottla.storage.snapshot import write_snapshot
+from ottla.storage.producers.snapshot import write_snapshot
+from ottla.storage.segment.segment import LOG, MAX_RELATIVE_OFFSET, Segment
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log

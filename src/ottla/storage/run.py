@@ -11,8 +11,8 @@ from ottla.records.checksum import crc32c
 from ottla.records.control import read_marker
 from ottla.records.faults import CorruptRecords
 from ottla.storage import rolling, shrink
-from ottla.storage.scan import CRC_START, HEADER_BYTES, MAGIC, Header, parse_header
-from ottla.storage.segment import MAX_RELATIVE_OFFSET
+from ottla.storage.segment.scan import CRC_START, HEADER_BYTES, MAGIC, Header, parse_header
+from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET
 from ottla.storage.values import Appended
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
 from ottla.storage import reading, recovery, rolling
-from ottla.storage.damage import leads_to
-from ottla.storage.scrub import ClosedSegment, check
-from ottla.storage.segment import DELETED, LOG, SUFFIXES, Doomed, Segment
-from ottla.storage.snapshot import snapshot_offsets, snapshot_path
-from ottla.storage.walk import Extent
+from ottla.storage.maintenance.scrub import ClosedSegment, check
+from ottla.storage.producers.snapshot import snapshot_offsets, snapshot_path
+from ottla.storage.segment.damage import leads_to
+from ottla.storage.segment.segment import DELETED, LOG, SUFFIXES, Doomed, Segment
+from ottla.storage.segment.walk import Extent
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log
@@ -162,7 +162,7 @@ def truncate_to(log: Log, offset: int) -> None:
     """Segments go from the last to the first, so that a crash half-way leaves a log without a hole.
 
     Nothing is written behind damage, and damage is never taken for the place to cut at, which would drop what is
-    committed: such a log stops as it is (`damaged_at`), and is fetched anew as a whole (broker/repairs.py).
+    committed: such a log stops as it is (`damaged_at`), and is fetched anew as a whole (broker/replicas/repairs.py).
     """
     if offset >= log.end_offset:
         log.epochs.cut_end(offset)  # an epoch of ours that holds nothing may be in the way of the leader's

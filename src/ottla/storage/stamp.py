@@ -7,7 +7,7 @@ import struct
 from ottla.kernel.seams import Buffer
 from ottla.records.batch import Batch
 from ottla.records.checksum import crc32c
-from ottla.storage.scan import HEADER_BYTES, LOG_APPEND_TIME, OVERHEAD_BYTES
+from ottla.storage.segment.scan import HEADER_BYTES, LOG_APPEND_TIME, OVERHEAD_BYTES
 
 _PLACE = struct.Struct(">qii")
 _TAIL = struct.Struct(">hiqqqhii")

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.kernel.seams import OpenFile, SyncWork
-from ottla.storage.segment import Segment
-from ottla.storage.snapshot import snapshot_offsets, snapshot_path, write_snapshot
+from ottla.storage.producers.snapshot import snapshot_offsets, snapshot_path, write_snapshot
+from ottla.storage.segment.segment import Segment
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log

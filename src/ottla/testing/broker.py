@@ -19,7 +19,7 @@ from ottla.server.main import new_event_loop
 from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Dispatch
+    from ottla.broker.requests.dispatch import Dispatch
 
 T = TypeVar("T")
 _START_S = 30.0

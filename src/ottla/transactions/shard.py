@@ -1,8 +1,8 @@
 """The transactions of one partition of `__transaction_state`: decides what each request and each deadline means.
 
-broker/shard_runner.py comes here with requests and carries decisions out: it appends their entries, hands them back to
-`apply`, and lets replies and markers go once all that was appended before them is committed. Replay uses the same
-`apply`.
+broker/coordinators/shard_runner.py comes here with requests and carries decisions out: it appends their entries, hands
+them back to `apply`, and lets replies and markers go once all that was appended before them is committed. Replay uses
+the same `apply`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What one producer's requests to one partition have in common: everything but the correlation id and the records.
 
-broker/dispatch.py keeps the shape of a connection's last Produce. Where the next has the same bytes around its records,
-nothing of it has to be decoded again, and the answer is the last one's with other numbers (bench/hot_path.py).
+broker/requests/dispatch.py keeps the shape of a connection's last Produce. Where the next has the same bytes around
+its records, nothing of it has to be decoded again, and the answer is the last one's with other numbers
+(bench/hot_path.py).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class ProduceShape:
         self.name, self.topic_id, self.index = name, topic_id, index
         self.by_id = not name
         self.place = (topic_id if self.by_id else name, index)
-        """The key under which broker/replicas.py has the partition."""
+        """The key under which broker/replicas/reconcile.py has the partition."""
         whole = encode_produced(0, version, [(name, topic_id, [(index, 0, 0, 0, 0)])], 0)
         at = whole.index(_INT32.pack(index) + bytes(26), 8)
         self._head = whole[8 : at + 4]

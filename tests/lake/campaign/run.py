@@ -19,7 +19,7 @@ from tests.lake.campaign.verdict import Verdict, judge
 from tests.lake.campaign.watcher import Watcher
 from tests.ports import free_port
 
-from ottla.client.blocking_admin import Admin
+from ottla.client.blocking.admin import Admin
 from ottla.registry.server import RegistryThread
 
 VALUES = ("json", "avro", "protobuf")

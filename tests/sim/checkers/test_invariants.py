@@ -21,7 +21,7 @@ from ottla.sim.checkers.decay import Flipped
 from ottla.sim.checkers.invariants import Invariants
 from ottla.sim.disk import SimDisk
 from ottla.storage import rolling
-from ottla.storage.segment import LOG
+from ottla.storage.segment.segment import LOG
 
 TOPIC = "t"
 KEY = (topic_id(TOPIC), 0)

@@ -19,8 +19,8 @@ from confluent_kafka import Producer
 from tests.lake.campaign.processes import Stuck, command_of, family, kill, until
 from tests.spark.campaign.verdict import differences, records
 
-from ottla.client import blocking as ottla
-from ottla.client.blocking_admin import Admin
+from ottla.client.blocking import cluster as ottla
+from ottla.client.blocking.admin import Admin
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
 from ottla.messages.list_transactions import ListTransactionsRequest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.transaction_coordinator import add_partitions, fenced_as
-from ottla.broker.verification import Question, ask_here, refuse_missing
+from ottla.broker.coordinators.transaction_coordinator import add_partitions, fenced_as
+from ottla.broker.coordinators.verification import Question, ask_here, refuse_missing
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.story import run_story
@@ -20,7 +20,7 @@ from ottla.messages.add_partitions_to_txn import (
 from ottla.transactions.values import Verified
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 _BROKERS_SINCE = 4
 _KNOWS_FENCED_SINCE = 2

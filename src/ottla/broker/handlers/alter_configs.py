@@ -6,13 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.broker.handlers.configuration import Edit, alter
-from ottla.broker.waiting import A_TURN, next_turn
+from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.cluster.commands import ConfigOperation
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 
 async def handle(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:

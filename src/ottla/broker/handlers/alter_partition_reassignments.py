@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.waiting import A_TURN, next_turn
+from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.cluster.commands import AlterReassignment
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerId
@@ -20,8 +20,8 @@ from ottla.messages.alter_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.command_queue import Outcome
-    from ottla.broker.dispatch import Call
+    from ottla.broker.control.command_queue import Outcome
+    from ottla.broker.requests.dispatch import Call
 
 
 async def handle(call: Call, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.waiting import A_TURN, next_turn
+from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.cluster.commands import Assignment, CreateTopic
 from ottla.cluster.decide import decide
 from ottla.cluster.topics import name_error
@@ -25,8 +25,8 @@ from ottla.messages.create_topics import (
 from ottla.metadata.entries import Body, PartitionsCreated
 
 if TYPE_CHECKING:
-    from ottla.broker.command_queue import Outcome
-    from ottla.broker.dispatch import Call
+    from ottla.broker.control.command_queue import Outcome
+    from ottla.broker.requests.dispatch import Call
 
 
 MOST_TOPICS = 2000

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.handlers.look_again import look_again
-from ottla.broker.waiting import A_TURN, next_turn
+from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.cluster.commands import DeleteTopic
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
@@ -20,8 +20,8 @@ from ottla.messages.delete_topics import (
 from ottla.metadata.state import Metadata, Topic
 
 if TYPE_CHECKING:
-    from ottla.broker.command_queue import Outcome
-    from ottla.broker.dispatch import Call
+    from ottla.broker.control.command_queue import Outcome
+    from ottla.broker.requests.dispatch import Call
 
 
 class _Asked(NamedTuple):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.broker.troubles import as_json
-from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.topics import name_error
 from ottla.config.describe import (
     REPLICA_TROUBLES,
@@ -31,7 +31,7 @@ from ottla.messages.describe_configs import (
 from ottla.metadata.state import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 
 async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:

@@ -18,9 +18,9 @@ from ottla.messages.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
-    from ottla.broker.partition import Partition
-    from ottla.broker.replica_moves import Move
+    from ottla.broker.replicas.moves import Move
+    from ottla.broker.replicas.partition import Partition
+    from ottla.broker.requests.dispatch import Call
 
 
 async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.waiting import A_TURN, next_turn
+from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.cluster.topics import INTERNAL_TOPICS, name_error
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.describe_topic_partitions import (
@@ -17,7 +17,7 @@ from ottla.messages.describe_topic_partitions import (
 from ottla.metadata.state import Metadata, PartitionState
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 """Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs: nothing is forbidden yet."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.broker.longest_logs import longest_of
+from ottla.broker.control.longest_logs import longest_of
 from ottla.cluster.commands import ElectLeader
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -20,7 +20,7 @@ from ottla.messages.elect_leaders import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 _PREFERRED, _UNCLEAN = 0, 1
 

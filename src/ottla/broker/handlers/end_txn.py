@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.transaction_coordinator import fenced_as
+from ottla.broker.coordinators.transaction_coordinator import fenced_as
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.transactions.values import EPOCH_BUMPS, Given
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 _KNOWS_FENCED_SINCE = 2
 _BUMPS_SINCE = 5

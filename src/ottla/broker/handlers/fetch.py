@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.fetch_sessions import Session, Watch
-from ottla.broker.partition import Partition
-from ottla.broker.throttle import Throttle, names
-from ottla.broker.waiting import Deadline
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.throttle import Throttle, names
+from ottla.broker.requests.fetch_sessions import Session, Watch
+from ottla.broker.requests.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.replication.leader import Refused, ReplicaKey
@@ -24,7 +24,7 @@ from ottla.wire.hot import Fetch, FetchedPartition
 from ottla.wire.hot_answers import FetchAnswer
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 READ_COMMITTED = 1
 _ANY_REPLICA = 11

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.group_coordinator import OFFSETS_TOPIC
-from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC
-from ottla.broker.waiting import A_TURN, next_turn
+from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
+from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
+from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 _GROUP, _TRANSACTION = 0, 1
 _BATCHED_SINCE = 4

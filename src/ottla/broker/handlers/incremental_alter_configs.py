@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.broker.handlers.configuration import Edit, alter
-from ottla.broker.waiting import A_TURN, next_turn
+from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
@@ -15,7 +15,7 @@ from ottla.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 
 async def handle(call: Call, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.transaction_coordinator import fenced_as
+from ottla.broker.coordinators.transaction_coordinator import fenced_as
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_PRODUCER_ID
 from ottla.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -17,7 +17,7 @@ from ottla.transactions.decisions import Expected
 from ottla.transactions.values import Given
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 NO_PRODUCER_EPOCH = -1
 _KNOWS_FENCED_SINCE = 4

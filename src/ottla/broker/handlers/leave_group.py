@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.group_coordinator import caller_of
+from ottla.broker.coordinators.group_coordinator import caller_of
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 _MEMBERS_SINCE = 3
 

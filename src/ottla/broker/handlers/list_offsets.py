@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.longest_logs import ANY_REPLICA, log_end
-from ottla.broker.partition import Partition
+from ottla.broker.control.longest_logs import ANY_REPLICA, log_end
+from ottla.broker.replicas.partition import Partition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.kernel.story import Slot
@@ -24,7 +24,7 @@ from ottla.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _SINCE_VERSION = {

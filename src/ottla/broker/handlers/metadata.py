@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from ottla.broker.waiting import A_TURN, next_turn
+from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.cluster.topics import INTERNAL_TOPICS, name_error
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
@@ -27,7 +27,7 @@ from ottla.schema.codec import encoder
 from ottla.wire.connection import Part
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 _SIZE_AND_CORRELATION = Struct(">ii")
 _INT32 = Struct(">i")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.group_coordinator import caller_of
+from ottla.broker.coordinators.group_coordinator import caller_of
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.messages.offset_commit import (
@@ -17,7 +17,7 @@ from ottla.messages.offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
     from ottla.metadata.state import Metadata
 
 _TOPIC_IDS_SINCE = 10

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.admission import Refusal
-from ottla.broker.partition import ALL_IN_SYNC, Partition
+from ottla.broker.replicas.partition import ALL_IN_SYNC, Partition
+from ottla.broker.requests.admission import Refusal
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import Slot
 from ottla.storage.values import Appended
@@ -17,8 +17,8 @@ from ottla.wire.hot import Part, Produce, ProducedTopic
 from ottla.wire.hot_answers import encode_produced
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
     from ottla.broker.handlers.produce_in_transaction import Cleared
+    from ottla.broker.requests.dispatch import Call
     from ottla.messages.produce import ProduceResponse
 
 _ADMIN_CLIENT = "__admin_client"

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.admission import Refusal
-from ottla.broker.partition import Partition
-from ottla.broker.verification import Question
+from ottla.broker.coordinators.verification import Question
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.requests.admission import Refusal
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import HEADER_SIZE, Batch
-from ottla.storage.producers import Guard
+from ottla.storage.producers.producers import Guard
 from ottla.storage.values import Appended
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
     from ottla.wire.hot import Produce
 
 Place = tuple[int, int]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.group_coordinator import OFFSETS_TOPIC
-from ottla.broker.verification import Question
+from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
+from ottla.broker.coordinators.verification import Question
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.shards import Writer
@@ -18,7 +18,7 @@ from ottla.messages.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 _KNOWS_LOADING_SINCE = 2
 _KNOWS_ABORTABLE_SINCE = 4

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.marker_writing import WantedMarker, write_markers
-from ottla.broker.shard_runner import TransactionEnd
+from ottla.broker.coordinators.marker_writing import WantedMarker, write_markers
+from ottla.broker.coordinators.shard_runner import TransactionEnd
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -20,7 +20,7 @@ from ottla.messages.write_txn_markers import (
 from ottla.transactions.values import EPOCH_BUMPS
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Call
+    from ottla.broker.requests.dispatch import Call
 
 
 async def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from ottla.cli.connect import parse_pairs, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given
-from ottla.client.accumulator import ProducerSettings
-from ottla.client.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE, Assignor
-from ottla.client.consuming import ConsumerSettings
-from ottla.client.fetching import FetchSettings
+from ottla.client.consume.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE, Assignor
+from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.consume.fetching import FetchSettings
 from ottla.client.model import IsolationLevel
-from ottla.client.partitioners import PARTITIONERS, murmur2_partitioner
+from ottla.client.produce.accumulator import ProducerSettings
+from ottla.client.produce.partitioners import PARTITIONERS, murmur2_partitioner
 from ottla.records.compression import Codec
 
 _ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}

@@ -14,7 +14,7 @@ from ottla.client.errors import UnsupportedVersion
 from ottla.kernel.errors import ApiError
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
+    from ottla.client.blocking.admin import Admin
 
 _CONNECTION = [
     Option("bootstrap-server", "REQUIRED: the brokers to connect to.", "BOOTSTRAP_SERVER", short="b"),

@@ -15,8 +15,8 @@ from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.client.admin import ConfigOperation
-    from ottla.client.blocking_admin import Admin
+    from ottla.client.admin.admin import ConfigOperation
+    from ottla.client.blocking.admin import Admin
     from ottla.messages.describe_configs import DescribeConfigsResourceResult
 
 _TYPES = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "broker-loggers")
@@ -134,7 +134,7 @@ def _entity(given: Given) -> Entity:
 
 
 def resource_type(kind: str) -> int:
-    from ottla.client.admin import ResourceType
+    from ottla.client.admin.admin import ResourceType
 
     return {
         "topics": ResourceType.TOPIC,
@@ -147,7 +147,7 @@ def resource_type(kind: str) -> int:
 
 def read_configs(admin: Admin, kind: str, name: str, *, synonyms: bool = True) -> list[DescribeConfigsResourceResult]:
     """The configurations of one entity."""
-    from ottla.client.admin import Resource, ResourceType
+    from ottla.client.admin.admin import Resource, ResourceType
 
     resource = Resource(ResourceType(resource_type(kind)), name)
     found = admin.describe_configs([resource], synonyms=synonyms)[resource]
@@ -211,7 +211,7 @@ def _describe_one(admin: Admin, entity: Entity, *, every: bool) -> None:
 
 def _own_source(entity: Entity) -> int | None:
     """The source of what was set for this entity itself; None: everything counts."""
-    from ottla.client.admin import ConfigSource
+    from ottla.client.admin.admin import ConfigSource
 
     if entity.kind == "brokers" and not entity.name:
         return ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
@@ -224,7 +224,7 @@ def _own_source(entity: Entity) -> int | None:
 
 
 def _print(config: DescribeConfigsResourceResult) -> None:
-    from ottla.client.admin import ConfigSource
+    from ottla.client.admin.admin import ConfigSource
 
     synonyms = ", ".join(
         f"{ConfigSource(each.source).name}:{each.name}={_value(each.value)}" for each in config.synonyms
@@ -238,7 +238,7 @@ def _value(value: str | None) -> str:
 
 
 def _alter(admin: Admin, given: Given, entity: Entity) -> None:
-    from ottla.client.admin import ConfigOperation, Resource, ResourceType
+    from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
 
     added = parse_added(given.all("add-config"))
     if "add-config-file" in given:

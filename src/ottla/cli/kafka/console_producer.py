@@ -10,10 +10,10 @@ from ottla.cli.connect import client_settings, parse_pairs, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.kafka.client_options import gather, producer_settings
 from ottla.cli.options import Given, Option, Parser
-from ottla.client.accumulator import Delivered
+from ottla.client.core.plan import parse_bootstrap
 from ottla.client.errors import ClientError
 from ottla.client.model import Header
-from ottla.client.plan import parse_bootstrap
+from ottla.client.produce.accumulator import Delivered
 from ottla.kernel.errors import ApiError
 
 _LINE_READER = "org.apache.kafka.tools.LineMessageReader"
@@ -220,7 +220,7 @@ def _properties(given: Given) -> dict[str, str]:
 
 
 def _run(given: Given) -> int:
-    from ottla.client.blocking_producer import Producer
+    from ottla.client.blocking.producer import Producer
 
     properties = _properties(given)
     reader_properties = read_properties(given.need("reader-config")) if "reader-config" in given else {}

@@ -17,7 +17,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.patterns import BadPattern, compile_pattern
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
+    from ottla.client.blocking.admin import Admin
 
 _ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 SCENARIOS = (

@@ -14,7 +14,7 @@ from ottla.cli.faults import Misuse
 from ottla.cli.kafka.client_options import consumer_settings, gather
 from ottla.cli.kafka.topics import include_pattern
 from ottla.cli.options import Given, Option, Parser
-from ottla.client.blocking_consumer import Consumer
+from ottla.client.blocking.consumer import Consumer
 from ottla.kernel.ids import TopicPartition
 
 _MIB = 1024 * 1024

@@ -53,9 +53,9 @@ def dump(
     offsets: bool = False,
 ) -> int:
     """Print each file; files that are none of a log are named on stderr. 1 where one cannot be read."""
-    from ottla.storage.checkpoint import BadCheckpoint
-    from ottla.storage.disk import LocalDisk
-    from ottla.storage.dump import Complaint, DumpOptions, UnknownFile, UnreadableFile, dump_file
+    from ottla.storage.directory.checkpoint import BadCheckpoint
+    from ottla.storage.disk.local import LocalDisk
+    from ottla.storage.maintenance.dump import Complaint, DumpOptions, UnknownFile, UnreadableFile, dump_file
 
     options = DumpOptions(
         deep=deep,

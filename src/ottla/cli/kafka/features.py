@@ -16,8 +16,8 @@ from ottla.cli.kafka.subcommands import choose
 from ottla.cli.options import Given, Option, Parser
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
-    from ottla.client.feature_admin import UpgradeType
+    from ottla.client.admin.features import UpgradeType
+    from ottla.client.blocking.admin import Admin
 
 _METADATA_VERSION = "metadata.version"
 _FIRST_RELEASE = 7
@@ -98,7 +98,7 @@ def _shown(feature: str, level: int) -> str:
 
 
 def _upgrade(admin: Admin, given: Given) -> int:
-    from ottla.client.feature_admin import UpgradeType
+    from ottla.client.admin.features import UpgradeType
 
     return _change(admin, given, "upgrade", UpgradeType.UPGRADE)
 
@@ -116,7 +116,7 @@ def _disable(admin: Admin, given: Given) -> int:
 
 
 def _downwards(given: Given) -> UpgradeType:
-    from ottla.client.feature_admin import UpgradeType
+    from ottla.client.admin.features import UpgradeType
 
     return UpgradeType.UNSAFE_DOWNGRADE if "unsafe" in given else UpgradeType.SAFE_DOWNGRADE
 

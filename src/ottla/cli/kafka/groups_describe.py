@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.kafka.consumer_groups import chosen_groups, print_error
 from ottla.cli.options import Given
+from ottla.client.consume.group_protocol import decode_assignment
+from ottla.client.core.plan import GROUP
 from ottla.client.errors import UnsupportedVersion, refused
-from ottla.client.group_protocol import decode_assignment
 from ottla.client.model import LATEST, CommittedOffset, OffsetAtTime
-from ottla.client.plan import GROUP
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
+    from ottla.client.blocking.admin import Admin
     from ottla.messages.consumer_group_describe import Assignment
     from ottla.messages.describe_groups import DescribedGroup
 

@@ -21,7 +21,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
+    from ottla.client.blocking.admin import Admin
 
 Offsets = dict[TopicPartition, int]
 _RESETTABLE = ("Empty", "Dead")

@@ -12,8 +12,8 @@ from ottla.cli.faults import Misuse
 from ottla.cli.javamap import hash_order, partition_hash
 from ottla.cli.kafka.java_errors import java
 from ottla.cli.options import Given, Option, Parser
+from ottla.client.admin.replicas import Election
 from ottla.client.errors import RequestTimedOut
-from ottla.client.replica_admin import Election
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 

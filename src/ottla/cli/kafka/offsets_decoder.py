@@ -7,8 +7,8 @@ import json
 from collections.abc import Collection
 from typing import Any
 
+from ottla.client.consume.group_protocol import decode_assignment, decode_subscription
 from ottla.client.errors import ProtocolViolation
-from ottla.client.group_protocol import decode_assignment, decode_subscription
 from ottla.kernel.ids import TopicPartition, topic_id_text
 from ottla.messages import consumer_group_records as consumer
 from ottla.messages import group_records as records

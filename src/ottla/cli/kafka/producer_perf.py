@@ -14,8 +14,8 @@ from ottla.cli.connect import client_settings, parse_pairs, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.kafka.client_options import producer_settings
 from ottla.cli.options import Given, Option, Parser
-from ottla.client.accumulator import Delivered
-from ottla.client.blocking_producer import Producer
+from ottla.client.blocking.producer import Producer
+from ottla.client.produce.accumulator import Delivered
 from ottla.kernel.errors import ApiError
 
 _MIB = 1024 * 1024

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ottla.cli.faults import Misuse
-from ottla.client.replica_admin import Reassignment
+from ottla.client.admin.replicas import Reassignment
 from ottla.kernel.ids import TopicPartition
 
 ANY_DIRECTORY = "any"

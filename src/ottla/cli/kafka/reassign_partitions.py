@@ -24,13 +24,13 @@ from ottla.cli.kafka.reassign_json import (
     throttled,
 )
 from ottla.cli.options import Given, Option, Parser
-from ottla.client.admin import ConfigOperation, Resource, ResourceType
+from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
+    from ottla.client.blocking.admin import Admin
 
 PARSER = Parser(
     "This tool helps to move topic partitions between replicas.",

@@ -17,8 +17,8 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition, parse_topic_id, topic_id_text
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
-    from ottla.client.replica_admin import Reassignment
+    from ottla.client.admin.replicas import Reassignment
+    from ottla.client.blocking.admin import Admin
     from ottla.messages.describe_topic_partitions import (
         DescribeTopicPartitionsResponsePartition,
         DescribeTopicPartitionsResponseTopic,
@@ -116,7 +116,7 @@ def _check(given: Given, action: str) -> None:
 
 
 def _create(admin: Admin, given: Given) -> None:
-    from ottla.client.admin import NewTopic
+    from ottla.client.admin.admin import NewTopic
 
     name = given.need("topic")
     if "." in name or "_" in name:
@@ -321,7 +321,7 @@ def _from_metadata(admin: Admin, name: str) -> DescribeTopicPartitionsResponseTo
 
 def topic_configs(admin: Admin, names: Iterable[str]) -> dict[str, list[tuple[str, str | None, bool]]]:
     """(name, value, whether it is Kafka's default) for each topic, in the order of Java's map."""
-    from ottla.client.admin import ConfigSource, Resource, ResourceType
+    from ottla.client.admin.admin import ConfigSource, Resource, ResourceType
 
     resources = [Resource(ResourceType.TOPIC, name) for name in names]
     configs: dict[str, list[tuple[str, str | None, bool]]] = {}

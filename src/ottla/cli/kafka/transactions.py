@@ -19,8 +19,8 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.blocking_admin import Admin
-    from ottla.client.transaction_admin import OpenTransaction
+    from ottla.client.admin.transactions import OpenTransaction
+    from ottla.client.blocking.admin import Admin
 
 _MINUTE_MS = 60_000
 _USAGE = "usage: kafka-transactions.sh [-h] [-v] [--command-config FILE] --bootstrap-server host:port COMMAND ...\n"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.node import Node
-from ottla.broker.partition import Partition
+from ottla.broker.replicas.partition import Partition
 from ottla.kernel.ids import BrokerId, TopicId
 from ottla.metadata.entries import UNREGISTERED
 from ottla.metadata.seal import read_entry
@@ -21,7 +21,7 @@ from ottla.metadata.state import Metadata, PartitionState
 from ottla.sim.checkers.decay import Decay, Flipped
 from ottla.sim.checkers.history import Anomaly
 from ottla.sim.peek import batches, checkpointed, first_offset, homes
-from ottla.storage.checkpoint import LOG_START
+from ottla.storage.directory.checkpoint import LOG_START
 
 if TYPE_CHECKING:
     from ottla.coordination.memory import MemoryStore

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ottla.broker.transaction_coordinator import TRANSACTION_TOPIC
+from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import Batch
 from ottla.records.reader import read_records

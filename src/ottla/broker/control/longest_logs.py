@@ -1,0 +1,108 @@
+"""Which living replica of a partition has the longest log: asked before a leader is elected that may lack records.
+
+handlers/elect_leaders.py comes here for an administrator, unclean_elections.py where a topic allows such elections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import NO_TOPIC_ID, BrokerId, TopicPartition
+from ottla.kernel.story import Slot
+from ottla.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.broker.replicas.partition import Partition
+    from ottla.metadata.state import PartitionState
+
+ANY_REPLICA = -2
+"""The replica id with which ListOffsets is answered by replicas that do not lead; Kafka's own tools use it too."""
+VERSION = 7
+_PURPOSE = "elections"
+_ANSWER_IN_MS = 2000
+_LATEST = -1
+
+
+class LogEnd(NamedTuple):
+    """The epoch of a log's last record, and the offset behind it: the greater of two is the longer log."""
+
+    epoch: int
+    offset: int
+
+
+Ends = dict[TopicPartition, LogEnd]
+
+
+def log_end(partition: Partition) -> LogEnd | ErrorCode:
+    """The last epoch and the end of a replica here, as far as its log is sound."""
+    log = partition.log
+    if log.refusing:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    end = log.end_offset if log.damaged_at is None else min(log.end_offset, log.damaged_at)
+    return LogEnd(log.epochs.epoch_at(end - 1), end)
+
+
+def in_order(replicas: Iterable[BrokerId], ends: Mapping[BrokerId, LogEnd]) -> tuple[BrokerId, ...]:
+    """The longest log first, of equal ones the preferred replica; those of which nothing is known last."""
+    unknown = LogEnd(-2, -1)
+    return tuple(sorted(replicas, key=lambda one: ends.get(one, unknown), reverse=True))
+
+
+async def longest_of(
+    node: Node, wanted: Sequence[tuple[TopicPartition, PartitionState]]
+) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+    """For each partition its living replicas, the longest log first. All are asked at once, for a moment."""
+    asked: dict[BrokerId, list[TopicPartition]] = {}
+    candidates: dict[TopicPartition, list[BrokerId]] = {}
+    for place, state in wanted:
+        living = [one for one in state.replicas if node.metadata.is_active(one) and one not in state.offline]
+        candidates[place] = living
+        for broker in living:
+            asked.setdefault(broker, []).append(place)
+    answers = {broker: _ask(node, broker, places) for broker, places in asked.items() if broker != node.broker}
+    found: dict[BrokerId, Ends] = {node.broker: _here(node, asked.get(node.broker, []))}
+    for broker, slot in answers.items():
+        try:
+            found[broker] = _ends(await slot)
+        except OSError:
+            found[broker] = {}  # unreachable, or too late: others go first
+    return {
+        place: in_order(living, {one: found[one][place] for one in living if place in found[one]})
+        for place, living in candidates.items()
+    }
+
+
+def _ask(node: Node, broker: BrokerId, places: Iterable[TopicPartition]) -> Slot[ListOffsetsResponse]:
+    topics: dict[str, ListOffsetsTopic] = {}
+    for topic, index in places:
+        asked = topics.setdefault(topic, ListOffsetsTopic(name=topic))
+        asked.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=_LATEST))
+    request = ListOffsetsRequest(replica_id=ANY_REPLICA, topics=list(topics.values()))
+    return node.peers.call(broker, _PURPOSE, request, VERSION, _ANSWER_IN_MS)
+
+
+def _ends(response: ListOffsetsResponse) -> Ends:
+    return {
+        TopicPartition(topic.name, one.partition_index): LogEnd(one.leader_epoch, one.offset)
+        for topic in response.topics
+        for one in topic.partitions
+        if not one.error_code
+    }
+
+
+def _here(node: Node, places: Iterable[TopicPartition]) -> Ends:
+    found: Ends = {}
+    for topic, index in places:
+        partition = node.partition(topic, NO_TOPIC_ID, index)
+        end = partition if isinstance(partition, ErrorCode) else log_end(partition)
+        if isinstance(end, LogEnd):
+            found[TopicPartition(topic, index)] = end
+    return found

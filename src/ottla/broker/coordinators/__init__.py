@@ -1,0 +1,1 @@
+"""Coordinators of groups and transactions: a runner for each partition of their topics that is led here."""

@@ -1,0 +1,437 @@
+"""Runs one shard of a coordinator: decide, append, apply, and hold what leaves until it is committed.
+
+coordinator.py comes here with requests and with the time; the machine is groups/shard.py or transactions/shard.py, the
+log is that of one partition of `__consumer_offsets` or `__transaction_state`. A runner lives for one leadership; after
+it, a new one replays the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from itertools import islice
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from ottla.broker.replicas.partition import Partition, Surroundings
+from ottla.broker.requests.waiting import Deadline
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import LeaderEpoch
+from ottla.kernel.seams import Buffer
+from ottla.kernel.shards import Moment, Outcome, Reply, Ticket, Writer, coordinator_error
+from ottla.kernel.story import Slot
+from ottla.records.batch import Batch, iterate_batches
+from ottla.records.builder import build_batch
+from ottla.records.control import Marker, build_marker, read_marker
+from ottla.records.faults import CorruptRecords
+from ottla.records.reader import Record, read_records
+from ottla.schema.codec import MalformedMessage
+from ottla.storage.values import Appended, Origin
+
+S = TypeVar("S", bound="Shard")
+Decide = Callable[[S, Ticket, Moment], Outcome[Any]]
+
+
+class Shard(Protocol):
+    """A machine over one log. Entries are its own; the runner hands them on."""
+
+    def encode(self, entry: Any) -> tuple[bytes, bytes | None]: ...
+
+    def decode(self, key: bytes, value: bytes | None) -> Any | None: ...
+
+    def apply(self, entry: Any, record_offset: int, producer: int = -1) -> None: ...
+
+    def apply_marker(self, producer: int, *, committed: bool) -> None: ...
+
+    def loaded(self, now: Moment) -> Outcome[Any]: ...
+
+    def refused(self, decision: Any, error: ErrorCode, now: Moment) -> Outcome[Any]: ...
+
+    def parked(self) -> list[Ticket]: ...
+
+    @property
+    def next_deadline_ms(self) -> int | None: ...
+
+    def postpone(self, late_ms: int) -> None: ...
+
+    def tick(self, now: Moment) -> Outcome[Any] | None: ...
+
+
+class TransactionEnd(NamedTuple):
+    """A transaction that ends in this log."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    bumps: bool
+    """Whether each transaction of the producer has an epoch of its own."""
+
+
+SLICE_MS = 5
+"""How long loading and ticking may hold the loop at a time (rule D1)."""
+LOOK_AGAIN_MS = 100
+_READ_BYTES = 256 * 1024
+_RECORDS_PER_STEP = 50
+_ENTRIES_PER_BATCH = 1000
+_REFUSED = -1
+_REFUSED_MS = 1000
+"""How long loading rests where the log cannot be read: another replica leads soon, or somebody has to look."""
+
+log = logging.getLogger("ottla.coordinators")
+
+
+class Phase(Enum):
+    """What a runner is doing."""
+
+    LOADING = "loading"
+    """Reading the log, or waiting for its end to be committed, or for the end of a lease."""
+    SERVING = "serving"
+    GONE = "gone"
+
+
+class _Held(NamedTuple):
+    through: int
+    deadline_ms: int
+    replies: list[Reply]
+
+
+class ShardRunner(Generic[S]):
+    """One shard while this broker leads its partition in one epoch.
+
+    `on_deadline` is told of the shard's next deadline whenever it may have moved, `on_effect` of what leaves the shard
+    beside replies, once it is committed. Before `answers_from_ms` it does not
+    serve: a coordinator that was fenced early may still answer (rule A12).
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        shard: S,
+        around: Surroundings,
+        *,
+        commit_timeout_ms: int,
+        on_deadline: Callable[[int], None],
+        answers_from_ms: Callable[[], int],
+        on_effect: Callable[[ShardRunner[S], object], None] | None = None,
+    ) -> None:
+        self.phase = Phase.LOADING
+        self.shard = shard
+        self.epoch: LeaderEpoch = partition.leader_epoch
+        self._on_effect = on_effect
+        self._partition = partition
+        self._around = around
+        self._commit_timeout_ms = commit_timeout_ms
+        self._on_deadline = on_deadline
+        self._answers_from_ms = answers_from_ms
+        self._through = 0
+        """The offset after all that this shard knows of: nothing leaves before it is committed."""
+        self._held: deque[_Held] = deque()
+        self._leaving: deque[tuple[int, object]] = deque()
+        """Effects, each with the offset that must be committed before it."""
+        self._check: Deadline | None = None
+        self._replay = self._read_log()
+        self._replay_ended = False
+        self._waits_for_lease = False
+        self._told: list[Callable[[S], Outcome[Any]]] = []
+        partition.when_committed(self._committed)
+        around.clock.call_soon(self._load)
+
+    # Asking
+
+    def ask(self, decide: Decide[S]) -> Slot[Any]:
+        """The place of an answer, filled when it may leave; with an ErrorCode where the shard does not serve."""
+        slot: Slot[Any] = Slot()
+        error = self._not_serving()
+        if error:
+            slot.fill(error)
+        else:
+            self._carry_out(decide(self.shard, slot, self._now()))
+            self._say_deadline()
+        return slot
+
+    def end_transaction(self, end: TransactionEnd) -> Slot[Any]:
+        """Write a marker into this log and apply it; NONE once it is committed."""
+        slot: Slot[Any] = Slot()
+        error = self._not_serving() or self._write_marker(end)
+        if error:
+            slot.fill(coordinator_error(error))
+        else:
+            self._hold([Reply(slot, ErrorCode.NONE)])
+        return slot
+
+    @property
+    def gone(self) -> bool:
+        """Whether the leadership of this runner is over."""
+        return self.phase is Phase.GONE
+
+    def guard(self, producer_id: int, producer_epoch: int, *, bumps: bool) -> object | ErrorCode | None:
+        """The guard for the first offsets of a transaction in this log, as `Partition.guard` gives it."""
+        error = self._not_serving()
+        return error or self._partition.guard(producer_id, producer_epoch, -1, bumps=bumps)
+
+    def _not_serving(self) -> ErrorCode:
+        if self.phase is Phase.GONE or not self._around.may_lead():
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.phase is Phase.LOADING else ErrorCode.NONE
+
+    def tick(self) -> bool:
+        """Carry out what deadlines that have passed mean; False where the slice was too short for all of them."""
+        if self.phase is not Phase.SERVING:
+            return True
+        end_ms = self._around.clock.mono_ms() + SLICE_MS
+        while True:
+            decision = self.shard.tick(self._now())
+            if decision is None:
+                return True
+            self._carry_out(decision)
+            if self._around.clock.mono_ms() >= end_ms:
+                return False
+
+    def tell(self, decide: Callable[[S], Outcome[Any]]) -> None:
+        """Let the shard decide about something that nobody waits for; one that loads does so once it serves."""
+        if self.phase is Phase.SERVING:
+            self._carry_out(decide(self.shard))
+        elif self.phase is Phase.LOADING:
+            self._told.append(decide)
+
+    def end(self) -> None:
+        """Leadership is lost: the shard is thrown away, and all who wait in it go to look for another coordinator."""
+        if self.phase is Phase.GONE:
+            return
+        self.phase = Phase.GONE
+        self._partition.forget_listener(self._committed)
+        if self._check is not None:
+            self._check.cancel()
+        self._leaving.clear()
+        held, self._held = self._held, deque()
+        tickets = [reply.ticket for each in held for reply in each.replies] + self.shard.parked()
+        for ticket in tickets:
+            ticket.fill(ErrorCode.NOT_COORDINATOR)
+
+    def _say_deadline(self) -> None:
+        at_ms = self.shard.next_deadline_ms
+        if at_ms is not None:
+            self._on_deadline(at_ms)
+
+    def _now(self) -> Moment:
+        clock = self._around.clock
+        return Moment(clock.mono_ms(), clock.wall_ms())
+
+    # Carrying out
+
+    def _carry_out(self, decision: Outcome[Any]) -> None:
+        error = self._write(decision.entries, decision.writer)
+        if error:
+            decision = self.shard.refused(decision, error, self._now())
+            self._write(decision.entries, decision.writer)
+        if decision.effects:
+            self._leaving.extend((self._through, effect) for effect in decision.effects)
+            self._let_leave(self._partition.log.high_watermark)
+        if decision.replies:
+            self._hold(decision.replies)
+
+    def _write(self, entries: Sequence[Any], writer: Writer | None) -> ErrorCode:
+        """Append and apply at once. What nobody asked for may be more than one batch takes."""
+        for start in range(0, len(entries), _ENTRIES_PER_BATCH):
+            error = self._write_batch(entries[start : start + _ENTRIES_PER_BATCH], writer)
+            if error:
+                return error
+        return ErrorCode.NONE
+
+    def _write_batch(self, entries: Sequence[Any], writer: Writer | None) -> ErrorCode:
+        wall_ms = self._around.clock.wall_ms()
+        records = [Record(0, wall_ms, *self.shard.encode(entry)) for entry in entries]
+        if writer is None:
+            producer, guard, batch = -1, None, Batch(build_batch(records))
+        else:
+            producer, epoch, guard = writer
+            batch = Batch(build_batch(records, producer_id=producer, producer_epoch=epoch, is_transactional=True))
+        if batch.size > self._partition.config.max_message_bytes:
+            return ErrorCode.MESSAGE_TOO_LARGE
+        appended = self._append(batch, wall_ms, guard=guard)
+        if isinstance(appended, ErrorCode):
+            return appended
+        for place, entry in enumerate(entries):
+            self.shard.apply(entry, appended.base_offset + place, producer)
+        return ErrorCode.NONE
+
+    def _write_marker(self, end: TransactionEnd) -> ErrorCode:
+        wall_ms = self._around.clock.wall_ms()
+        marker = build_marker(
+            Marker.COMMIT if end.committed else Marker.ABORT,
+            producer_id=end.producer_id,
+            producer_epoch=end.producer_epoch,
+            coordinator_epoch=end.coordinator_epoch,
+            timestamp=wall_ms,
+        )
+        appended = self._append(Batch(marker), wall_ms, bumps=end.bumps)
+        if isinstance(appended, ErrorCode):
+            return appended
+        self.shard.apply_marker(end.producer_id, committed=end.committed)
+        return ErrorCode.NONE
+
+    def _append(
+        self, batch: Batch, wall_ms: int, *, guard: object | None = None, bumps: bool = False
+    ) -> Appended | ErrorCode:
+        leader = self._partition.leader
+        if leader is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not leader.enough_in_sync:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        appended = self._partition.append(batch, Origin.COORDINATOR, wall_ms, guard=guard, bumps=bumps)
+        if isinstance(appended, Appended):
+            self._through = appended.next_offset
+        return appended
+
+    # Holding
+
+    def _hold(self, replies: list[Reply]) -> None:
+        if not self._held and self._partition.log.high_watermark >= self._through:
+            self._release(replies)
+            return
+        deadline_ms = self._around.clock.mono_ms() + self._commit_timeout_ms
+        self._held.append(_Held(self._through, deadline_ms, replies))
+        if self._check is None:
+            self._check = self._around.deadlines.at(deadline_ms, self._overdue)
+
+    def _release(self, replies: list[Reply]) -> None:
+        """The lease is looked at when an answer leaves (rule A12)."""
+        may_answer = self._around.may_lead()
+        for ticket, answer in replies:
+            ticket.fill(answer if may_answer else ErrorCode.NOT_COORDINATOR)
+
+    def _let_leave(self, high_watermark: int) -> None:
+        """Effects are decided once they are committed, whatever becomes of the lease."""
+        leaving = self._leaving
+        while leaving and leaving[0][0] <= high_watermark:
+            effect = leaving.popleft()[1]
+            assert self._on_effect is not None
+            self._on_effect(self, effect)
+
+    def _committed(self, high_watermark: int) -> None:
+        self._let_leave(high_watermark)
+        held = self._held
+        while held and held[0].through <= high_watermark:
+            self._release(held.popleft().replies)
+        if not held and self._check is not None:
+            self._check.cancel()
+            self._check = None
+        if self.phase is Phase.LOADING and self._replay_ended:
+            self._serve_if_committed()
+
+    def _overdue(self) -> None:
+        """What was not committed in time may still be; whoever asked is told that it is not known."""
+        self._check = None
+        now_ms = self._around.clock.mono_ms()
+        error = coordinator_error(ErrorCode.REQUEST_TIMED_OUT)
+        while self._held and self._held[0].deadline_ms <= now_ms:
+            for ticket, _ in self._held.popleft().replies:
+                ticket.fill(error)
+        if self._held and self._check is None:
+            self._check = self._around.deadlines.at(self._held[0].deadline_ms, self._overdue)
+
+    # Loading
+
+    def _load(self) -> None:
+        """One slice of the replay, and then the next, up to the log's end; it serves once that is committed."""
+        if self.phase is not Phase.LOADING:
+            return
+        clock = self._around.clock
+        end_ms = clock.mono_ms() + SLICE_MS
+        try:
+            while clock.mono_ms() < end_ms:
+                step = next(self._replay, None)
+                if step is None:
+                    self._replay_ended = True
+                    self._serve_if_committed()
+                    return
+                if step == _REFUSED:
+                    self._around.deadlines.after(_REFUSED_MS, self._load)
+                    return
+        except OSError as error:
+            self._around.disk_failed(error)
+            return
+        clock.call_soon(self._load)
+
+    def _serve_if_committed(self) -> None:
+        if self.phase is not Phase.LOADING or self._partition.log.high_watermark < self._through:
+            return
+        now_ms = self._around.clock.mono_ms()
+        if (wait_ms := self._answers_from_ms() - now_ms) > 0:  # it may be over sooner: the broker comes back, and knows
+            if not self._waits_for_lease:
+                self._waits_for_lease = True
+                self._around.deadlines.at(now_ms + min(wait_ms, LOOK_AGAIN_MS), self._look_again)
+            return
+        self.phase = Phase.SERVING
+        self._carry_out(self.shard.loaded(self._now()))
+        told, self._told = self._told, []
+        for decide in told:
+            self._carry_out(decide(self.shard))
+        self._say_deadline()
+
+    def _look_again(self) -> None:
+        self._waits_for_lease = False
+        self._serve_if_committed()
+
+    def _read_log(self) -> Iterator[int]:
+        """Replays the log; yields after each few records, so that the caller may pause."""
+        offset = self._partition.log.log_start_offset
+        while offset < self._partition.log.end_offset:
+            partition_log = self._partition.log  # another one where it has moved to another log directory meanwhile
+            read = partition_log.read(offset, _READ_BYTES, limit_offset=partition_log.end_offset)
+            if isinstance(read, ErrorCode):
+                if offset >= partition_log.log_start_offset:
+                    log.error("%s-%d cannot be loaded at offset %d, and who asks for it waits: error %d",
+                              self._partition.topic, self._partition.index, offset, read)  # fmt: skip
+                    self._partition.suspect(offset)
+                    yield _REFUSED
+                offset = max(offset, partition_log.log_start_offset)
+                continue
+            before = offset
+            for batch in _sound_batches(read.data()):
+                if batch.next_offset > offset:
+                    yield from self._replay_batch(batch)
+                    offset = batch.next_offset
+            if offset == before:
+                if not read.bytes:
+                    break
+                self._partition.suspect(offset)
+                yield _REFUSED
+        self._through = self._partition.log.end_offset
+
+    def _replay_batch(self, batch: Batch) -> Iterator[int]:
+        producer = batch.producer_id if batch.is_transactional else -1
+        if batch.is_control:
+            marker = read_marker(batch)
+            if marker is not None:
+                self.shard.apply_marker(batch.producer_id, committed=marker.marker is Marker.COMMIT)
+            yield batch.next_offset
+            return
+        records = iter(read_records(batch))
+        while some := list(islice(records, _RECORDS_PER_STEP)):
+            for record in some:
+                self._replay_record(record, producer)
+            yield batch.next_offset
+
+    def _replay_record(self, record: Record, producer: int) -> None:
+        """A record that is none of ours, written by hand perhaps, does not keep a broker from serving the others."""
+        try:
+            entry = self.shard.decode(record.key or b"", record.value)
+        except (MalformedMessage, CorruptRecords, UnicodeDecodeError) as fault:
+            log.warning("%s: skipped the record at %d: %s", self._partition.topic, record.offset, fault)
+            return
+        if entry is not None:
+            self.shard.apply(entry, record.offset, producer)
+
+
+def _sound_batches(body: Buffer) -> Iterator[Batch]:
+    """Up to one that is damaged: it must not be applied, nor taken for the end."""
+    try:
+        for batch in iterate_batches(body):
+            if not batch.crc_holds():
+                return
+            yield batch
+    except CorruptRecords:
+        return

@@ -1,0 +1,122 @@
+"""The transactions that this broker coordinates: a runner for each partition of `__transaction_state` that it leads.
+
+Handlers of the transaction APIs come here; next door are coordinator.py, and marker_sender.py, which gets the markers
+that leave the shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ottla.broker.coordinators.coordinator import Coordinator
+from ottla.broker.coordinators.marker_sender import MarkerSender
+from ottla.broker.coordinators.shard_runner import ShardRunner
+from ottla.broker.replicas.partition import Partition
+from ottla.cluster import features
+from ottla.cluster.features import TRANSACTION_VERSION
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.kernel.story import Slot
+from ottla.transactions.shard import TransactionShard
+from ottla.transactions.values import EPOCH_BUMPS, Markers, TransactionSettings, Verified
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.config.broker import BrokerConfig
+
+TRANSACTION_TOPIC = "__transaction_state"
+COMMIT_TIMEOUT_MS = 5000
+"""How long an answer waits for the commit of its entry; Kafka has no option for it either."""
+
+
+class TransactionCoordinator(Coordinator[TransactionShard]):
+    """Every transaction shard of this broker. `partitions` says how many the topic has, 0 while there is none."""
+
+    def __init__(self, node: Node, config: BrokerConfig, partitions: Callable[[], int]) -> None:
+        super().__init__(node, partitions)
+        self._node = node
+        self._settings = settings_of(config)
+        self.sender = MarkerSender(node)
+
+    def _run(self, partition: Partition, answers_from_ms: Callable[[], int]) -> ShardRunner[TransactionShard]:
+        return ShardRunner(
+            partition,
+            TransactionShard(self._settings_now(), self._node.producer_ids.take_now),
+            self._around,
+            commit_timeout_ms=COMMIT_TIMEOUT_MS,
+            on_deadline=self._wake_at,
+            answers_from_ms=answers_from_ms,
+            on_effect=self._send,
+        )
+
+    def _ended(self, runner: ShardRunner[TransactionShard]) -> None:
+        self.sender.forget(runner)
+
+    def _send(self, runner: ShardRunner[TransactionShard], effect: object) -> None:
+        assert isinstance(effect, Markers)
+        self.sender.send(runner, effect)
+
+    def _settings_now(self) -> TransactionSettings:
+        return replace(self._settings, transaction_version=features.level(self._node.metadata, TRANSACTION_VERSION))
+
+    def take_features(self) -> None:
+        """The levels of the metadata state hold for the shards that serve, too."""
+        level = features.level(self._node.metadata, TRANSACTION_VERSION)
+        for runner in self.runners():
+            if runner.shard.settings.transaction_version != level:
+                runner.shard.finalized(level)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Options that may change while the broker runs apply to shards loaded from now on."""
+        self._settings = settings_of(config)
+
+
+def settings_of(config: BrokerConfig) -> TransactionSettings:
+    return TransactionSettings(
+        id_expiration_ms=config.transactional_id_expiration_ms,
+        abort_check_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+        expiration_check_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+    )
+
+
+def add_partitions(
+    node: Node,
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: frozenset[TopicPartition],
+    *,
+    bumps: bool,
+) -> Slot[ErrorCode]:
+    """Have the shard here add partitions; the answer is one for all of them."""
+    return node.transactions.ask(
+        transactional_id,
+        lambda shard, ticket, now: shard.add_partitions(
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            partitions,
+            version=EPOCH_BUMPS if bumps else 0,
+            ticket=ticket,
+            now=now,
+        ),
+    )
+
+
+def verify_partitions(
+    node: Node, transactional_id: str, producer_id: int, producer_epoch: int, partitions: frozenset[TopicPartition]
+) -> Slot[Verified | ErrorCode]:
+    """Ask the shard here whether partitions are in a transaction."""
+    return node.transactions.ask(
+        transactional_id,
+        lambda shard, ticket, _: shard.verify_partitions(
+            transactional_id, producer_id, producer_epoch, partitions, ticket=ticket
+        ),
+    )
+
+
+def fenced_as(error: ErrorCode, *, known: bool) -> ErrorCode:
+    """PRODUCER_FENCED, as versions say it that do not know the code."""
+    return ErrorCode.INVALID_PRODUCER_EPOCH if error == ErrorCode.PRODUCER_FENCED and not known else error

@@ -1,0 +1,154 @@
+"""Asks coordinators whether partitions are in a transaction, or has them put in (KIP-890).
+
+Handlers of Produce and TxnOffsetCommit come here. What is asked of one broker within a turn of the loop goes there in
+one request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC, add_partitions, verify_partitions
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import NO_LEADER, BrokerId, TopicPartition
+from ottla.kernel.story import Slot, run_story
+from ottla.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.transactions.values import Verified
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+PURPOSE = "verification"
+_VERSION = 5
+_TIMEOUT_MS = 10_000
+
+
+class Question(NamedTuple):
+    """A request to the coordinator. With `adds` partitions join the transaction, else it asks whether they have."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: frozenset[TopicPartition]
+    adds: bool
+
+
+class Verification:
+    """The questions of this broker that are not answered yet."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._queued: dict[BrokerId, list[tuple[Question, Slot[Verified]]]] = {}
+
+    async def ask(self, question: Question, *, patient: bool = True) -> Verified:
+        """Whether records may be written, by partition.
+
+        One who is `patient` waits a little where the transaction before still ends.
+        """
+        config = self._node.config
+        back_off_ms = config.add_partitions_to_txn_retry_backoff_ms
+        until_ms = self._node.clock.mono_ms() + config.add_partitions_to_txn_retry_backoff_max_ms
+        while True:
+            answer = await self._ask_once(question)
+            busy = ErrorCode.CONCURRENT_TRANSACTIONS in answer.values()
+            if not (busy and question.adds and patient) or self._node.clock.mono_ms() + back_off_ms > until_ms:
+                return answer
+            pause: Slot[None] = Slot()
+            self._node.deadlines.after(back_off_ms, lambda pause=pause: pause.fill(None))  # type: ignore[misc]
+            await pause
+
+    async def _ask_once(self, question: Question) -> Verified:
+        node = self._node
+        index = node.transactions.partition_for(question.transactional_id)
+        topic = node.metadata.topic(TRANSACTION_TOPIC)
+        leader = NO_LEADER if topic is None or index is None else topic.partitions[index].leader
+        if leader == NO_LEADER:
+            return _all(question.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if leader == node.broker:
+            return await ask_here(node, question)
+        slot: Slot[Verified] = Slot()
+        queue = self._queued.setdefault(leader, [])
+        queue.append((question, slot))
+        if len(queue) == 1:
+            node.clock.call_soon(lambda: self._flush(leader))
+        return await slot
+
+    def _flush(self, broker: BrokerId) -> None:
+        """Each transactional id once in a request: answers are told apart by it."""
+        rest = self._queued.pop(broker, [])
+        while rest:
+            batch = {each[0].transactional_id: each for each in reversed(rest)}
+            rest = [each for each in rest if batch[each[0].transactional_id] is not each]
+            run_story(self._call(broker, list(batch.values())))
+
+    async def _call(self, broker: BrokerId, batch: list[tuple[Question, Slot[Verified]]]) -> None:
+        request = AddPartitionsToTxnRequest(transactions=[_transaction(question) for question, _ in batch])
+        try:
+            answer: AddPartitionsToTxnResponse = await self._node.peers.call(
+                broker, PURPOSE, request, _VERSION, _TIMEOUT_MS
+            )
+        except OSError:
+            for question, slot in batch:
+                slot.fill(_all(question.partitions, ErrorCode.NETWORK_EXCEPTION))
+            return
+        said = {result.transactional_id: result for result in answer.results_by_transaction}
+        for question, slot in batch:
+            outcome = _all(question.partitions, ErrorCode(answer.error_code) or ErrorCode.NETWORK_EXCEPTION)
+            result = None if answer.error_code else said.get(question.transactional_id)
+            for topic in () if result is None else result.topic_results:
+                for partition in topic.results_by_partition:
+                    place = TopicPartition(topic.name, partition.partition_index)
+                    outcome[place] = ErrorCode(partition.partition_error_code)
+            slot.fill(outcome)
+
+
+async def ask_here(node: Node, question: Question) -> Verified:
+    """Ask the shard here."""
+    transactional_id, producer_id, epoch, partitions, adds = question
+    refused = refuse_missing(node, partitions)
+    if refused is not None:
+        return refused
+    if adds:
+        return _all(
+            partitions, await add_partitions(node, transactional_id, producer_id, epoch, partitions, bumps=True)
+        )
+    answer = await verify_partitions(node, transactional_id, producer_id, epoch, partitions)
+    return _all(partitions, answer) if isinstance(answer, ErrorCode) else answer
+
+
+def refuse_missing(node: Node, partitions: Iterable[TopicPartition]) -> Verified | None:
+    """The answer where the cluster lacks some of them: then none is added."""
+    missing = [each for each in sorted(partitions) if not _exists(node, each)]
+    if not missing:
+        return None
+    return _all(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | dict.fromkeys(
+        missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+
+
+def _exists(node: Node, partition: TopicPartition) -> bool:
+    topic = node.metadata.topic(partition.topic)
+    return topic is not None and 0 <= partition.partition < len(topic.partitions)
+
+
+def _all(partitions: Iterable[TopicPartition], error: ErrorCode) -> Verified:
+    return dict.fromkeys(sorted(partitions), error)
+
+
+def _transaction(question: Question) -> AddPartitionsToTxnTransaction:
+    topics: dict[str, AddPartitionsToTxnTopic] = {}
+    for topic, index in sorted(question.partitions):
+        topics.setdefault(topic, AddPartitionsToTxnTopic(name=topic)).partitions.append(index)
+    return AddPartitionsToTxnTransaction(
+        transactional_id=question.transactional_id,
+        producer_id=question.producer_id,
+        producer_epoch=question.producer_epoch,
+        verify_only=not question.adds,
+        topics=list(topics.values()),
+    )

@@ -1,0 +1,105 @@
+"""Replicas that are not what they were when this broker last registered: damaged, short, missing, or an older copy.
+
+The registration names them (node.py, rule A7), and the cluster counts on them no more (cluster/partitions.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.cluster.commands import ReplicasByTopic, RolledBack
+from ottla.kernel.ids import TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.broker.replicas.log_directories import LogDirectories
+
+Key = tuple[bytes, int]
+
+
+class DoubtfulReplicas:
+    """Part of `LogDirectories`: asked once its directories are open."""
+
+    def __init__(self, node: Node, directories: LogDirectories) -> None:
+        self._node = node
+        self._directories = directories
+
+    def damaged(self) -> ReplicasByTopic:
+        """Replicas with damage below their recovery point: they may not lead (rule A7).
+
+        Nor may those that are missing because a directory is another one than before: empty, they would come to lead
+        where they were the last in sync, and others cut off what they hold. Another replica, or an administrator, has
+        to be there for that.
+        """
+        found = {key for key, opened in self._directories.recovered.items() if opened.damaged_at is not None}
+        found.update(key for key, lost in self.missing() if lost)
+        found.update(self._directories.unreadable.are_not_the_last())
+        return by_topic(sorted(found))
+
+    def short(self) -> ReplicasByTopic:
+        """Replicas that may lack the end of what was acknowledged: written without syncs, and then no clean stop.
+
+        Or found with another end than they had: no torn end reaches there, so something has rotted or is missing.
+        And those that are not here at all, though they count as complete: a crash has kept them from being made, or the
+        disk is another one, the only one of a broker that alone is to have them; or what is here is from another time.
+        """
+        found: list[Key] = []
+        for key, opened in sorted(self._directories.recovered.items()):
+            directory = self._directories.of(opened)
+            committed = directory.high_watermarks.get(TopicPartition(opened.topic, opened.partition), 0)
+            doubtful = not directory.clean or self._directories.incarnations.is_older(directory)
+            lacks_end = opened.recovered.lacks_end or opened.end_offset < committed
+            if (opened.write_caching and doubtful) or lacks_end:
+                found.append(key)
+        found += (key for key, lost in self.missing() if not lost)
+        return by_topic(sorted(set(found)))
+
+    def rolled_back(self) -> tuple[RolledBack, ...]:
+        """Replicas in directories that are older than they were, and with them those that are nowhere: such a directory
+        may be from before they were made. With `write.caching` they are short, and wait for nobody."""
+        missing = [key for key, _ in self.missing()]
+        directories = self._directories
+        found: list[RolledBack] = []
+        for directory in directories.online:
+            if (older := directories.incarnations.older.get(directory.path)) is not None:
+                inside = (key for key, opened in directories.recovered.items() if directories.of(opened) is directory)
+                last = [key for key in sorted({*missing, *inside}) if not self._is_cached(key)]
+                found.append(older._replace(replicas=by_topic(last)))
+        return tuple(found)
+
+    def _is_cached(self, key: Key) -> bool:
+        return self._node.topic_config(self._node.metadata.topics[TopicId(key[0])]).write_caching
+
+    def missing(self) -> Iterator[tuple[Key, bool]]:
+        """Each with whether somebody, or another disk of ours, may hold what it lacks.
+
+        So it is with a log in a directory that was not here when they came to count: others have come since. With
+        `write.caching` what was acknowledged need not last: who has come back short waits for nobody there.
+        """
+        here, several = self._node.broker, len(self._directories.known) > 1
+        if not self._directories.online:
+            return
+        for topic_id, topic in sorted(self._node.metadata.topics.items()):
+            lasts = self._directories.replaced and not self._node.topic_config(topic).write_caching
+            for state in topic.partitions:
+                counts = here in state.in_sync or here in state.eligible
+                key = (bytes(topic_id), state.partition)
+                if counts and key not in self._directories.offline and not self._is_the_one(key):
+                    yield key, lasts and (several or len(state.replicas) > 1)
+
+    def _is_the_one(self, key: Key) -> bool:
+        """Whether a log is here, and where it was when this broker last registered, as far as is known."""
+        directories = self._directories
+        opened = None if key in directories.outlived else directories.recovered.get(key)
+        return opened is not None and (
+            not directories.known or directories.of(opened).directory_id in directories.known
+        )
+
+
+def by_topic(keys: Sequence[Key]) -> ReplicasByTopic:
+    """As commands name replicas."""
+    found: dict[TopicId, list[int]] = {}
+    for topic_id, index in keys:
+        found.setdefault(TopicId(topic_id), []).append(index)
+    return tuple((topic_id, tuple(indexes)) for topic_id, indexes in found.items())

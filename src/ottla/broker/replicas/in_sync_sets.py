@@ -1,0 +1,138 @@
+"""Carries out what the partitions led here want of their in-sync sets: proposals become commands (rule A4).
+
+replicas.py, rounds.py and the Fetch handler come here; who may join or leave says replication/in_sync.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.cluster.commands import ChangeInSync, ReplicaEpoch
+from ottla.cluster.partitions import with_reassignment_completed
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import BrokerId, EndOffset, TopicId
+from ottla.replication.in_sync import Proposal
+
+if TYPE_CHECKING:
+    from ottla.broker.control.command_queue import Outcome
+    from ottla.broker.node import Node
+    from ottla.broker.replicas.partition import Partition
+    from ottla.kernel.story import Slot
+    from ottla.replication.in_sync import InSyncKeeper
+    from ottla.replication.leader import LeaderReplica
+
+_UNDECIDED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.BROKER_NOT_AVAILABLE)
+"""Time was up, or this broker stops: what is on its way into the log may still get there."""
+
+
+class InSyncSets:
+    """Looks at led partitions, now and then and when something has changed."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._looked_ms = -1
+        self._completing: dict[Partition, None] = {}
+        """Where the end of a reassignment is on its way."""
+
+    def round(self) -> None:
+        """Half of the longest lag has passed. A round that comes late evicts nobody (rule A5)."""
+        node = self._node
+        now_ms, interval_ms = node.clock.mono_ms(), node.config.replica_lag_time_max_ms // 2
+        late_ms = self._late_ms(now_ms)
+        self._looked_ms = now_ms
+        late = late_ms > interval_ms // 4
+        for partition in node.replicas.all():
+            leader = partition.leader
+            if leader is None or len(leader.replicas) == 1:
+                continue
+            if late:
+                leader.on_late_tick(late_ms)
+            else:
+                self.look(partition)
+
+    def _late_ms(self, now_ms: int) -> int:
+        """How much later it is than the next round should be."""
+        due_ms = self._looked_ms + self._node.config.replica_lag_time_max_ms // 2
+        return max(0, now_ms - due_ms) if self._looked_ms >= 0 else 0
+
+    def look(self, partition: Partition) -> None:
+        """Propose another in-sync set, if there should be one.
+
+        A fetch may come here before the round that is late: what that is about to forgive counts for nobody (rule A5).
+        """
+        node, leader, keeper = self._node, partition.leader, partition.keeper
+        if leader is None or keeper is None or not node.may_lead():
+            return
+        now_ms = node.clock.mono_ms()
+        proposal = keeper.look(
+            end_offset=EndOffset(partition.log.end_offset),
+            spoke_ms=node.replicas.spoke_ms,
+            eligible=frozenset(broker.broker_id for broker in node.metadata.active_brokers()),
+            lag_max_ms=self._lag_max_ms(partition) + self._late_ms(now_ms),
+            now_ms=now_ms,
+        )
+        if proposal is None:
+            proposal = self._completion(partition, leader)
+        if proposal is None:
+            return
+        command = ChangeInSync(
+            TopicId(partition.topic_id),
+            partition.index,
+            proposal.leader_epoch,
+            proposal.partition_epoch,
+            tuple(ReplicaEpoch(BrokerId(broker), epoch) for broker, epoch in proposal.in_sync),
+        )
+        lays_down = self._may_end_leadership(partition)
+        if lays_down:  # whoever coordinates next may answer before we know that it does
+            node.coordinators[partition.topic].resign(partition.index)
+        slot = node.follow.submit(command)
+        slot.when_full(lambda: self._ended(partition, keeper, proposal, slot, laid_down=lays_down))
+
+    def _lag_max_ms(self, partition: Partition) -> int:
+        """A coordinator is deposed by entries that leave it in sync: until it gives its successor a receipt it may not
+        know, and answer. So nothing is acknowledged without it there before its lease has ended (rule A12)."""
+        lag_max_ms, lease_ms = self._node.config.replica_lag_time_max_ms, self._node.follow.lease.length_ms
+        return max(lag_max_ms, lease_ms) if partition.is_internal else lag_max_ms
+
+    def _completion(self, partition: Partition, leader: LeaderReplica) -> Proposal | None:
+        """The set as it is, where a reassignment waits for nothing else than to be completed."""
+        metadata = self._node.metadata
+        topic = metadata.topic_by_id(partition.topic_id)
+        state = metadata.partition(partition.topic_id, partition.index)
+        if topic is None or state is None or not (state.adding or state.removing):
+            return None
+        if state.partition_epoch != leader.partition_epoch or leader.proposed_in_sync != leader.committed_in_sync:
+            return None  # what is on its way completes it, if anything does
+        if partition in self._completing or with_reassignment_completed(state, metadata, topic) == state:
+            return None
+        if any(broker not in leader.registered for broker in state.in_sync):
+            return None
+        self._completing[partition] = None
+        members = tuple((broker, leader.registered[broker]) for broker in state.in_sync)
+        return Proposal(leader.epoch, leader.partition_epoch, members, shrinks=False)
+
+    def _may_end_leadership(self, partition: Partition) -> bool:
+        """A reassignment that takes our replica away is completed with some change of the in-sync set."""
+        node = self._node
+        state = node.metadata.partition(partition.topic_id, partition.index)
+        return partition.topic in node.coordinators and state is not None and node.broker in state.removing
+
+    def _ended(
+        self,
+        partition: Partition,
+        keeper: InSyncKeeper,
+        proposal: Proposal,
+        slot: Slot[Outcome],
+        *,
+        laid_down: bool,
+    ) -> None:
+        self._completing.pop(partition, None)
+        if laid_down and partition.leader is not None:
+            self._node.coordinators[partition.topic].resume(partition)
+        outcome = slot.result()
+        if not isinstance(outcome, ApiError):
+            keeper.on_done(proposal)
+        elif outcome.code in _UNDECIDED:
+            keeper.on_unknown(proposal)
+        else:
+            partition.proposal_refused(keeper, proposal, rank=self._node.follow.rank())

@@ -1,0 +1,120 @@
+"""Upkeep of the logs on this broker: retention, checkpoints, and syncs that nobody waits for.
+
+rounds.py comes here every so often; who has moved a log's start or cut off committed records comes at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.kernel.retention import RetentionPause
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.log import FULL_DISK
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.broker.replicas.log_directories import LogDirectories
+    from ottla.broker.replicas.partition import Partition
+
+log = logging.getLogger("ottla.log_upkeep")
+_NOTE_AGAIN_MS = 1000
+
+
+class LogUpkeep:
+    """Part of `Replicas`."""
+
+    def __init__(
+        self,
+        node: Node,
+        directories: LogDirectories,
+        partitions: Mapping[tuple[bytes, int], Partition],
+        remove_later: Callable[[], None],
+    ) -> None:
+        """`partitions`: those that are here now. `remove_later`: something in a directory is to be deleted."""
+        self._node = node
+        self._directories = directories
+        self._partitions = partitions
+        self._remove_later = remove_later
+        self._stray_pause = RetentionPause()
+        self._to_note: set[Callable[[], None]] = set()
+        """Checkpoints for which the disk had no room."""
+        self._closed = False
+
+    def close(self) -> None:
+        """Nothing is tried again."""
+        self._closed = True
+
+    # --- retention ---
+
+    def apply_retention(self) -> None:
+        wall_ms, mono_ms = self._node.clock.wall_ms(), self._node.clock.mono_ms()
+        before = {key: partition.log.log_start_offset for key, partition in self._partitions.items()}
+        self._directories.each(lambda directory: directory.apply_retention(wall_ms, mono_ms=mono_ms))
+        for key, partition in self._partitions.items():
+            if partition.log.log_start_offset != before[key]:
+                partition.mark()
+            partition.log.expire_producers(wall_ms)
+        self._remove_strays(wall_ms, mono_ms)
+
+    def _remove_strays(self, wall_ms: int, mono_ms: int) -> None:
+        """A jump of the wall clock is no reason to delete them, as with retention (rule B9)."""
+        retention_ms = self._node.config.log_stray_retention_ms
+        if retention_ms < 0 or not self._stray_pause.allows(wall_ms, mono_ms, retention_ms):
+            return
+        for directory in list(self._directories.online):
+            for one in directory.deletions.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms):
+                log.warning("the stray %s is deleted after %d ms: %d bytes, offsets %d to %d", one.path, retention_ms,
+                            one.size_bytes, one.start_offset, one.end_offset)  # fmt: skip
+                self._remove_later()
+
+    # --- checkpoints ---
+
+    def checkpoint_high_watermarks(self) -> None:
+        self._directories.each(LogDirectory.checkpoint_high_watermarks)
+
+    def checkpoint_recovery_points(self) -> None:
+        """The recovery point moves to the end that was synced with its indexes. Then more is handed to a sync."""
+        self._directories.each(LogDirectory.checkpoint_recovery_points)
+        for partition in self._partitions.values():
+            if partition.log.move_recovery_point():
+                self._node.syncer.submit(partition.log)
+        self._directories.each(self._directories.incarnations.note_metadata)
+
+    def checkpoint_log_starts(self) -> None:
+        self._directories.each(LogDirectory.checkpoint_log_starts)
+
+    def note_starts(self) -> bool:
+        """Starts have moved: on disk at once, as leaders wait for it, or once there is room. Whether they are."""
+        return self._note(self.checkpoint_log_starts)
+
+    def note_lower_high_watermarks(self) -> None:
+        """Committed records were cut off: on disk at once, or after a crash their log would be taken for short."""
+        self._note(self.checkpoint_high_watermarks)
+
+    def _note(self, checkpoint: Callable[[], None]) -> bool:
+        try:
+            checkpoint()
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                self._node.disk_failed(error)
+            elif checkpoint not in self._to_note:
+                self._to_note.add(checkpoint)
+                self._node.deadlines.after(_NOTE_AGAIN_MS, lambda: self._note_again(checkpoint))
+            return False
+        return True
+
+    def _note_again(self, checkpoint: Callable[[], None]) -> None:
+        self._to_note.discard(checkpoint)
+        if not self._closed:
+            self._note(checkpoint)
+
+    # --- syncs ---
+
+    def flush_due(self) -> None:
+        """Syncs that nobody waits for: flush.ms and flush.messages with write.caching, and what retention sealed."""
+        wall_ms = self._node.clock.wall_ms()
+        for partition in self._partitions.values():
+            if partition.log.flush_due(wall_ms):
+                self._node.syncer.submit(partition.log)

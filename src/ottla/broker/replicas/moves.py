@@ -1,0 +1,347 @@
+"""Replicas on their way to other log directories of this broker (KIP-113): copied off the hot path, then swapped in.
+
+handlers/alter_replica_log_dirs.py begins moves; what is done with files says storage/directory/moving.py. One replica
+is copied at a time, some bytes a turn, no faster than `replica.alter.log.dirs.io.max.bytes.per.second`; it is served
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ottla.broker.replicas.doubtful_replicas import Key
+from ottla.broker.replicas.log_directories import LogDirectories
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition, new_id
+from ottla.kernel.seams import FileSlice
+from ottla.kernel.story import Slot, run_story
+from ottla.storage.directory import moving
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.log import FULL_DISK
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.broker.replicas.partition import Partition
+    from ottla.storage.log import Log
+
+log = logging.getLogger("ottla.moves")
+Warm = Callable[[FileSlice, Callable[[], None]], bool]
+"""Whether a piece is in memory; else it is read there, and the callback is called on the loop."""
+_NAME_MAX = 255
+_SLICE_BYTES = 256 << 10
+_SYNC_BYTES = 16 << 20
+"""So much is copied before it is put on disk."""
+_LAST_BYTES = 1 << 20
+"""What may be put on disk in the turn of the swap itself."""
+_LOOK_MS = 5
+_LATER_MS = 1000
+
+
+class Move:
+    """One replica on its way."""
+
+    __slots__ = (
+        "dropped",
+        "future",
+        "partition",
+        "said",
+        "syncing",
+        "target",
+        "unsynced_bytes",
+        "warm_from",
+        "warming",
+    )
+
+    def __init__(self, partition: Partition, target: LogDirectory, future: Log) -> None:
+        self.partition = partition
+        self.target = target
+        self.future = future
+        self.dropped = False
+        """The future log was thrown away, and another one is to be begun."""
+        self.unsynced_bytes = 0
+        self.syncing = False
+        self.warm_from = -1
+        """Where the copy stood when the pages of what comes next were last looked at."""
+        self.warming = 0
+        """Pieces that are being read into memory."""
+        self.said = ""
+        """Why it does not go on, as it was last said."""
+
+    @property
+    def lag(self) -> int:
+        """How many offsets it has not copied yet."""
+        return max(0, self.partition.log.end_offset - self.future.end_offset)
+
+
+class ReplicaMoves:
+    """All moves of this broker, in the order in which they were asked for."""
+
+    def __init__(self, node: Node, directories: LogDirectories) -> None:
+        self._node = node
+        self._directories = directories
+        self._moves: dict[Key, Move] = {}
+        self.warm: Warm = _is_warm
+        self._running = self._stopped = False
+
+    def __iter__(self) -> Iterator[Move]:
+        return iter(self._moves.values())
+
+    def holds(self, partition: Partition) -> bool:
+        """Whether it is on its way: it is not compacted meanwhile, since what was copied before would not be."""
+        return (partition.topic_id, partition.index) in self._moves
+
+    # --- what is asked for ---
+
+    def alter(self, path: str, partition: Partition) -> ErrorCode:
+        """Begin to move a replica, turn one that moves to another directory, or leave it where it is."""
+        key = (partition.topic_id, partition.index)
+        before = self._moves.get(key)
+        if before is not None and before.target.path == path:
+            return ErrorCode.NONE
+        self.cancel(key)
+        if self._directories.of(partition.log).path == path:
+            return ErrorCode.NONE
+        target = self._directories.online_at(path)
+        if target is None or self._directories.failed:
+            return ErrorCode.KAFKA_STORAGE_ERROR  # a future log may lie in the one that has failed
+        try:
+            self._begin(key, partition, target)
+        except OSError as error:
+            self._discard(key, target)
+            if error.errno in FULL_DISK:
+                log.warning("no room for %s-%d in %s: %s", partition.topic, partition.index, path, error)
+            else:
+                self._node.disk_failed(error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
+
+    def name_fits(self, topic: str, index: int) -> bool:
+        """Whether there may be a future log of that name."""
+        return len(moving.future_name(TopicPartition(topic, index), "0" * 32)) <= _NAME_MAX
+
+    def _begin(self, key: Key, partition: Partition, target: LogDirectory) -> None:
+        moving.unmark(partition.log)
+        self._moves[key] = Move(partition, target, self._new_future(partition, target))
+        log.info("%s-%d begins to move to %s", partition.topic, partition.index, target.path)
+        if not self._running:
+            self._running = True
+            self._node.clock.call_soon(self._start)
+
+    def _new_future(self, partition: Partition, target: LogDirectory) -> Log:
+        unique, wall_ms = new_id(self._node.entropy).hex(), self._node.clock.wall_ms()
+        future = moving.begin(partition.log, target, unique, wall_ms=wall_ms)
+        future.on_failed = self._node.disk_failed
+        return future
+
+    def _discard(self, key: Key, target: LogDirectory) -> None:
+        """What could not be begun."""
+        for future in [one for one in target.futures.values() if (one.topic_id, one.partition) == key]:
+            with suppress(OSError):
+                moving.abandon(future, target)
+
+    def _start(self) -> None:
+        story = run_story(self._run())
+        story.when_full(lambda: self._ended(story))
+
+    def begin_anew(self, partition: Partition) -> None:
+        """The copy is not what the log holds now: another one is begun, once there is room."""
+        move = self._moves.get((partition.topic_id, partition.index))
+        if move is None or move.dropped:
+            return
+        move.dropped = True
+        try:
+            moving.abandon(move.future, move.target)
+            self._node.replicas.remove_later()
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                self._node.disk_failed(error)
+
+    def go_on(self) -> None:
+        """After a start: moves that were broken off begin anew, and the cluster knows which replicas may be old."""
+        outlived, self._directories.outlived = self._directories.outlived, {}
+        for left in outlived.values():
+            self._unmark(left)
+        broken_off, self._directories.broken_off = self._directories.broken_off, []
+        try:
+            with self._node.replicas.together(len(broken_off)):
+                for found, target in broken_off:
+                    partition = self._node.replicas.by_id.get((found.topic_id or b"", found.partition))
+                    if partition is not None:
+                        self.alter(target.path, partition)
+        except OSError as error:
+            self._node.disk_failed(error)
+
+    # --- ending without a swap ---
+
+    def cancel(self, key: Key) -> None:
+        """Its future log is thrown away, as far as the disk lets us; the next start does the rest."""
+        move = self._moves.pop(key, None)
+        if move is None or move.target not in self._directories.online:
+            return
+        try:
+            if not move.dropped:
+                moving.abandon(move.future, move.target)
+            self._node.replicas.remove_later()
+            if not move.partition.log.refusing:
+                moving.unmark(move.partition.log)
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                self._node.disk_failed(error)
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        for key, move in list(self._moves.items()):
+            if move.target is directory:
+                del self._moves[key]
+                log.error("%s-%d stays where it is: %s has failed", *key_name(move), directory.path)
+                if self._directories.of(move.partition.log) is not directory and not move.partition.log.refusing:
+                    self._unmark(move.partition.log)
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._moves.clear()
+
+    # --- copying ---
+
+    async def _run(self) -> None:
+        while self._moves and not self._stopped:
+            key, move = next(iter(self._moves.items()))
+            wait_ms: int | None = 0
+            while wait_ms is not None and self._moves.get(key) is move:
+                wait_ms = self._step(move)
+                if wait_ms:
+                    await self._pause(wait_ms)
+                if wait_ms == _LATER_MS and self._moves.get(key) is move:
+                    self._moves[key] = self._moves.pop(key)  # others need not wait for what it waits for
+                    break
+        self._running = False
+
+    def _step(self, move: Move) -> int | None:
+        """Some work; how long to wait before the next step, None where the move has ended."""
+        try:
+            return self._copy(move)
+        except moving.Apart:
+            self.begin_anew(move.partition)
+            return _LOOK_MS
+        except OSError as error:
+            if error.errno in FULL_DISK:
+                self._unmark(move.partition.log)
+                return self._later(move, f"no room: {error}")
+            self._node.disk_failed(error)
+            return _LATER_MS
+
+    def _copy(self, move: Move) -> int | None:
+        node, current, future = self._node, move.partition.log, move.future
+        if move.target.failed is not None:
+            return _LATER_MS  # it is being taken offline
+        if future.refusing:
+            self.begin_anew(move.partition)  # it was stopped in the middle of a change
+        if move.dropped:
+            return self._begin_again(move)
+        if current.refusing or current.damage or node.compactor.works_on(move.partition):
+            return self._later(move, "its log is being repaired or compacted")
+        if move.syncing and future.syncing.held_to < future.end_offset and not future.refusing:
+            return _LOOK_MS
+        move.syncing = False
+        rate = max(1, node.config.replica_alter_log_dirs_io_max_bytes_per_second)
+        most = min(_SLICE_BYTES, rate)
+        if self._is_cold(move, most):
+            return _LOOK_MS
+        copied = moving.copy_some(current, future, most, wall_ms=node.clock.wall_ms())
+        if isinstance(copied, ErrorCode):
+            if copied == ErrorCode.CORRUPT_MESSAGE:
+                move.partition.suspect(future.end_offset)
+            return self._later(move, f"error {int(copied)} at offset {future.end_offset}")
+        move.unsynced_bytes += copied
+        if copied == 0 and move.unsynced_bytes <= _LAST_BYTES:
+            self._swap(move)
+            return None
+        if copied == 0 or move.unsynced_bytes >= _SYNC_BYTES:
+            move.unsynced_bytes, move.syncing = 0, True
+            node.syncer.submit(future)
+        return max(1, 1000 * copied // rate)
+
+    def _begin_again(self, move: Move) -> int:
+        """With a new future log; a disk that is full is asked again later."""
+        self._node.replicas.remove_later()
+        move.future = self._new_future(move.partition, move.target)
+        move.dropped, move.syncing, move.unsynced_bytes, move.warm_from = False, False, 0, -1
+        return _LOOK_MS
+
+    def _is_cold(self, move: Move, most: int) -> bool:
+        """Whether what comes next is being read into memory: the loop does not wait for the disk (rule E6)."""
+        if move.warm_from != move.future.end_offset:
+            move.warm_from = move.future.end_offset
+            for piece in moving.ahead(move.partition.log, move.future, most):
+                move.warming += not self.warm(piece, lambda: _warmed(move))
+                piece.release()
+        return move.warming > 0
+
+    def _later(self, move: Move, why: str) -> int:
+        if move.said != why:
+            move.said = why
+            log.warning("%s-%d waits on its way to %s: %s", *key_name(move), move.target.path, why)
+        return _LATER_MS
+
+    async def _pause(self, pause_ms: int) -> None:
+        slot: Slot[None] = Slot()
+        self._node.deadlines.after(pause_ms, lambda: slot.fill(None))
+        await slot
+
+    # --- the swap ---
+
+    def _swap(self, move: Move) -> None:
+        """All of it in one turn: nothing is appended between the two logs. An error before `move_in` is `_step`'s."""
+        partition, future, target = move.partition, move.future, move.target
+        current = partition.log
+        source = self._directories.of(current)
+        moving.prepare(current, source, future, target)
+        try:
+            moving.move_in(current, future, target)
+        except OSError as error:
+            if error.errno in FULL_DISK and moving.still_future(future):
+                raise
+            self._node.disk_failed(_with_path(error, target.path))
+            return
+        del self._moves[(partition.topic_id, partition.index)]
+        partition.go_on_in(future)
+        try:
+            moving.move_out(current, source)
+        except OSError as error:
+            self._node.disk_failed(_with_path(error, source.path))
+        self._unmark(future)
+        self._node.replicas.remove_later()
+        log.info("%s-%d has moved to %s", *key_name(move), target.path)
+
+    def _unmark(self, served: Log) -> None:
+        try:
+            moving.unmark(served)
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                self._node.disk_failed(error)
+
+    def _ended(self, story: Slot[None]) -> None:
+        """A bug here stops the broker, as one in replication does."""
+        if isinstance(story.error, Exception):
+            self._node.broken(story.error)
+        else:
+            story.result()
+
+
+def _is_warm(piece: FileSlice, done: Callable[[], None]) -> bool:
+    return True
+
+
+def _warmed(move: Move) -> None:
+    move.warming -= 1
+
+
+def key_name(move: Move) -> tuple[str, int]:
+    return move.partition.topic, move.partition.index
+
+
+def _with_path(error: OSError, path: str) -> OSError:
+    """Whatever the error names or is, a full disk too: this directory does not do what it must."""
+    return OSError(error.errno, str(error), path)

@@ -1,0 +1,65 @@
+"""Replicas whose log directory has failed: the cluster is told, in one append, that they neither lead nor count.
+
+replicas.py comes here when a directory fails and when the metadata has moved; what the cluster makes of it says
+cluster/brokers.py. What was said may be unsaid (a broker of an older release writes the partition anew): it is looked
+at again each time, and said again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.broker.replicas.doubtful_replicas import Key, by_topic
+from ottla.broker.replicas.log_directories import LogDirectories
+from ottla.cluster.commands import TakeOffline
+from ottla.kernel.errors import ApiError
+from ottla.kernel.ids import TopicId
+
+if TYPE_CHECKING:
+    from ottla.broker.control.command_queue import Outcome
+    from ottla.broker.node import Node
+
+log = logging.getLogger("ottla.replicas")
+_AGAIN_MS = 500
+
+
+class OfflineReplicas:
+    """Says which replicas of this broker are offline, until the cluster knows."""
+
+    def __init__(self, node: Node, directories: LogDirectories) -> None:
+        self._node = node
+        self._directories = directories
+        self._busy = False
+
+    def holds(self, topic_id: bytes, index: int) -> bool:
+        return (topic_id, index) in self._directories.offline
+
+    def look(self) -> None:
+        """Tell of those of which the cluster does not know yet."""
+        offline, metadata = self._directories.offline, self._node.metadata
+        if not offline or self._busy:
+            return
+        here, untold = self._node.broker, []
+        for key in sorted(offline):
+            state = metadata.partition(*key)
+            if state is None or here not in state.replicas:
+                if TopicId(key[0]) not in metadata.topics or state is not None:
+                    del offline[key]  # what returns with the directory is a stray then
+            elif here not in state.offline:
+                untold.append(key)
+        if untold:
+            self._tell(untold)
+
+    def _tell(self, keys: list[Key]) -> None:
+        self._busy = True
+        slot = self._node.follow.submit(TakeOffline(by_topic(keys)))
+        slot.when_full(lambda: self._told(slot.result()))
+
+    def _told(self, outcome: Outcome) -> None:
+        self._busy = False
+        if isinstance(outcome, ApiError):
+            log.warning("the cluster could not be told of offline replicas, trying again: %s", outcome)
+            self._node.deadlines.after(_AGAIN_MS, self.look)
+        else:  # what was told is applied here by now; another directory may have failed meanwhile
+            self.look()

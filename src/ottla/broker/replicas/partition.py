@@ -1,0 +1,443 @@
+"""A partition on this broker: a log meets its role.
+
+Handlers come here; next are the log (storage/log.py), the machine that says what is committed (replication/leader.py)
+and the waits for it (waiting.py). Everything happens on the broker's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.requests.admission import Admission, Refusal
+from ottla.broker.requests.waiting import CommitWaits, Deadlines
+from ottla.cluster.topics import INTERNAL_TOPICS
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, PartitionEpoch, SyncedOffset
+from ottla.kernel.seams import Clock, Syncer
+from ottla.kernel.story import Slot
+from ottla.metadata.state import NEVER_UNCLEAN
+from ottla.metrics.metric import Traffic
+from ottla.replication.follower import FollowerReplica
+from ottla.replication.in_sync import InSyncKeeper, Proposal
+from ottla.replication.leader import Diverged, LeaderReplica, Refused, ReplicaKey
+from ottla.storage.producers.producers import Guard
+from ottla.storage.values import Appended, Origin
+
+if TYPE_CHECKING:
+    from ottla.broker.requests.fetch_sessions import Watch
+    from ottla.config.topic import TopicConfig
+    from ottla.records.batch import Batch
+    from ottla.storage.log import Log
+
+ALL_IN_SYNC = -1
+NEVER_CHANGED = PartitionEpoch(-1)
+
+
+class Surroundings(Protocol):
+    """What a partition needs of its node."""
+
+    broker: BrokerId
+    clock: Clock
+    deadlines: Deadlines
+    syncer: Syncer
+
+    def disk_failed(self, error: OSError) -> None:
+        """The log directory is gone: called where an append or a sync raised (rule B3)."""
+
+    def may_lead(self) -> bool:
+        """Whether the lease still stands (rule A12)."""
+
+    def suspect(self, partition: Partition, offset: int) -> None:
+        """The log may be damaged at an offset: it is checked soon."""
+
+
+class Partition:
+    """One replica. `leader` is the machine while this broker leads, `follower` while it follows; else None."""
+
+    __slots__ = (
+        "_admission",
+        "_agreed_epoch",
+        "_around",
+        "_commit_listeners",
+        "config",
+        "follower",
+        "index",
+        "is_internal",
+        "keeper",
+        "leader",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "on_disk",
+        "partition_epoch",
+        "replica_watches",
+        "start_waits",
+        "topic",
+        "topic_id",
+        "traffic",
+        "waits",
+        "watches",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        log: Log,
+        config: TopicConfig,
+        traffic: Traffic,
+        around: Surroundings,
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.is_internal = topic in INTERNAL_TOPICS
+        self.topic_id = topic_id
+        self.log = log
+        self.config = config
+        self._admission = Admission(config)
+        self.traffic = traffic
+        self.leader: LeaderReplica | None = None
+        self.follower: FollowerReplica | None = None
+        self.keeper: InSyncKeeper | None = None
+        """Proposes in-sync sets while this broker leads."""
+        self.on_disk: Callable[[], None] | None = None
+        """Who fetches for this follower and waits for its sync."""
+        self.leader_id = BrokerId(-1)
+        self.leader_epoch = LeaderEpoch(-1)
+        self.partition_epoch = -1
+        self._agreed_epoch = -1
+        """The last leader epoch of which our log is known to lie on the history."""
+        self.waits = CommitWaits(around.deadlines, self.leader_epoch)
+        self.start_waits = CommitWaits(around.deadlines, self.leader_epoch)
+        """Of those who deleted records: until every replica in sync starts behind them."""
+        self.watches: dict[Watch, None] = {}  # no set: sessions are told in the same order in every run
+        self.replica_watches: dict[Watch, None] = {}
+        """Of followers, who read what is not committed yet."""
+        self._commit_listeners: list[Callable[[int], None]] = []
+        self._around = around
+
+    # --- roles ---
+
+    def lead(
+        self,
+        epoch: LeaderEpoch,
+        *,
+        replicas: tuple[BrokerId, ...],
+        in_sync: frozenset[BrokerId],
+        partition_epoch: PartitionEpoch = NEVER_CHANGED,
+        registered: dict[BrokerId, BrokerEpoch],
+    ) -> None:
+        """Lead in a new epoch: its start is on disk before anything is served (rule B2)."""
+        self.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        around, log = self._around, self.log
+        log.begin_epoch(epoch)
+        self.leader_epoch = self._agreed_epoch = epoch
+        self.leader_id = around.broker
+        self.waits = CommitWaits(around.deadlines, epoch)
+        self.start_waits = CommitWaits(around.deadlines, epoch)
+        self.leader = LeaderReplica(
+            me=around.broker,
+            epoch=epoch,
+            epoch_start=EndOffset(log.end_offset),
+            epoch_ends=log.epoch_end,
+            replicas=replicas,
+            partition_epoch=partition_epoch,
+            in_sync=in_sync,
+            min_in_sync=self.config.min_insync_replicas,
+            high_watermark=EndOffset(log.high_watermark),
+            synced_through=SyncedOffset(log.synced_offset),
+            log_start=log.log_start_offset,
+            registered=registered,
+            now_ms=around.clock.mono_ms(),
+        )
+        self.keeper = InSyncKeeper(self.leader)
+        self._take_synced()
+        self.mark()
+
+    def in_sync_changed(
+        self, partition_epoch: PartitionEpoch, in_sync: frozenset[BrokerId], replicas: tuple[BrokerId, ...]
+    ) -> None:
+        """An applied entry says who is in sync from now on (rule A4)."""
+        if self.leader is not None:
+            now_ms = self._around.clock.mono_ms()
+            self._advance(self.leader.on_applied(partition_epoch, in_sync, replicas, now_ms=now_ms))
+            self._starts_moved()
+
+    def proposal_refused(self, keeper: InSyncKeeper, proposal: Proposal, *, rank: int) -> None:
+        """What was proposed, perhaps by an earlier leadership, is never appended."""
+        told = keeper.on_refused(proposal, rank=rank, now_ms=self._around.clock.mono_ms())
+        if keeper is self.keeper:
+            self._advance(told)
+            self._starts_moved()
+
+    def resign(self, error: ErrorCode) -> None:
+        """Stop leading: whoever waits for this epoch is told so before anything else happens (rule A9)."""
+        if self.follower is not None and self.follower.agreed:
+            self._agreed_epoch = self.follower.epoch
+        self.leader = self.follower = self.keeper = None
+        self.log.producers.forget_guards()
+        self.leader_id = BrokerId(-1)
+        self.waits.fail(error)
+        self.start_waits.fail(error)
+        self.mark()
+
+    def lapsed(self) -> None:
+        """The lease has run out: who waits may ask the next leader, which may be us again."""
+        self.waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.start_waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.mark()
+
+    def follow(
+        self, leader: BrokerId, epoch: LeaderEpoch, unclean_epoch: LeaderEpoch = NEVER_UNCLEAN, committed: int = 0
+    ) -> None:
+        """Follow a leader: whoever waits for an epoch of ours is told first (rule A9).
+
+        An epoch that we began and wrote nothing in is forgotten: the leader's history may differ from there on.
+        `unclean_epoch` began with a leader that may lack what was committed before: where our log does not reach it,
+        nothing that is committed here need be committed still. `committed`: the high watermark by our checkpoint.
+        """
+        self.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        log = self.log
+        log.epochs.cut_end(log.end_offset)
+        self.leader_id, self.leader_epoch = leader, epoch
+        self.follower = FollowerReplica(
+            leader=leader,
+            epoch=epoch,
+            high_watermark=EndOffset(log.high_watermark),
+            epoch_ends=log.epoch_end,
+            lasting=not (self.config.write_caching or self.config.unclean_leader_election_enable),
+            overruled=unclean_epoch > max(log.epochs.latest, self._agreed_epoch),
+            committed_before=EndOffset(committed),
+        )
+        self._take_synced()
+
+    def registered_changed(self, registered: dict[BrokerId, BrokerEpoch]) -> None:
+        """Brokers have come back: what they held before is not known to be there (rule A8)."""
+        if self.leader is not None and self.leader.registered != registered:
+            self.leader.on_registered(registered, now_ms=self._around.clock.mono_ms())
+
+    def receipt(
+        self, replica: ReplicaKey, *, leader_epoch: int, last_epoch: int, synced_through: int, log_start: int
+    ) -> Diverged | Refused | None:
+        """A follower asks from `synced_through`: it has all below on disk, if it is on our history (rule A1)."""
+        assert self.leader is not None
+        told = self.leader.on_fetch(
+            replica,
+            leader_epoch=LeaderEpoch(leader_epoch),
+            last_epoch=last_epoch,
+            synced_through=SyncedOffset(synced_through),
+            end_offset=EndOffset(self.log.end_offset),
+            now_ms=self._around.clock.mono_ms(),
+            log_start=log_start,
+        )
+        if isinstance(told, Diverged | Refused):
+            return told
+        self._advance(told)
+        self._starts_moved()
+        return None
+
+    def go_on_in(self, log: Log) -> None:
+        """The replica has moved to another log directory: the same records, all on disk, in another log."""
+        self.log = log
+        if self.leader is not None:
+            self.leader.epoch_ends = log.epoch_end
+        if self.follower is not None:
+            self.follower.epoch_ends = log.epoch_end
+        log.on_synced = self.on_synced
+        self._take_synced()
+        self.mark()
+
+    # --- where the log starts ---
+
+    def started_everywhere(self, start: int, timeout_ms: int) -> Slot[ErrorCode]:
+        """NONE once every replica in sync starts at `start` or later, on disk: a new leader does not undo it."""
+        leader = self.leader
+        if leader is None:
+            slot: Slot[ErrorCode] = Slot()
+            slot.fill(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return slot
+        leader.promised_start = max(leader.promised_start, start)
+        slot = self.start_waits.add(EndOffset(start), self._around.clock.mono_ms() + timeout_ms)
+        self._starts_moved()
+        return slot
+
+    def _starts_moved(self) -> None:
+        if self.leader is not None and self.start_waits.any:
+            may_answer = self._around.may_lead()
+            verdict = ErrorCode.NONE if may_answer else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self.start_waits.committed(EndOffset(self.leader.starts_everywhere()), verdict)
+
+    def leader_starts(self, offset: int) -> bool:
+        """The leader has deleted what lies below: it must not come back with us. Whether our start moved."""
+        log = self.log
+        start = min(offset, log.high_watermark)
+        if start <= log.log_start_offset:
+            return False
+        log.delete_records_before(start)
+        self.mark()
+        return True
+
+    def set_config(self, config: TopicConfig) -> None:
+        self.config = config
+        self._admission = Admission(config)
+        self.log.update_config(config)
+        self._take_synced()
+        if self.leader is not None:
+            self._advance(self.leader.on_min_in_sync(config.min_insync_replicas))
+
+    # --- writing ---
+
+    def produce(self, records: memoryview | None, *, acks: int, wall_ms: int) -> Appended | ErrorCode | Refusal:
+        """Append a producer's batch; refuses before it writes. `committed` waits for the rest of `acks=all`."""
+        leader = self.leader
+        if leader is None or not self._around.may_lead():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if acks == ALL_IN_SYNC and not leader.enough_in_sync:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        batch = self._admission.admit(records, wall_ms)
+        if batch.__class__ is Refusal or batch.__class__ is ErrorCode:
+            return batch
+        return self.append(batch, Origin.CLIENT, wall_ms)  # type: ignore[arg-type]
+
+    def produce_in_transaction(
+        self, records: memoryview | None, guard: Guard | None, *, acks: int, wall_ms: int
+    ) -> Appended | ErrorCode | Refusal:
+        """As `produce`, for a request that names its transactional id; with the batch's guard, where it needs one."""
+        leader = self.leader
+        if leader is None or not self._around.may_lead():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if acks == ALL_IN_SYNC and not leader.enough_in_sync:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        batch = self._admission.admit_transactional(records, wall_ms)
+        if isinstance(batch, Refusal | ErrorCode):
+            return batch
+        return self.append(batch, Origin.CLIENT, wall_ms, guard=guard)
+
+    def has(self, batch: Batch) -> bool:
+        """Whether a producer's batch is in the log, and only comes again."""
+        return self.log.producers.repeats(batch)
+
+    def append(
+        self, batch: Batch, origin: Origin, wall_ms: int, *, guard: object | None = None, bumps: bool = False
+    ) -> Appended | ErrorCode:
+        """Append a checked batch in this epoch and see that it is put on disk. `Log.append` says the rest."""
+        log = self.log
+        try:
+            appended = log.append(
+                batch, leader_epoch=self.leader_epoch, wall_ms=wall_ms, origin=origin, guard=guard, bumps=bumps
+            )
+        except OSError as error:
+            self._around.disk_failed(error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if appended.__class__ is not Appended or appended.duplicate:
+            return appended
+        traffic = self.traffic
+        traffic.messages_in += batch.records_count
+        traffic.bytes_in += batch.size
+        for watch in self.replica_watches:
+            watch.session.mark(watch)
+        if self.config.write_caching:
+            self.on_synced(log.end_offset)
+            if log.flush_due(wall_ms):
+                self._around.syncer.submit(log)
+        else:
+            self._around.syncer.submit(log)
+        return appended
+
+    def guard(self, producer_id: int, epoch: int, sequence: int, *, bumps: bool) -> Guard | ErrorCode | None:
+        """A guard for the first batch of a transaction, which its coordinator has confirmed; None where it is open.
+
+        `sequence` is -1 for the offsets of a group, `bumps` whether each transaction has an epoch of its own.
+        """
+        if self.leader is None or not self._around.may_lead():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        now_ms = self._around.clock.wall_ms()
+        return self.log.producers.guard(producer_id, epoch, sequence, bumps=bumps, now_ms=now_ms)
+
+    def committed(self, through: int, timeout_ms: int) -> Slot[ErrorCode] | ErrorCode:
+        """NONE where everything below `through` is committed already, else the wait for it (errors 6, 7, 20)."""
+        leader = self.leader
+        if leader is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if leader.high_watermark >= through:
+            return self._verdict(leader)
+        return self.waits.add(EndOffset(through), self._around.clock.mono_ms() + timeout_ms)
+
+    def settled(self, through: int, timeout_ms: int) -> Slot[ErrorCode] | None:
+        """The wait for the commit of what the log holds below `through`; None where there is nothing to wait for.
+
+        While too few replicas are in sync nothing is committed, so a wait would only use up its time.
+        """
+        leader = self.leader
+        through = min(through, self.log.end_offset)
+        if leader is None or leader.high_watermark >= through or not leader.enough_in_sync:
+            return None
+        return self.waits.add(EndOffset(through), self._around.clock.mono_ms() + timeout_ms)
+
+    def when_committed(self, listener: Callable[[int], None]) -> None:
+        """`listener(high watermark)` is called whenever it moves; for the coordinators' shards."""
+        self._commit_listeners.append(listener)
+
+    def forget_listener(self, listener: Callable[[int], None]) -> None:
+        self._commit_listeners.remove(listener)
+
+    # --- what happens to the log ---
+
+    def on_synced(self, offset: int) -> None:
+        """The log's own disk holds everything below `offset`."""
+        leader = self.leader
+        if leader is not None:
+            self._advance(leader.on_own_sync(SyncedOffset(offset), now_ms=self._around.clock.mono_ms()))
+        elif self.follower is not None:
+            self._committed_here(self.follower.on_synced(SyncedOffset(offset)))
+            if self.on_disk is not None and offset >= self.log.end_offset:
+                self.on_disk()
+
+    def leader_said(self, high_watermark: int) -> None:
+        """How far the leader has committed, as far as we hold it on disk ourselves."""
+        if self.follower is not None:
+            synced = SyncedOffset(self.log.synced_offset)
+            self._committed_here(self.follower.on_high_watermark(high_watermark, synced_through=synced))
+
+    def _committed_here(self, high_watermark: EndOffset | None) -> None:
+        """As a follower knows it."""
+        if high_watermark is not None:
+            self.log.set_high_watermark(high_watermark)
+            self.mark()
+
+    def _take_synced(self) -> None:
+        """What counts as on disk may have changed (write.caching): take it as it is now, and see to the rest."""
+        log = self.log
+        self.on_synced(log.synced_offset)
+        if log.synced_offset < log.end_offset:
+            self._around.syncer.submit(log)
+
+    def _advance(self, high_watermark: EndOffset | None) -> None:
+        if high_watermark is None:
+            return
+        leader = self.leader
+        assert leader is not None
+        self.log.set_high_watermark(high_watermark)
+        self.waits.committed(high_watermark, self._verdict(leader))
+        if self.watches:
+            self.mark()
+        for listener in self._commit_listeners:
+            listener(high_watermark)
+
+    def _verdict(self, leader: LeaderReplica) -> ErrorCode:
+        """What is said to whoever waited: the lease counts when the answer leaves (rule A12)."""
+        if not self._around.may_lead():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE if leader.enough_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def suspect(self, offset: int) -> None:
+        """What was read at `offset` cannot have been written so; damage that is known needs no other look."""
+        if self.log.damaged_at is None and not self.log.damage.covers(offset):
+            self._around.suspect(self, offset)
+
+    def mark(self) -> None:
+        """Something that readers see has moved."""
+        for watch in self.watches:
+            watch.session.mark(watch)

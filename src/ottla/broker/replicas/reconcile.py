@@ -1,0 +1,426 @@
+"""The replicas on this broker: reconciles what the metadata says should be here with the logs that are (rule C2).
+
+node.py comes here whenever the metadata has moved; each replica is a broker/replicas/partition.py over a log in one of
+the log directories (log_directories.py). Deletion of dropped logs runs from here too; log_upkeep.py has what recurs.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ottla.broker.replicas.fetcher import ReplicaFetches
+from ottla.broker.replicas.in_sync_sets import InSyncSets
+from ottla.broker.replicas.log_directories import LogDirectories
+from ottla.broker.replicas.log_upkeep import LogUpkeep
+from ottla.broker.replicas.moves import ReplicaMoves
+from ottla.broker.replicas.offline_replicas import OfflineReplicas
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.short_leaders import ShortLeaders
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId, TopicPartition
+from ottla.kernel.seams import Disk
+from ottla.metadata.state import PartitionState, Topic
+from ottla.metrics.metric import Traffic
+from ottla.storage.directory.directory import HeldLock, LogDirectory
+from ottla.storage.log import FULL_DISK
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.config.topic import TopicConfig
+    from ottla.storage.log import Log
+
+log = logging.getLogger("ottla.replicas")
+_REMOVE_EVERY_MS = 50
+_REMOVE_AGAIN_MS = 10_000
+_WORK_AGAIN_MS = 1000
+_FEW = 2
+_FILES_OF_A_LOG = 3
+_FILES_KEPT_FREE = 256
+"""For connections, and for the next segments of the logs that are here: without one, the directory is offline.
+
+Where the limit is low, a quarter of what is free before the first log is opened.
+"""
+_NO_ROOM = (*FULL_DISK, errno.EMFILE, errno.ENFILE)
+_IN_A_TURN = 32
+"""Directories made or put away before others get their turn of the loop."""
+
+
+class Replicas:
+    """All partitions here, by topic name and by topic id."""
+
+    def __init__(self, node: Node, disk: Disk, paths: Sequence[str], *, needed: str | None) -> None:
+        """`needed`: the log directory without which the broker cannot go on."""
+        self._node = node
+        self._disk = disk
+        self.directories = LogDirectories(node, disk, paths, needed=needed)
+        self.offline = OfflineReplicas(node, self.directories)
+        self.moves = ReplicaMoves(node, self.directories)
+        self._files_kept = min(_FILES_KEPT_FREE, disk.free_files() // 4)
+        self._open = False
+        self.by_name: dict[tuple[str, int], Partition] = {}
+        self.by_id: dict[tuple[bytes, int], Partition] = {}
+        self._to_put_away: list[TopicPartition] = []
+        self._unsettled: dict[tuple[bytes, int], None] = {}
+        self._put_off: dict[tuple[bytes, int], None] = {}
+        """For which there was no room: unsettled again in a while."""
+        self._trying_again = False
+        self._lacks_room = False
+        self._said = ""
+        """The trouble that the log was last told of."""
+        self._working = False
+        self._removing = False
+        self.fetches = ReplicaFetches(node)
+        self.in_sync = InSyncSets(node)
+        self.upkeep = LogUpkeep(node, self.directories, self.by_id, self.remove_later)
+        self.short_leaders = ShortLeaders(node)
+        self.spoke_ms: dict[BrokerId, int] = {}
+        """When each follower's broker last fetched from here."""
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def all(self) -> Iterator[Partition]:
+        """By topic and partition."""
+        return iter([self.by_name[key] for key in sorted(self.by_name)])
+
+    def open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
+        """Recover first, register second (rule A7)."""
+        self.directories.open(cluster_id, new_id, lock)
+        self._open = True
+        self.remove_later()
+
+    # --- reconciling ---
+
+    def reconcile(self, topics: Iterable[Topic], gone: Collection[bytes]) -> None:
+        """Make the replicas of these topics what the metadata says; drop those of topics that are gone.
+
+        Who leads here is settled when this returns. Directories are made and put away a few at a time, with turns
+        of the loop between them: until then a new partition is answered NOT_LEADER_OR_FOLLOWER.
+        """
+        if gone:
+            for dropped in [each for each in self.by_id.values() if each.topic_id in gone]:
+                self._drop(dropped, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._drop_recovered()
+        topics = list(topics)
+        try:
+            with self.together(self._new_roles(topics)):
+                for topic in topics:
+                    for state in topic.partitions:
+                        self._reconcile_or_put_off(topic, state)
+        except OSError as error:
+            self._trouble(error)
+        self.offline.look()
+        if not self._working:
+            self._work()
+
+    def _drop_recovered(self) -> None:
+        """What was to be here when the logs were opened, and is not any more now that the broker is registered."""
+        for topic_id, index in list(self.directories.recovered):
+            topic = self._node.metadata.topics.get(TopicId(topic_id))
+            if topic is None or not self.directories.placed_here(topic, index):
+                opened = self.directories.recovered.pop((topic_id, index))
+                self._to_put_away.append(TopicPartition(opened.topic, index))
+
+    def _reconcile_or_put_off(self, topic: Topic, state: PartitionState) -> None:
+        """One that finds no room to lead must not keep the others from resigning."""
+        try:
+            self._reconcile_partition(topic, state)
+        except OSError as error:
+            self._later((topic.topic_id, state.partition), error)
+
+    def _reconcile_partition(self, topic: Topic, state: PartitionState) -> None:
+        key = (topic.topic_id, state.partition)
+        partition = self.by_id.get(key)
+        if self._node.broker not in state.replicas:
+            if partition is not None:
+                self._drop(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif partition is not None:
+            self.configure(partition, state, self._node.topic_config(topic))
+            self._take_part(partition, state)
+        elif key in self.directories.offline or self.directories.unreadable.holds_back(key, state):
+            pass  # what it was is not known here: it is not made anew, empty
+        elif key in self.directories.recovered:
+            self._take_part(self._add(topic, state.partition, self.directories.recovered.pop(key)), state)
+        else:
+            self._unsettled[key] = None
+
+    def _new_roles(self, topics: list[Topic]) -> int:
+        """Of replicas that are here: each writes down and syncs where an epoch begins, or that ours was empty."""
+        here, new = self._node.broker, 0
+        for topic in topics:
+            for state in topic.partitions:
+                partition = self.by_id.get((topic.topic_id, state.partition))
+                if partition is None:
+                    new += (topic.topic_id, state.partition) in self.directories.recovered
+                elif state.leader == here or partition.leader is not None:
+                    new += partition.leader is None or state.leader_epoch != partition.leader_epoch
+        return new
+
+    def _add(self, topic: Topic, index: int, opened: Log) -> Partition:
+        node = self._node
+        config = node.topic_config(topic)
+        traffic = node.traffic.setdefault(topic.name, Traffic())
+        partition = Partition(topic.name, index, topic.topic_id, opened, config, traffic, node)
+        opened.on_synced = partition.on_synced
+        opened.on_failed = node.disk_failed
+        self.by_id[(topic.topic_id, index)] = self.by_name[(topic.name, index)] = partition
+        return partition
+
+    def configure(self, partition: Partition, state: PartitionState, config: TopicConfig) -> None:
+        """A leader that is deposed by what was read with the options resigns first: by fewer required in sync it would
+        take for committed what the next leader has never seen."""
+        if partition.config is config or partition.config == config:
+            return
+        leads_on = state.leader == self._node.broker and state.leader_epoch == partition.leader_epoch
+        if partition.leader is not None and not leads_on:
+            partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._node.stopped_leading(partition)
+        partition.set_config(config)
+
+    def _take_part(self, partition: Partition, state: PartitionState) -> None:
+        """Lead, or stop leading."""
+        node = self._node
+        if state.leader != node.broker:
+            if partition.leader is not None:
+                partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                node.stopped_leading(partition)
+            if state.leader == NO_LEADER:
+                if partition.follower is not None:
+                    self.fetches.leave(partition)
+                    partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            elif partition.follower is None or partition.leader_epoch != state.leader_epoch:
+                committed = self.directories.of(partition.log).committed_before(partition.log)
+                partition.follow(state.leader, state.leader_epoch, state.unclean_epoch, committed)
+                self.fetches.follow(partition)
+        elif partition.leader is None or partition.leader_epoch != state.leader_epoch:
+            before = partition.leader_id
+            self.fetches.leave(partition)
+            partition.lead(
+                state.leader_epoch,
+                replicas=state.replicas,
+                in_sync=frozenset(state.in_sync),
+                partition_epoch=state.partition_epoch,
+                registered=node.registered_epochs(),
+            )
+            node.started_leading(partition, before)
+            log.info("leads %s-%d from leader epoch %d on", partition.topic, partition.index, state.leader_epoch)
+            partition.partition_epoch = state.partition_epoch
+            self._see_to_damage(partition, state)
+            return
+        partition.registered_changed(node.registered_epochs())
+        if partition.partition_epoch != state.partition_epoch:
+            partition.in_sync_changed(state.partition_epoch, frozenset(state.in_sync), state.replicas)
+            if partition.follower is not None and node.broker not in state.in_sync:
+                self.fetches.say_again(partition)  # a leader forgets what replicas hold that it was told to drop
+        partition.partition_epoch = state.partition_epoch
+        if partition.leader is not None and len(state.replicas) > 1:
+            self.in_sync.look(partition)
+        self._see_to_damage(partition, state)
+
+    def stopped(self, partition: Partition) -> None:
+        """Its log was to be cut behind damage, and stays as it is: what is done about that says the metadata."""
+        state = self._node.metadata.partition(partition.topic_id, partition.index)
+        if state is not None and self.by_id.get((partition.topic_id, partition.index)) is partition:
+            self._see_to_damage(partition, state)
+        if self._unsettled and not self._working:
+            self._work()
+
+    def _see_to_damage(self, partition: Partition, state: PartitionState) -> None:
+        """Closed segments are repaired; a log that is damaged otherwise is built anew, once it is in no set.
+
+        Where its end was found damaged at the start it was taken out of them as it registered (rule A7); one that was
+        to be cut behind damage asks for that itself.
+        """
+        held, here = partition.log, self._node.broker
+        if held.damaged_at is None or not state.has_leader or here in (state.leader, *state.in_sync, *state.eligible):
+            if held.damage or held.damaged_at is not None:
+                self._node.repairs.look(partition)
+            return
+        log.warning("%s-%d is damaged from offset %d on: it is fetched anew from its leader", partition.topic,
+                    partition.index, held.damaged_at)  # fmt: skip
+        self._drop(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._unsettled[(partition.topic_id, partition.index)] = None
+
+    def _drop(self, partition: Partition, error: ErrorCode) -> None:
+        """The topic is deleted, or the replica is placed elsewhere, or begins anew; `error` is for whoever waits."""
+        log.info("%s-%d is no longer here", partition.topic, partition.index)
+        self._take_away(partition, error)
+        self._to_put_away.append(TopicPartition(partition.topic, partition.index))
+
+    def _take_away(self, partition: Partition, error: ErrorCode) -> None:
+        """Whoever waits for it is told why."""
+        leading = partition.leader is not None
+        self.moves.cancel((partition.topic_id, partition.index))
+        self.fetches.leave(partition)
+        del self.by_id[(partition.topic_id, partition.index)]
+        if self.by_name.get((partition.topic, partition.index)) is partition:
+            del self.by_name[(partition.topic, partition.index)]
+        partition.resign(error)
+        if leading:
+            self._node.stopped_leading(partition)
+
+    # --- directories, a few in a turn ---
+
+    def _work(self) -> None:
+        """Put away first: a name is free for its next owner then, and a full disk has room again."""
+        self._working = False
+        if not self._open:
+            return  # closed meanwhile; the next start goes on
+        try:
+            if self._to_put_away:
+                self._put_some_away()
+            if not self._to_put_away:
+                self._settle_some()
+        except OSError as error:
+            self._trouble(error)
+        else:
+            if self._to_put_away or self._unsettled:
+                self._working = True
+                self._node.clock.call_soon(self._work)
+            else:
+                self._said = ""
+
+    def _trouble(self, error: OSError) -> None:
+        """A full disk has no room for what is new: what is here goes on, and it is tried again; the rest is fatal."""
+        if error.errno not in _NO_ROOM:
+            self._node.disk_failed(error)
+            return
+        if str(error) != self._said:  # it is tried every second
+            self._said = str(error)
+            log.warning("no room for a new partition, trying again: %s", error)
+        if not self._working:
+            self._working = True
+            self._node.deadlines.after(_WORK_AGAIN_MS, self._work)
+
+    def _put_some_away(self) -> None:
+        some = self._to_put_away[:_IN_A_TURN]
+        self.remove_later()  # also where the disk is too full to note it down: deleting is what makes room
+        self.directories.each(lambda directory: directory.delete_logs(some))
+        del self._to_put_away[: len(some)]
+
+    def _settle_some(self) -> None:
+        free = self._disk.free_files()
+        room = (free - self._files_kept) // _FILES_OF_A_LOG
+        if room <= 0 and self._unsettled:
+            lack = len(self._unsettled)
+            raise OSError(errno.EMFILE, f"too few files may be open for {lack} more (ulimit -n, LimitNOFILE=)")
+        some = list(islice(self._unsettled, min(max(0, room), _IN_A_TURN)))
+        with self.together(len(some)):
+            for key in some:
+                self._settle_or_put_off(key)
+        for key in some:
+            del self._unsettled[key]
+
+    def _settle_or_put_off(self, key: tuple[bytes, int]) -> None:
+        """One that finds no room in its directory must not keep others from being made elsewhere."""
+        try:
+            self._settle(key)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self._later(key, error)
+
+    def _later(self, key: tuple[bytes, int], error: OSError) -> None:
+        self._put_off[key] = None
+        self._lacks_room = True
+        if error.errno not in _NO_ROOM:
+            self._node.disk_failed(error)
+        elif not self._trying_again:
+            log.warning("no room for a new partition, or for what one notes down, trying again: %s", error)
+        if not self._trying_again:
+            self._trying_again = True
+            self._node.deadlines.after(_WORK_AGAIN_MS, self._try_again)
+
+    def _try_again(self) -> None:
+        """A few where the last try found no room: each costs the loop some operations of the disk."""
+        self._trying_again, lacked_room, self._lacks_room = False, self._lacks_room, False
+        self._go_on(_FEW if lacked_room else len(self._put_off))
+        if self._put_off and not self._trying_again:
+            self._trying_again = True
+            self._node.deadlines.after(_WORK_AGAIN_MS, self._try_again)
+
+    def _go_on(self, most: int) -> None:
+        """With so many of those that were put off."""
+        for key in list(islice(self._put_off, most)):
+            del self._put_off[key]
+            self._unsettled[key] = None
+        if (self._unsettled or self._to_put_away) and not self._working:
+            self._work()
+
+    def _settle(self, key: tuple[bytes, int]) -> None:
+        """By what the metadata says now; may be repeated."""
+        node = self._node
+        topic = node.metadata.topics.get(TopicId(key[0]))
+        if topic is None:
+            return  # gone again before it was made
+        index = key[1]
+        directories = self.directories
+        known = key in self.by_id or key in directories.recovered or key in directories.offline
+        if not known and directories.placed_here(topic, index):
+            self._add(topic, index, directories.create(topic, index))
+            log.info("%s-%d is new here", topic.name, index)
+        self._reconcile_partition(topic, topic.partitions[index])
+
+    def together(self, count: int) -> AbstractContextManager[None]:
+        """A new log asks for ten syncs, a new leader for two, its followers too; those of many go together."""
+        return self._disk.gathered(*self.directories.usable_paths) if count > _FEW else nullcontext()
+
+    def remove_later(self, after_ms: int = _REMOVE_EVERY_MS) -> None:
+        """Delete `*-delete` directories one by one, with turns of the loop between them."""
+        if not self._removing:
+            self._removing = True
+            self._node.deadlines.after(after_ms, self._remove_one)
+
+    def _remove_one(self) -> None:
+        self._removing = False
+        if not self._open:
+            return  # closed meanwhile; the next start goes on
+        more = stuck = False
+        for directory in self.directories.online:
+            try:
+                more |= directory.deletions.remove_one()
+            except OSError as error:
+                stuck = True
+                log.warning("could not delete a dropped partition's files, trying again: %s", error)
+        if more or stuck:
+            self.remove_later(_REMOVE_EVERY_MS if more else _REMOVE_AGAIN_MS)
+
+    def start_on_disk(self, partition: Partition) -> int:
+        """Where a log starts, after a crash too."""
+        return self.directories.of(partition.log).start_on_disk(partition.log)
+
+    # --- a directory fails ---
+
+    def take_offline(self, directory: LogDirectory, error: OSError) -> None:
+        """Nothing in it is written from now on; its replicas go when whoever met the error has ended their turn."""
+        self.directories.take_offline(directory, error)
+        self._node.clock.call_soon(lambda: self._let_go(directory))
+
+    def _let_go(self, directory: LogDirectory) -> None:
+        if not self._open:
+            return
+        self.moves.directory_failed(directory)
+        for partition in [one for one in self.by_id.values() if self.directories.of(one.log) is directory]:
+            self._take_away(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            self.directories.offline[(partition.topic_id, partition.index)] = None
+        directory.abandon()
+        self.offline.look()
+        self._go_on(len(self._put_off))
+
+    def close(self, *, clean: bool, broker_epoch: int) -> None:
+        """Every wait ends, every log is synced and closed."""
+        self.fetches.close()
+        self.moves.stop()
+        for partition in self.by_id.values():
+            partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.by_id.clear()
+        self.by_name.clear()
+        self.upkeep.close()
+        if self._open:
+            self._open = False
+            self.directories.close(clean=clean, broker_epoch=broker_epoch)

@@ -1,0 +1,64 @@
+"""Leaders that lack what was committed: a follower that would have to cut it off reports its leader (rule A11).
+
+fetcher.py comes here when the follower has refused the cut (replication/follower.py). If the replica that reports
+counts, the cluster takes the leader out of the sets and has another one lead (cluster/partitions.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.cluster.commands import DeposeShortLeader
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicId
+
+if TYPE_CHECKING:
+    from ottla.broker.control.command_queue import Outcome
+    from ottla.broker.node import Node
+    from ottla.broker.replicas.partition import Partition
+    from ottla.replication.follower import FollowerReplica
+
+log = logging.getLogger("ottla.replicas")
+_AGAIN_MS = 500
+
+
+class ShortLeaders:
+    """Those that replicas of this broker follow."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def report(self, partition: Partition, why: str) -> None:
+        """The replica keeps what it has, and asks that another one leads."""
+        log.error(
+            "%s-%d stops following: %s. The leader lacks the rest: its log directory may be an older copy. Another "
+            "replica is asked to lead", partition.topic, partition.index, why,
+        )  # fmt: skip
+        if partition.follower is not None:
+            self._submit(partition, partition.follower)
+
+    def _submit(self, partition: Partition, follower: FollowerReplica) -> None:
+        command = DeposeShortLeader(TopicId(partition.topic_id), partition.index, follower.epoch)
+        slot = self._node.follow.submit(command)
+        slot.when_full(lambda: self._told(partition, follower, slot.result()))
+
+    def _told(self, partition: Partition, follower: FollowerReplica, outcome: Outcome) -> None:
+        """Until the leadership ends, or the cluster says that this replica does not count."""
+        if partition.follower is not follower or not isinstance(outcome, ApiError):
+            return
+        if outcome.code != ErrorCode.INELIGIBLE_REPLICA:
+            self._node.deadlines.after(_AGAIN_MS, lambda: self._again(partition, follower))
+            return
+        topic, index, here = partition.topic, partition.index, self._node.broker
+        log.error(
+            "%s-%d is not in sync, so that its leader stays, and it fetches nothing more: an administrator has to "
+            "choose. To have the records of this replica (broker %d), stop broker %d and run ottla "
+            "kafka-leader-election --election-type unclean --topic %s --partition %d. To have those of the leader, "
+            "move the replica away from broker %d and back with ottla kafka-reassign-partitions",
+            topic, index, here, follower.leader, topic, index, here,
+        )  # fmt: skip
+
+    def _again(self, partition: Partition, follower: FollowerReplica) -> None:
+        if partition.follower is follower:
+            self._submit(partition, follower)

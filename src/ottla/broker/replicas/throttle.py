@@ -1,0 +1,66 @@
+"""Reassigned replicas catch up no faster than was asked for, so that clients keep the disk and the network (KIP-73).
+
+Which replicas: the topic options `leader.` and `follower.replication.throttled.replicas`; how fast: the broker options
+`leader.` and `follower.replication.throttled.rate`. fetcher.py asks here before it fetches, handlers/fetch.py
+before it answers a follower. A replica that is in sync is never held back: producers would wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.broker.requests.waiting import Deadlines
+from ottla.config.broker import BrokerConfig
+
+EVERY = "*"
+PIECE_MS = 500
+"""What is asked for at once is worth about so much time."""
+LEAST_PIECE_BYTES = 16 * 1024
+LONGEST_MS = 10_000
+"""However little is allowed, something passes after so long; a changed rate takes effect then at the latest."""
+
+
+def names(replicas: tuple[str, ...], partition: int, broker: int) -> bool:
+    """Whether such a list of `partition:broker` has this replica in it."""
+    return bool(replicas) and (EVERY in replicas or f"{partition}:{broker}" in replicas)
+
+
+def throttles(deadlines: Deadlines, config: BrokerConfig) -> tuple[Throttle, Throttle]:
+    """What leaves and what comes."""
+    return (
+        Throttle(deadlines, config.leader_replication_throttled_rate),
+        Throttle(deadlines, config.follower_replication_throttled_rate),
+    )
+
+
+class Throttle:
+    """Bytes per second in one direction: after some have passed, no more do until their time is over."""
+
+    def __init__(self, deadlines: Deadlines, rate: int) -> None:
+        self.rate = rate
+        self.free_at_ms = 0
+        self._deadlines = deadlines
+        self._waiting: dict[Callable[[], None], None] = {}
+
+    def exceeded(self) -> bool:
+        return self._deadlines.now_ms() < self.free_at_ms
+
+    def took(self, count: int) -> None:
+        start = max(self._deadlines.now_ms(), self.free_at_ms)
+        worth_ms = count * 1000 // max(1, self.rate)
+        self.free_at_ms = min(start + worth_ms, self._deadlines.now_ms() + LONGEST_MS)
+
+    def piece_bytes(self, most: int) -> int:
+        """How much to ask for at once."""
+        return max(min(most, self.rate * PIECE_MS // 1000), min(most, LEAST_PIECE_BYTES))
+
+    def when_free(self, callback: Callable[[], None]) -> None:
+        """Have it called once, when more may pass."""
+        if not self._waiting:
+            self._deadlines.at(self.free_at_ms, self._ring)
+        self._waiting[callback] = None
+
+    def _ring(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for callback in waiting:
+            callback()

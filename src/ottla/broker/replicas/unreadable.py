@@ -1,0 +1,223 @@
+"""Replicas whose files are here and cannot be opened: each is offline alone, with why, and nothing of it is deleted.
+
+log_directories.py comes here at the start. The broker serves all others (rule H5). A folder whose `partition.metadata`
+cannot be believed, in either copy, is compared with the metadata by its name: where a topic of that name has a replica
+here, the folder is taken for that replica, damaged. It is not served by its name alone: it may be what is left of an
+older topic. An administrator may write the topic id down again (docs/guide/operations.md).
+
+Where other replicas are left, such a replica leaves the in-sync and eligible sets as the broker registers; once
+another one leads, its folder is set aside (storage/directory/strays.py), and it is fetched anew. The last replica
+stays in its sets and is offline until the next start can open it.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import struct
+from collections.abc import Callable, Collection, Container, Sequence
+from posixpath import join
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.kernel.ids import TopicPartition
+from ottla.kernel.seams import FailedSync
+from ottla.storage import recovery
+from ottla.storage.directory.checkpoint import BadCheckpoint
+from ottla.storage.directory.found import FoundPartition
+from ottla.storage.log import FULL_DISK
+from ottla.storage.producers.snapshot import BadSnapshot
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.metadata.state import PartitionState, Topic
+    from ottla.storage.directory.directory import LogDirectory
+
+log = logging.getLogger("ottla.replicas")
+Key = tuple[bytes, int]
+_NO_FILES = (errno.EMFILE, errno.ENFILE)
+CANNOT_OPEN = (
+    OSError, ValueError, LookupError, ArithmeticError, AssertionError, struct.error, BadCheckpoint, BadSnapshot,
+)  # fmt: skip
+"""How opening a log ends on files that are not what they were: nothing that lies on a disk may stop the broker."""
+
+
+class Unreadable(NamedTuple):
+    """One replica that could not be opened."""
+
+    topic: str
+    found: FoundPartition
+    directory: LogDirectory
+    reason: str
+
+
+class UnreadableReplicas:
+    """Those of this broker, by topic id and partition."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.by_key: dict[Key, Unreadable] = {}
+
+    # --- at the start ---
+
+    def recover_all(
+        self,
+        directory: LogDirectory,
+        half_made: Collection[str],
+        *,
+        topic_of: Callable[[FoundPartition], Topic | None],
+        recover: Callable[[LogDirectory, Topic, FoundPartition], None],
+    ) -> None:
+        """Open what a directory holds. What never held a record is deleted; all else that is not opened stays."""
+        unmade: list[FoundPartition] = []
+        strays: list[tuple[FoundPartition, str]] = []
+        with directory.disk.gathered(directory.path):
+            for found in directory.found:
+                topic = topic_of(found) or self._claimed(found)
+                if found.path in half_made or self._is_of_no_account(directory, found):
+                    unmade.append(found)
+                elif topic is None:
+                    strays.append((found, found.fault or "its topic id is not known, or it is placed elsewhere"))
+                elif found.fault:
+                    self._add(directory, topic, found, found.fault)
+                else:
+                    self._recover_or_leave(directory, topic, found, recover)
+            self.set_aside(directory, strays)
+        for found in unmade:
+            log.warning("%s was begun, and never held a record: it is deleted", found.path)
+        if unmade:
+            directory.discard(unmade)
+
+    def _recover_or_leave(
+        self,
+        directory: LogDirectory,
+        topic: Topic,
+        found: FoundPartition,
+        recover: Callable[[LogDirectory, Topic, FoundPartition], None],
+    ) -> None:
+        try:
+            recover(directory, topic, found)
+        except CANNOT_OPEN as error:
+            if _costs_the_directory(found, error):
+                raise
+            self._add(directory, topic, found, _sentence(error))
+
+    def set_aside(self, directory: LogDirectory, strays: Sequence[tuple[FoundPartition, str]]) -> None:
+        """Rename strays, each with why."""
+        for found, reason in strays:
+            log.warning("%s is set aside, with all its records: %s", found.path, reason)
+        if strays:
+            directory.set_strays_aside(strays, wall_ms=self._node.clock.wall_ms())
+
+    def _claimed(self, found: FoundPartition) -> Topic | None:
+        """The topic whose replica a folder without a topic id may be, by its name."""
+        topic = self._node.metadata.topic(found.topic) if found.topic_id is None else None
+        if topic is None or found.partition >= len(topic.partitions):
+            return None
+        return topic if self._node.broker in topic.partitions[found.partition].replicas else None
+
+    def _is_of_no_account(self, directory: LogDirectory, found: FoundPartition) -> bool:
+        """Whether a crash has kept it from being made: no topic id, no record, and no checkpoint knows of any."""
+        place = TopicPartition(found.topic, found.partition)
+        if found.topic_id is not None or any(offsets.get(place) for _, offsets in directory.checkpoints()):
+            return False
+        try:
+            return recovery.never_held(directory.disk, found.path)
+        except OSError:
+            return False
+
+    def _add(self, directory: LogDirectory, topic: Topic, found: FoundPartition, reason: str) -> None:
+        """It stays as it is, and is not served."""
+        reason += _refused_offsets(directory, TopicPartition(found.topic, found.partition))
+        self.by_key[topic.topic_id, found.partition] = Unreadable(topic.name, found, directory, reason)
+        directory.unopened = True
+        log.warning("%s-%d in %s cannot be opened and is offline: %s", topic.name, found.partition, found.path, reason)
+
+    def miss(self, directory: LogDirectory, opened: Container[Key]) -> None:
+        """Replicas whose folder is gone, though it held records.
+
+        One that this broker counts for stays missing: to make it anew would give its offsets again where no other
+        replica is left.
+        """
+        missed: list[TopicPartition] = []
+        for place, held in directory.gone.items():
+            topic, here = self._node.metadata.topic(place.topic), self._node.broker
+            if topic is None or place.partition >= len(topic.partitions):
+                continue
+            state, key = topic.partitions[place.partition], (bytes(topic.topic_id), place.partition)
+            if here not in state.replicas or key in opened or key in self.by_key:
+                continue
+            path = join(directory.path, str(place))
+            if here not in (*state.in_sync, *state.eligible):
+                log.warning("%s is missing, and it held offsets up to %d: it is fetched anew", path, held.stop - 1)
+            else:
+                reason = f"its folder is missing, and it held offsets up to {held.stop - 1}"
+                self._add(directory, topic, FoundPartition(*place, topic.topic_id, path), reason)
+                missed.append(place)
+        directory.forget_gone(missed)
+
+    def drop_found_elsewhere(self, opened: Container[Key]) -> None:
+        """Folders without a topic id whose replica was opened in another directory are strays."""
+        for key in [key for key in self.by_key if key in opened]:
+            one = self.by_key.pop(key)
+            self.set_aside(one.directory, [(one.found, f"{one.reason}; the replica is in another log directory")])
+
+    def are_the_last(self) -> list[Key]:
+        """Those without which nobody would be left who counts: they stay, offline."""
+        return [key for key in sorted(self.by_key) if not self._others_count(key)]
+
+    def are_not_the_last(self) -> list[Key]:
+        return [key for key in sorted(self.by_key) if self._others_count(key)]
+
+    def _others_count(self, key: Key) -> bool:
+        state, here = self._node.metadata.partition(*key), self._node.broker
+        return state is None or any(one != here for one in (*state.in_sync, *state.eligible))
+
+    # --- while it runs ---
+
+    def holds_back(self, key: Key, state: PartitionState) -> bool:
+        """Whether a replica is not made anew yet, since what is here may be needed still; else it is set aside."""
+        one, here = self.by_key.get(key), self._node.broker
+        if one is None:
+            return False
+        if not state.has_leader or here in (state.leader, *state.in_sync, *state.eligible):
+            return True
+        self._give_up(key, f"{one.reason}; it is fetched anew from broker {state.leader}")
+        return False
+
+    def make_way(self, directory: LogDirectory, topic: Topic, index: int) -> None:
+        """Another topic's partition of the same name is to be made where one of these lies."""
+        path = join(directory.path, f"{topic.name}-{index}")
+        for key in [key for key, one in self.by_key.items() if one.found.path == path]:
+            self._give_up(key, f"{self.by_key[key].reason}; its name belongs to another topic now")
+
+    def _give_up(self, key: Key, reason: str) -> None:
+        one = self.by_key[key]
+        if one.directory.disk.exists(one.found.path):
+            self.set_aside(one.directory, [(one.found, reason)])
+        else:
+            log.warning("%s is made anew: %s", one.found.path, reason)
+        del self.by_key[key]
+
+
+def _costs_the_directory(found: FoundPartition, error: Exception) -> bool:
+    """Whether an error is not about one partition's files alone.
+
+    A failed sync is not: what it has dropped may be anything (rule B3). A full disk is.
+    """
+    if not isinstance(error, OSError) or error.errno in FULL_DISK:
+        return False
+    inside = error.filename is None or str(error.filename).startswith(found.path)
+    return isinstance(error, FailedSync) or error.errno in _NO_FILES or not inside
+
+
+def _refused_offsets(directory: LogDirectory, place: TopicPartition) -> str:
+    """The offsets that nobody is served, as far as the checkpoints of the directory know."""
+    known = [offsets[place] for _, offsets in directory.checkpoints() if place in offsets]
+    start, end = directory.start_noted(place), max(known, default=0)
+    return f"; its offsets {start} to {end - 1} are refused" if end > start else ""
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError | BadCheckpoint | BadSnapshot):
+        return str(error)
+    return f"its files cannot be read ({type(error).__name__}: {error})"

@@ -1,0 +1,302 @@
+"""Drives stories: one frame in, one request decoded, one handler started, one answer put in its place.
+
+Comes from wire/connection.py; next door is the handler of the request's API in broker/handlers. A handler's own bug
+costs one request: it is answered UNKNOWN_SERVER_ERROR, counted, and logged once; an answer that cannot be encoded is
+such a bug too. What storage, replication or the metadata state assert and find untrue stops the broker (rule F).
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from struct import Struct
+from struct import error as StructError
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.requests.produce_again import produce_again
+from ottla.broker.requests.refusals import refusal
+from ottla.broker.requests.waiting import next_turn
+from ottla.kernel.errors import ApiError, ErrorCode, broke_an_invariant
+from ottla.kernel.ids import BrokerId
+from ottla.kernel.story import Slot
+from ottla.schema.codec import MalformedMessage, decoder, encoder
+from ottla.wire.apis import APIS, SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY, Api
+from ottla.wire.connection import Exchange, Part, ServerConnection
+from ottla.wire.hot import decode_fetch, decode_produce
+from ottla.wire.hot_shape import shape_of
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+PRODUCE, FETCH, JOIN_GROUP, SYNC_GROUP, API_VERSIONS = 0, 1, 11, 14, 18
+_PROVING = frozenset({SASL_HANDSHAKE_KEY, SASL_AUTHENTICATE_KEY})
+_BLOCKING = frozenset({FETCH, JOIN_GROUP, SYNC_GROUP, SASL_AUTHENTICATE_KEY})
+"""Behind these no other request of the same connection begins (rule E7)."""
+_DIRECTORIES = frozenset({3, 10, 60, 75})
+"""Metadata, FindCoordinator, DescribeCluster, DescribeTopicPartitions: they tell clients whom to ask."""
+_LONG_BYTES = 32 << 10
+"""Of a request other than Produce and Fetch: to decode it, to serve it and to encode its answer take a turn each."""
+_HEAD = Struct(">hhih")
+_SIZE_AND_CORRELATION = Struct(">ii")
+_INT32 = Struct(">i")
+
+Running = Coroutine[Slot[Any], None, Any]
+Handler = Callable[["Call", Any], Running]
+
+log = logging.getLogger("ottla.dispatch")
+
+
+class Call:
+    """One request on its way: who asks, what, over which connection. Made per request: slotted, not frozen."""
+
+    __slots__ = ("api_key", "api_version", "blocks", "connection", "correlation_id", "node")
+
+    def __init__(
+        self, node: Node, connection: ServerConnection, api_key: int, api_version: int, correlation_id: int
+    ) -> None:
+        self.node = node
+        self.connection = connection
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.blocks = False
+        """Set by a handler behind which no other request of the connection may begin."""
+
+    @property
+    def principal(self) -> str:
+        return self.connection.principal
+
+    @property
+    def peer(self) -> BrokerId | None:
+        """The broker that asks, if it has proved itself and is still the incarnation that is registered."""
+        connection = self.connection
+        if connection.peer is None:
+            return None
+        broker = self.node.metadata.brokers.get(connection.peer)
+        return connection.peer if broker is not None and broker.epoch == connection.peer_epoch else None
+
+    @property
+    def client_id(self) -> str:
+        return self.connection.client_id or ""
+
+    @property
+    def client_host(self) -> str:
+        """As DescribeGroups prints it."""
+        return "/" + self.connection.peer_host
+
+
+class _Suspended:
+    """A story that had to wait: stepped whenever its slot is filled, until its answer takes its place."""
+
+    __slots__ = ("_call", "_dispatch", "_exchange", "_request", "_story")
+
+    def __init__(self, dispatch: Dispatch, call: Call, story: Running, request: Any, exchange: Exchange) -> None:
+        self._dispatch = dispatch
+        self._call = call
+        self._story = story
+        self._request = request
+        self._exchange = exchange
+
+    def step(self) -> None:
+        try:
+            slot = self._story.send(None)
+        except StopIteration as end:
+            try:
+                parts = self._dispatch.encode(self._call, end.value)
+            except Exception as error:  # else it would rise into whoever filled the slot
+                parts = self._dispatch.failed(self._call, self._request, error)
+        except Exception as error:
+            parts = self._dispatch.failed(self._call, self._request, error)
+        else:
+            slot.when_full(self.step)
+            return
+        self._call.connection.answer(self._exchange, parts)
+
+
+def _who(connection: ServerConnection) -> str:
+    """The connection with the client software that it has named (KIP-511)."""
+    software = f"{connection.software_name} {connection.software_version}".strip()
+    return f"{connection.name} ({software})" if software else connection.name
+
+
+class Dispatch:
+    """Serves frames. `requests` counts them by API key; `bugs` what handlers failed with by themselves."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._handlers: dict[int, Handler] = {}
+        self._logged: set[str] = set()
+        self.requests: dict[int, int] = dict.fromkeys(APIS, 0)
+        self.bugs = 0
+        self.malformed = 0
+        self.injected: dict[int, list[ErrorCode]] = {}
+        """Errors that the next requests of an API get instead of an answer: the hook of ottla.testing."""
+
+    def counts(self) -> list[tuple[str, int]]:
+        """Requests so far, by API name."""
+        return [(APIS[key].name, count) for key, count in sorted(self.requests.items()) if count]
+
+    def serve(self, connection: ServerConnection, frame: memoryview) -> None:
+        """One request. Whatever is not one closes the connection with one line in the log."""
+        try:
+            self._serve(connection, frame)
+        except AssertionError as error:
+            connection.close()
+            if not broke_an_invariant(error):
+                raise
+            self._node.broken(error)
+        except (MalformedMessage, StructError, UnicodeDecodeError, IndexError) as fault:
+            self.malformed += 1
+            log.warning("%s sent what is no request: %s; closed", _who(connection), fault)
+            connection.close()
+
+    def _serve(self, connection: ServerConnection, frame: memoryview) -> None:
+        key, version, correlation_id, id_size = _HEAD.unpack_from(frame)
+        if key == PRODUCE:
+            shape = connection.produce_shape
+            if shape is not None and shape.version == version and not self.injected:
+                records = shape.records(frame)
+                if records is not None and produce_again(self._node, connection, shape, records, correlation_id):
+                    self.requests[PRODUCE] += 1
+                    return
+        api = APIS.get(key)
+        if api is None:
+            raise MalformedMessage(f"unknown API key {key}")
+        if api.most_bytes is not None and len(frame) > api.most_bytes:
+            raise MalformedMessage(f"{api.name} of {len(frame)} bytes, above the {api.most_bytes} that it may have")
+        self.requests[key] += 1
+        call = Call(self._node, connection, key, version, correlation_id)
+        first, last = api.served
+        if not first <= version <= last:
+            self._unsupported(call, api, version)
+            return
+        at = 10
+        if id_size >= 0:
+            at += id_size
+            raw = frame[10:at]
+            if raw != connection.client_id_raw:
+                if len(raw) != id_size:
+                    raise MalformedMessage("client id runs past the end of the frame")
+                connection.client_id_raw = bytes(raw)
+                connection.client_id = str(raw, "utf-8")
+        elif connection.client_id is not None:
+            connection.client_id_raw = b""
+            connection.client_id = None
+        if api.flexible_since is not None and version >= api.flexible_since:
+            at = _skip_tags(frame, at)
+        request: Any
+        if key == PRODUCE:
+            request, _ = decode_produce(frame, at, version)
+            connection.produce_shape = shape_of(frame, version, request)
+        elif key == FETCH:
+            request, _ = decode_fetch(frame, at, version)
+        else:
+            request, _ = decoder(api.request, version)(frame, at)
+        if self.injected and self.injected.get(key):
+            parts = self._refuse(call, request, self.injected[key].pop(0))
+            self._answer(call, parts)
+            return
+        if api.peers_only and key not in _PROVING and call.peer is None:
+            self._answer(call, self._refuse(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            return
+        if key in _DIRECTORIES and self._node.follow.is_stale():
+            # A client whose leader was cut off asks it, and nobody else, who leads: without an answer it asks others.
+            connection.close()
+            return
+        self._start(call, request, is_long=key > FETCH and len(frame) > _LONG_BYTES)
+
+    def _start(self, call: Call, request: Any, *, is_long: bool) -> None:
+        handler = self._handlers.get(call.api_key) or self._load(call.api_key)
+        story = handler(call, request) if not is_long else self._in_turns(handler, call, request)
+        try:
+            slot = story.send(None)
+        except StopIteration as end:
+            try:
+                parts = self.encode(call, end.value)
+            except Exception as error:
+                parts = self.failed(call, request, error)
+        except Exception as error:
+            parts = self.failed(call, request, error)
+        else:
+            exchange = call.connection.expect(blocks=is_long or call.blocks or call.api_key in _BLOCKING)
+            slot.when_full(_Suspended(self, call, story, request, exchange).step)
+            return
+        self._answer(call, parts)
+
+    async def _in_turns(self, handler: Handler, call: Call, request: Any) -> Any:
+        await next_turn(self._node.clock)
+        response = await handler(call, request)
+        await next_turn(self._node.clock)
+        return response
+
+    @staticmethod
+    def _answer(call: Call, parts: list[Part]) -> None:
+        connection = call.connection
+        if connection.closed or connection.answer_at_once(parts):
+            return
+        connection.answer(connection.expect(), parts)
+
+    def encode(self, call: Call, response: Any) -> list[Part]:
+        """The answer as parts: the hot handlers give parts themselves, the others a message of the API."""
+        if response.__class__ is list:
+            return response
+        api = APIS[call.api_key]
+        out = bytearray(_SIZE_AND_CORRELATION.pack(0, call.correlation_id))
+        if api.response_header_version(call.api_version):
+            out.append(0)
+        encoder(type(response), call.api_version)(response, out)
+        _INT32.pack_into(out, 0, len(out) - 4)
+        return [bytes(out)]
+
+    def failed(self, call: Call, request: Any, error: Exception) -> list[Part]:
+        """What a request gets whose handler raised: the code of an ApiError, or our bug's UNKNOWN_SERVER_ERROR."""
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if isinstance(error, ApiError):
+            code = error.code
+        else:
+            self.bugs += 1
+            if broke_an_invariant(error):
+                self._node.broken(error)
+            where = "".join(traceback.format_exception(error))
+            if where not in self._logged and len(self._logged) < 1000:
+                self._logged.add(where)
+                log.error("%s version %d failed:\n%s", APIS[call.api_key].name, call.api_version, where)
+        return self._refuse(call, request, code)
+
+    def _refuse(self, call: Call, request: Any, code: ErrorCode) -> list[Part]:
+        try:
+            response = refusal(call, request, code)
+            if response is not None:
+                return self.encode(call, response)
+        except Exception as fault:
+            name = APIS[call.api_key].name
+            log.error("%s version %d cannot be answered %s: %r; closed", name, call.api_version, code.name, fault)
+        call.connection.close()
+        return []
+
+    def _unsupported(self, call: Call, api: Api, version: int) -> None:
+        """ApiVersions answers any version, in its version 0 (KIP-511); elsewhere the connection ends."""
+        if call.api_key != API_VERSIONS:
+            raise MalformedMessage(f"{api.name} version {version} is not served")
+        from ottla.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+        call.api_version = 0
+        own = ApiVersion(api_key=API_VERSIONS, min_version=api.announced[0], max_version=api.announced[1])
+        response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
+        self._answer(call, self.encode(call, response))
+
+    def _load(self, key: int) -> Handler:
+        """Handlers are imported at the first request of their API, so that the start stays short."""
+        handler: Handler = import_module(f"ottla.broker.handlers.{APIS[key].module.rpartition('.')[2]}").handle
+        self._handlers[key] = handler
+        return handler
+
+
+def _skip_tags(frame: memoryview, at: int) -> int:
+    if frame[at] == 0:
+        return at + 1
+    from ottla.wire.hot import skip_tags
+
+    return skip_tags(frame, at)

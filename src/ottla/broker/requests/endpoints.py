@@ -1,0 +1,65 @@
+"""Addresses of brokers, as a client of one connection can reach them.
+
+Handlers come here for Metadata, DescribeCluster, FindCoordinator, and for hints of who leads (KIP-951).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.control.recently_dead import RecentlyDead
+from ottla.metadata.state import BrokerState
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+    from ottla.wire.connection import ServerConnection
+    from ottla.wire.hot import Endpoint
+
+
+class Endpoints:
+    """Ourselves we name by the address that the client came to, unless `advertised.listeners` says another."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.recently_dead = RecentlyDead(node.clock, node.config.broker_session_timeout_ms)
+
+    def live(self, connection: ServerConnection) -> list[Endpoint]:
+        """The live brokers."""
+        return self._of(self._node.metadata.live_brokers(), connection)
+
+    def listed(self, connection: ServerConnection) -> list[Endpoint]:
+        """The live brokers and those that died a moment ago: for Metadata."""
+        return self._of(self.recently_dead.listed(self._node.metadata), connection)
+
+    def leader_hint(
+        self, name: str, topic_id: bytes, index: int, connection: ServerConnection
+    ) -> tuple[int, int, Endpoint | None] | None:
+        """The leader of a partition, for the answers that say so (KIP-951): (leader, epoch, endpoint).
+
+        None where we do not know either: a client that is told that we lead what we refuse would ask us for ever.
+        """
+        node = self._node
+        if not node.may_lead():
+            return None
+        topic = node.metadata.topic(name) if name else node.metadata.topic_by_id(topic_id)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        state = topic.partitions[index]
+        broker = node.metadata.brokers.get(state.leader)
+        return state.leader, state.leader_epoch, None if broker is None else self._one(broker, connection)
+
+    def _of(self, brokers: list[BrokerState], connection: ServerConnection) -> list[Endpoint]:
+        endpoints = [self._one(broker, connection) for broker in brokers]
+        return [endpoint for endpoint in endpoints if endpoint is not None]
+
+    def _one(self, broker: BrokerState, connection: ServerConnection) -> Endpoint | None:
+        if broker.broker_id == self._node.broker and not self._is_advertised(connection.listener):
+            host, port = connection.local_address
+            return broker.broker_id, host, port, broker.rack
+        listener = broker.listener(connection.listener)
+        if listener is None:
+            return None
+        return broker.broker_id, listener.host, listener.port, broker.rack
+
+    def _is_advertised(self, listener: str) -> bool:
+        return any(said.startswith(listener + "://") for said in self._node.config.advertised_listeners)

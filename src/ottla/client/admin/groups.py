@@ -1,0 +1,149 @@
+"""Administration of groups as stories: list, describe, delete, offsets of groups one is no member of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ottla.client.consume.offsets import by_topic
+from ottla.client.core.asks import Ask, AskAll
+from ottla.client.core.plan import ClusterPlan
+from ottla.client.errors import refused
+from ottla.client.model import Destination
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from ottla.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from ottla.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from ottla.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from ottla.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+
+
+async def list_groups(
+    plan: ClusterPlan, *, states: Collection[str] = (), types: Collection[str] = ()
+) -> list[ListedGroup]:
+    """All groups of the cluster: every broker is asked for those that it coordinates."""
+    await plan.refresh()
+    least = 5 if types else 4 if states else 0
+
+    def build(version: int) -> ListGroupsRequest:
+        return ListGroupsRequest(
+            states_filter=list(states) if version >= 4 else [], types_filter=list(types) if version >= 5 else []
+        )
+
+    asks = [
+        Ask(broker.destination(), ListGroupsRequest, ListGroupsResponse, build, min_version=least)
+        for broker in plan.metadata.brokers.values()
+    ]
+    found: dict[str, ListedGroup] = {}
+    for answer in await AskAll(asks):
+        if isinstance(answer, Exception):
+            raise answer
+        if answer.error_code and answer.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            raise refused(answer.error_code, "listing groups")
+        found.update((group.group_id, group) for group in answer.groups)
+    return list(found.values())
+
+
+async def describe_groups(plan: ClusterPlan, groups: Collection[str]) -> dict[str, DescribedGroup | ApiError]:
+    """State and members of each group; a group that does not exist is in state Dead (or GROUP_ID_NOT_FOUND)."""
+    found: dict[str, DescribedGroup | ApiError] = {}
+    for group in groups:
+        request = DescribeGroupsRequest(groups=[group])
+
+        def ask(where: Destination, request: DescribeGroupsRequest = request) -> Ask[DescribeGroupsResponse]:
+            return Ask(where, DescribeGroupsRequest, DescribeGroupsResponse, lambda _: request)
+
+        response = await plan.ask_coordinator(group, ask, lambda answer: answer.groups[0].error_code)
+        described = response.groups[0]
+        fault = refused(described.error_code, f"group {group!r}", described.error_message)
+        found[group] = fault if described.error_code else described
+    return found
+
+
+async def describe_consumer_groups(
+    plan: ClusterPlan, groups: Collection[str]
+) -> dict[str, DescribedConsumerGroup | ApiError]:
+    """State, epochs and members of groups of the consumer protocol; GROUP_ID_NOT_FOUND for those of another kind."""
+    found: dict[str, DescribedConsumerGroup | ApiError] = {}
+    for group in groups:
+        request = ConsumerGroupDescribeRequest(group_ids=[group])
+
+        def ask(
+            where: Destination, request: ConsumerGroupDescribeRequest = request
+        ) -> Ask[ConsumerGroupDescribeResponse]:
+            return Ask(where, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, lambda _: request)
+
+        response = await plan.ask_coordinator(group, ask, lambda answer: answer.groups[0].error_code)
+        described = response.groups[0]
+        fault = refused(described.error_code, f"group {group!r}", described.error_message)
+        found[group] = fault if described.error_code else described
+    return found
+
+
+async def delete_groups(plan: ClusterPlan, groups: Collection[str]) -> dict[str, ApiError | None]:
+    """Delete groups without members, with their offsets."""
+    outcome: dict[str, ApiError | None] = {}
+    for group in groups:
+        request = DeleteGroupsRequest(groups_names=[group])
+
+        def ask(where: Destination, request: DeleteGroupsRequest = request) -> Ask[DeleteGroupsResponse]:
+            return Ask(where, DeleteGroupsRequest, DeleteGroupsResponse, lambda _: request)
+
+        response = await plan.ask_coordinator(group, ask, lambda answer: answer.results[0].error_code)
+        code = response.results[0].error_code
+        outcome[group] = refused(code, f"group {group!r}") if code else None
+    return outcome
+
+
+async def delete_offsets(
+    plan: ClusterPlan, group: str, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, ApiError | None]:
+    """Forget what a group committed for partitions of topics it is not subscribed to."""
+    request = OffsetDeleteRequest(
+        group_id=group,
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
+            )
+            for topic, indexes in by_topic(partitions).items()
+        ],
+    )
+    response = await plan.ask_coordinator(
+        group,
+        lambda where: Ask(where, OffsetDeleteRequest, OffsetDeleteResponse, lambda _: request),
+        lambda answer: answer.error_code,
+    )
+    if response.error_code:
+        raise refused(response.error_code, f"deleting offsets of group {group!r}")
+    return {
+        TopicPartition(topic.name, part.partition_index): refused(
+            part.error_code, f"offset of {topic.name}-{part.partition_index} in group {group!r}"
+        )
+        if part.error_code
+        else None
+        for topic in response.topics
+        for part in topic.partitions
+    }
+
+
+async def remove_members(plan: ClusterPlan, group: str, members: Collection[MemberIdentity]) -> list[MemberResponse]:
+    """Put members out of a group: by member id, or by instance id with an empty member id."""
+    request = LeaveGroupRequest(group_id=group, members=list(members))
+    response = await plan.ask_coordinator(
+        group,
+        lambda where: Ask(where, LeaveGroupRequest, LeaveGroupResponse, lambda _: request, min_version=3),
+        lambda answer: answer.error_code,
+    )
+    if response.error_code:
+        raise refused(response.error_code, f"removing members of group {group!r}")
+    return response.members

@@ -1,0 +1,83 @@
+"""What a cluster looks like from outside: who leads and who is in sync, brokers that are gone among them.
+
+`ottla cluster status` prints it, `ottla cluster up` shows it all the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.model import Broker, PartitionView
+
+if TYPE_CHECKING:
+    from ottla.client.blocking.admin import Admin
+
+
+class Share(NamedTuple):
+    """What one broker has of all partitions. One that is gone has shares as well."""
+
+    leads: int
+    replicas: int
+    in_sync: int
+
+
+class Sight(NamedTuple):
+    """One look at the cluster."""
+
+    cluster_id: str
+    controller: int
+    brokers: dict[int, Broker]
+    """Those that live."""
+    shares: dict[int, Share]
+    topics: int
+    partitions: int
+    under_replicated: int
+    leaderless: int
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        text = f"{_count(self.topics, 'topic')}, {_count(self.partitions, 'partition')}"
+        if self.leaderless:
+            text += f", {self.leaderless} without a leader"
+        if self.under_replicated:
+            return text + f", {self.under_replicated} under-replicated"
+        return text + ", all in sync"
+
+
+def look(admin: Admin) -> Sight:
+    """Ask; raises what the client raises where nobody answers."""
+    cluster = admin.describe_cluster()
+    topics = [list(view.partitions.values()) for view in admin.list_topics().values()]
+    brokers = {one.broker_id: Broker(one.broker_id, one.host, one.port, one.rack) for one in cluster.brokers}
+    return sight(cluster.cluster_id, cluster.controller_id, brokers, topics)
+
+
+def sight(
+    cluster_id: str, controller: int, brokers: dict[int, Broker], topics: Sequence[Sequence[PartitionView]]
+) -> Sight:
+    """Count what each broker has."""
+    partitions = [partition for topic in topics for partition in topic]
+    known = sorted({*brokers, *(replica for partition in partitions for replica in partition.replicas)})
+    return Sight(
+        cluster_id,
+        controller,
+        brokers,
+        {
+            broker: Share(
+                sum(partition.leader == broker for partition in partitions),
+                sum(broker in partition.replicas for partition in partitions),
+                sum(broker in partition.isr for partition in partitions),
+            )
+            for broker in known
+        },
+        len(topics),
+        len(partitions),
+        sum(len(partition.isr) < len(partition.replicas) for partition in partitions),
+        sum(partition.leader < 0 for partition in partitions),
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

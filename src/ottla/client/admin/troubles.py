@@ -1,0 +1,50 @@
+"""Troubles that brokers of ottla report of their replicas; brokers of other kinds report none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import NamedTuple
+
+from ottla.client.admin import admin
+from ottla.client.admin.admin import Resource, ResourceType
+from ottla.client.core.plan import ClusterPlan
+from ottla.client.errors import ClientError
+from ottla.config.describe import REPLICA_TROUBLES
+from ottla.kernel.errors import ApiError
+from ottla.kernel.ids import TopicPartition
+
+
+class ReplicaTrouble(NamedTuple):
+    """One replica that is not served whole, with why; or a folder that a start has set aside."""
+
+    broker: int
+    partition: TopicPartition
+    path: str
+    reason: str
+    set_aside: bool
+
+
+async def replica_troubles(plan: ClusterPlan, brokers: Collection[int]) -> list[ReplicaTrouble]:
+    """Ask each of these brokers; one that does not answer, or may not, says nothing."""
+    found: list[ReplicaTrouble] = []
+    for broker in brokers:
+        resource = Resource(ResourceType.BROKER, str(broker))
+        try:
+            answers = await admin.describe_configs(plan, [resource], keys=[REPLICA_TROUBLES])
+        except (ClientError, ApiError):
+            continue
+        configs = answers[resource]
+        for one in () if isinstance(configs, ApiError) else configs:
+            if one.name == REPLICA_TROUBLES:
+                found += _parsed(broker, one.value or "[]")
+    return found
+
+
+def _parsed(broker: int, text: str) -> list[ReplicaTrouble]:
+    return [
+        ReplicaTrouble(
+            broker, TopicPartition(one["topic"], one["partition"]), one["path"], one["reason"], one["set_aside"]
+        )
+        for one in json.loads(text)
+    ]

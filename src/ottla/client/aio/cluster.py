@@ -1,0 +1,390 @@
+"""The asyncio face: connections and the driver under the client's stories, and `Cluster`.
+
+`Producer` and `Consumer` are in `clients.py`.
+Administration goes by stories: `await cluster.run(admin.create_topics(cluster.plan, topics))`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ottla.client.consume import offsets
+from ottla.client.core import transfer
+from ottla.client.core.asks import Ask, AskAll, FeaturesOf, Finish, First, Pause, Start, VersionsOf, Wish
+from ottla.client.core.link import Link, api_of, api_versions_request, response_of
+from ottla.client.core.plan import ClusterPlan
+from ottla.client.core.transport import PLAINTEXT, Security
+from ottla.client.errors import (
+    BrokerUnreachable,
+    ClientError,
+    ConnectionLost,
+    ProtocolViolation,
+    RequestTimedOut,
+    refused,
+)
+from ottla.client.model import (
+    Broker,
+    ClientSettings,
+    CommittedOffset,
+    Destination,
+    Fetched,
+    IsolationLevel,
+    OffsetAtTime,
+    Produced,
+    ProducerIdentity,
+    TopicView,
+)
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicPartition
+
+T = TypeVar("T")
+
+
+def now_ms() -> float:
+    return time.monotonic() * 1000
+
+
+class _Frames(asyncio.BufferedProtocol):
+    """Feeds a link and hands each answer to whoever waits for it."""
+
+    def __init__(self, link: Link, where: str) -> None:
+        self.link = link
+        self.where = where
+        self.waiting: dict[int, asyncio.Future[Any]] = {}
+        self.transport: asyncio.Transport | None = None
+        self.lost: ClientError | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.link.inbox.target()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            frame = self.link.inbox.received(nbytes)
+            if frame is None:
+                return
+            number, message = self.link.answer(frame)
+        except ProtocolViolation as fault:
+            self._fail(fault)
+            return
+        future = self.waiting.pop(number, None)
+        if future is not None and not future.done():
+            future.set_result(message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(ConnectionLost(f"{self.where} closed the connection{f': {exc}' if exc else ''}"))
+
+    def _fail(self, fault: ClientError) -> None:
+        self.lost = self.lost or fault
+        for future in self.waiting.values():
+            if not future.done():
+                future.set_exception(fault)
+        self.waiting = {}
+        if self.transport is not None:
+            self.transport.close()
+
+
+class AsyncConnection:
+    """One connection to one broker; `open` makes it and exchanges ApiVersions."""
+
+    def __init__(self, frames: _Frames, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._frames = frames
+        self._link = frames.link
+
+    @classmethod
+    async def open(cls, where: Destination, settings: ClientSettings, security: Security) -> AsyncConnection:
+        frames = _Frames(Link(settings.client_id), str(where))
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(settings.connect_timeout_ms / 1000):
+                await loop.create_connection(lambda: frames, where.host, where.port, ssl=security.tls)
+        except (OSError, TimeoutError) as fault:
+            raise BrokerUnreachable(
+                f"cannot connect to {where}: {getattr(fault, 'strerror', None) or fault}"
+            ) from fault
+        made = cls(frames, settings)
+        try:
+            await made._negotiate(where)
+            if security.authenticate_async is not None:
+                await security.authenticate_async(made)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    @property
+    def api_versions(self) -> Mapping[int, tuple[int, int]]:
+        """What the broker announces: key -> (first, last)."""
+        return self._link.versions
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The levels of features that the cluster has finalized, by name, as the broker says."""
+        return self._link.features
+
+    @property
+    def usable(self) -> bool:
+        return self._frames.lost is None
+
+    def choose(self, request: type[Any], least: int = 0, most: int = 32767) -> int:
+        """The newest version of an API that both sides speak; raises UnsupportedVersion."""
+        return self._link.choose(api_of(request), least, most)
+
+    async def request(self, message: Any, version: int | None = None, *, timeout_ms: float | None = None) -> Any:
+        """Send a request, return its answer. `version` None: the newest that both sides speak."""
+        return await self.wait(self.send(message, version), timeout_ms=timeout_ms)
+
+    def send(
+        self, message: Any, version: int | None = None, response: type[Any] | None = None
+    ) -> asyncio.Future[Any] | None:
+        """Send a request; its answer comes in the future (None: Produce with acks=0 has none)."""
+        if self._frames.lost is not None:
+            raise self._frames.lost
+        api = api_of(type(message))
+        chosen = self._link.choose(api) if version is None else version
+        answered = not (api.key == 0 and message.acks == 0)
+        number, frame = self._link.request(
+            api, message, chosen, response or response_of(type(message)), answered=answered
+        )
+        assert self._frames.transport is not None
+        self._frames.transport.write(frame)
+        if not answered:
+            return None
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._frames.waiting[number] = future
+        return future
+
+    async def wait(self, future: asyncio.Future[Any] | None, *, timeout_ms: float | None = None) -> Any:
+        """The answer; a request that is not answered in time ends the connection."""
+        if future is None:
+            return None
+        allowed = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            async with asyncio.timeout(allowed / 1000):
+                return await future
+        except TimeoutError as fault:
+            self.close()
+            raise RequestTimedOut(f"{self._frames.where} did not answer within {allowed:.0f} ms") from fault
+
+    def close(self) -> None:
+        if self._frames.transport is not None:
+            self._frames.transport.close()
+
+    async def _negotiate(self, where: Destination) -> None:
+        version = 4
+        for _ in range(2):
+            answer = await self.request(api_versions_request(), version)
+            if answer.error_code == ErrorCode.NONE:
+                self._link.learn(answer)
+                return
+            if answer.error_code != ErrorCode.UNSUPPORTED_VERSION:
+                break
+            version = min(3, next((each.max_version for each in answer.api_keys if each.api_key == 18), 0))
+        raise refused(answer.error_code, f"{where} refused ApiVersions")
+
+
+class Driver:
+    """Carries out what stories wish, over connections kept per destination; several stories may run at once."""
+
+    def __init__(self, settings: ClientSettings, security: Security = PLAINTEXT) -> None:
+        self.settings = settings
+        self.security = security
+        self._connections: dict[Destination, asyncio.Task[AsyncConnection]] = {}
+
+    async def run(self, story: Coroutine[Wish, Any, T]) -> T:
+        """Drive a story to its end."""
+        answer: Any = None
+        fault: Exception | None = None
+        while True:
+            try:
+                wish = story.send(answer) if fault is None else story.throw(fault)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = fault = None
+            try:
+                answer = await self._carry_out(wish)
+            except (ClientError, ApiError) as failed:
+                fault = failed
+            except BaseException:
+                story.close()
+                raise
+
+    async def connection(self, where: Destination) -> AsyncConnection:
+        """The open connection to a destination, made where there is none."""
+        task = self._connections.get(where)
+        if task is None or (task.done() and (task.cancelled() or task.exception() or not task.result().usable)):
+            task = asyncio.ensure_future(AsyncConnection.open(where, self.settings, self.security))
+            self._connections[where] = task
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        for task in self._connections.values():
+            if not task.done():
+                task.cancel()
+            elif not task.cancelled() and task.exception() is None:
+                task.result().close()
+        self._connections = {}
+
+    async def ask(self, ask: Ask[Any]) -> Any:
+        connection = await self.connection(ask.destination)
+        version = connection.choose(ask.request, ask.min_version, ask.max_version)
+        future = connection.send(ask.build(version), version, ask.response)
+        return await connection.wait(future, timeout_ms=ask.timeout_ms)
+
+    async def _carry_out(self, wish: Wish) -> Any:
+        if isinstance(wish, Ask):
+            return await self.ask(wish)
+        if isinstance(wish, AskAll):
+            return await asyncio.gather(*(self._attempt(ask) for ask in wish.asks))
+        if isinstance(wish, Pause):
+            return await asyncio.sleep(wish.ms / 1000)
+        if isinstance(wish, Start):
+            return asyncio.ensure_future(self._attempt(wish.ask))
+        if isinstance(wish, First):
+            tasks: list[Any] = list(wish.handles)
+            done, _ = await asyncio.wait(
+                tasks, timeout=max(wish.timeout_ms, 0) / 1000, return_when=asyncio.FIRST_COMPLETED
+            )
+            return next((task for task in tasks if task in done), None)
+        if isinstance(wish, Finish):
+            task: Any = wish.handle
+            answer = await task
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        if isinstance(wish, FeaturesOf):
+            return dict((await self.connection(wish.destination)).features)
+        assert isinstance(wish, VersionsOf)
+        return dict((await self.connection(wish.destination)).api_versions)
+
+    async def _attempt(self, ask: Ask[Any]) -> Any:
+        try:
+            return await self.ask(ask)
+        except (ClientError, ApiError) as fault:
+            return fault
+
+
+class Cluster:
+    """As `blocking.Cluster`, for asyncio. An async context manager."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] = "localhost:9092",
+        *,
+        settings: ClientSettings | None = None,
+        security: Security = PLAINTEXT,
+    ) -> None:
+        self.settings = settings or ClientSettings()
+        self.plan = ClusterPlan(bootstrap, self.settings, now_ms)
+        self.driver = Driver(self.settings, security)
+
+    async def __aenter__(self) -> Cluster:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self.driver.close()
+
+    async def run(self, story: Coroutine[Wish, Any, T]) -> T:
+        """Drive one of the client's stories."""
+        return await self.driver.run(story)
+
+    async def brokers(self) -> dict[int, Broker]:
+        if not self.plan.metadata.brokers:
+            await self.run(self.plan.refresh())
+        return dict(self.plan.metadata.brokers)
+
+    async def topics(self) -> dict[str, TopicView]:
+        await self.run(self.plan.refresh(None))
+        return dict(self.plan.metadata.topics)
+
+    async def topic(self, topic: str) -> TopicView:
+        return await self.run(self.plan.topic(topic))
+
+    async def partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, index) for index in (await self.topic(topic)).partitions]
+
+    async def list_offsets(
+        self,
+        partitions: Collection[TopicPartition],
+        spec: int | Mapping[TopicPartition, int],
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, OffsetAtTime]:
+        return await self.run(offsets.list_offsets(self.plan, partitions, spec, isolation_level))
+
+    async def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        max_bytes: int = transfer.PARTITION_MAX_BYTES,
+        min_bytes: int = 1,
+        max_wait_ms: int = 500,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> Fetched:
+        story = transfer.fetch(
+            self.plan,
+            topic,
+            partition,
+            offset,
+            max_bytes=max_bytes,
+            min_bytes=min_bytes,
+            max_wait_ms=max_wait_ms,
+            isolation_level=isolation_level,
+        )
+        return await self.run(story)
+
+    async def fetch_range(
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        max_bytes: int = 4 * transfer.PARTITION_MAX_BYTES,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> AsyncIterator[Fetched]:
+        """The whole batches that hold offsets `start` to below `end`, piece by piece: filter by offset.
+
+        The first batch may begin below `start`, with records that were deleted; the last may end above `end`.
+        """
+        position = start
+        attempts = self.plan.attempts()
+        while position < end:
+            piece = await self.fetch(topic, partition, position, max_bytes=max_bytes, isolation_level=isolation_level)
+            if piece.error:
+                raise refused(piece.error, f"{topic}-{partition} at offset {position}")
+            if piece.next_offset > position:
+                position = piece.next_offset
+                yield piece
+                attempts = self.plan.attempts()
+            elif attempts.left_ms <= 0:
+                raise RequestTimedOut(f"{topic}-{partition}: no records from offset {position} to {end}")
+
+    async def produce(self, topic: str, partition: int, batch: bytes, *, acks: int = -1) -> Produced:
+        """Append one prepared v2 batch."""
+        return await self.run(transfer.produce(self.plan, topic, partition, batch, acks=acks))
+
+    async def init_producer_id(self, transactional_id: str | None = None) -> ProducerIdentity:
+        return await self.run(transfer.init_producer_id(self.plan, transactional_id))
+
+    async def commit_offsets(self, group: str, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
+        for fault in (await self.run(offsets.commit_offsets(self.plan, group, committed))).values():
+            if fault is not None:
+                raise fault
+
+    async def committed_offsets(
+        self, group: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        return await self.run(offsets.committed_offsets(self.plan, group, partitions))

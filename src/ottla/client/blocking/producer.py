@@ -1,0 +1,280 @@
+"""The blocking face of the producer: `produce` returns at once, a thread of its own sends."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from ottla.client.blocking.cluster import Cluster, Driver
+from ottla.client.core.transport import PLAINTEXT, Security
+from ottla.client.errors import ClientError, RequestTimedOut, TransactionAborted
+from ottla.client.model import ClientSettings, CommittedOffset, GroupMetadata, Header
+from ottla.client.produce.accumulator import (
+    Accumulator,
+    Delivered,
+    OutgoingBatch,
+    Place,
+    ProducerSettings,
+    record_size,
+)
+from ottla.client.produce.producing import Sender, with_transactions
+from ottla.client.produce.transacting import Transactor
+from ottla.kernel.errors import ApiError
+from ottla.kernel.ids import TopicPartition
+
+
+class Delivery:
+    """What became of one record; `result` waits for it."""
+
+    __slots__ = ("_changed", "_place")
+
+    def __init__(self, place: Place, changed: threading.Condition) -> None:
+        self._place = place
+        self._changed = changed
+
+    @property
+    def done(self) -> bool:
+        return self._place.batch.outcome is not None
+
+    def result(self, timeout: float | None = None) -> Delivered:
+        """Where the record landed; raises what went wrong, RequestTimedOut after `timeout` seconds."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.done, timeout):
+                raise RequestTimedOut(f"the record was not delivered within {timeout} s; it is still being tried")
+        return self._place.delivered()
+
+
+class Producer:
+    """Sends records; idempotent with `acks=all` by default. Safe for several threads; a context manager.
+
+    Deliveries fail with `ApiError` or `ClientError`; callbacks run on the sending thread and must be quick.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] = "localhost:9092",
+        *,
+        producer: ProducerSettings | None = None,
+        settings: ClientSettings | None = None,
+        security: Security = PLAINTEXT,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int | None = None,
+    ) -> None:
+        """A `transactional_id`, given here or in `producer`, puts every record into a transaction."""
+        self.producer_settings = with_transactions(producer, transactional_id, transaction_timeout_ms)
+        self.cluster = Cluster(bootstrap, settings=settings, security=security)
+        self._driver = Driver(self.cluster.settings, security)
+        self._accumulator = Accumulator(self.producer_settings)
+        self._sender = Sender(self.cluster.plan, self._accumulator)
+        self._changed = threading.Condition()
+        self._flushing = 0
+        self._closed = False
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        *,
+        partition: int | None = None,
+        headers: Iterable[Header] = (),
+        timestamp: int | None = None,
+        on_delivery: Callable[[Delivered | Exception], None] | None = None,
+    ) -> Delivery:
+        """Take one record. Blocks while `buffer_memory` is full, at most `max_block_ms`."""
+        self._sender.require_open()
+        key_bytes = key.encode() if isinstance(key, str) else key
+        value_bytes = value.encode() if isinstance(value, str) else value
+        header_list = list(headers)
+        at = int(time.time() * 1000) if timestamp is None else timestamp
+        available, count = self._partitions(topic)
+        if partition is not None and not 0 <= partition < count:
+            raise ValueError(f"topic {topic!r} has {count} partitions; there is no partition {partition}")
+        with self._changed:
+            self._wait_for_room(record_size(key_bytes, value_bytes, header_list))
+            self._sender.require_open()
+            if partition is None:
+                partition = self._accumulator.choose(topic, key_bytes, available, count)
+            place = self._accumulator.append(
+                TopicPartition(topic, partition),
+                at,
+                key_bytes,
+                value_bytes,
+                header_list,
+                now_ms=self.cluster.plan.now_ms(),
+            )
+            if on_delivery is not None:
+                place.batch.listeners.append(lambda: on_delivery(_outcome(place)))
+            if place.batch.sealed or place.batch.builder.records_count == 1:
+                self._changed.notify_all()
+        return Delivery(place, self._changed)
+
+    def init_transactions(self) -> None:
+        """Take the transactional id over: call it once, first. Producers that had the id before are fenced."""
+        self.cluster.run(self._transactor.init())
+
+    def begin_transaction(self) -> None:
+        """The records and offsets that follow become visible together, or never."""
+        self._transactor.begin()
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], group: GroupMetadata | str
+    ) -> None:
+        """Commit the next offsets to read for a group together with the transaction (`Consumer.group_metadata`)."""
+        metadata = GroupMetadata(group) if isinstance(group, str) else group
+        self.cluster.run(self._transactor.send_offsets(offsets, metadata))
+
+    send_offsets = send_offsets_to_transaction
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Deliver all records, then make the transaction visible; TransactionMustAbort where a record failed.
+
+        After RequestTimedOut (after `timeout` seconds, too) or a lost connection the outcome is not known: call again.
+        """
+        with self._changed:
+            self.flush(timeout)
+            self._transactor.state.begin_commit()  # before another thread adds a record that nobody would deliver
+        self.cluster.run(self._transactor.commit(timeout_ms=_ms(timeout)))
+        self._accumulator.renew(self._transactor.identity)
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Drop what was not sent, and have the rest ignored by `read_committed` readers."""
+        with self._changed:
+            self._transactor.state.begin_abort()
+            dropped = self._sender.drop_waiting(TransactionAborted("the transaction was aborted"))
+            self._changed.notify_all()
+        self._tell(dropped)
+        self.flush(timeout)
+        self.cluster.run(self._transactor.abort(timeout_ms=_ms(timeout)))
+        self._accumulator.renew(self._transactor.identity)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction around a block: committed at its end, aborted where it raises or cannot be committed."""
+        self.begin_transaction()
+        try:
+            yield
+            self.commit_transaction()
+        except BaseException as fault:
+            if self._transactor.state.can_abort:
+                try:
+                    self.abort_transaction()
+                except (ClientError, ApiError) as second:
+                    fault.add_note(f"the transaction could not be aborted either: {second}")
+            raise
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send all that waits without lingering; return once everything has its outcome."""
+        with self._changed:
+            self._flushing += 1
+            self._changed.notify_all()
+            try:
+                if not self._changed.wait_for(lambda: self._accumulator.empty, timeout):
+                    raise RequestTimedOut(f"records still wait after {timeout} s")
+            finally:
+                self._flushing -= 1
+
+    def close(self, timeout: float | None = None) -> None:
+        """Flush, then end; with a `timeout` in seconds what could not be sent by then fails."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            self._abort_what_is_open(timeout)
+            self.flush(timeout)
+        except RequestTimedOut as fault:
+            with self._changed:
+                abandoned = self._accumulator.abandon(fault)
+            self._tell(abandoned)
+        finally:
+            with self._changed:
+                self._closed = True
+                self._changed.notify_all()
+            if self._thread is not None:
+                self._thread.join(timeout)
+            self._driver.close()
+            self.cluster.close()
+
+    @property
+    def _transactor(self) -> Transactor:
+        return self._sender.require_transactor()
+
+    def _abort_what_is_open(self, timeout: float | None) -> None:
+        """A transaction that was not committed; where that fails, its timeout ends it."""
+        if self._sender.transactor is not None and self._transactor.state.can_abort:
+            with contextlib.suppress(ClientError, ApiError):
+                self.abort_transaction(timeout)
+
+    def _partitions(self, topic: str) -> tuple[Sequence[int], int]:
+        """Partitions with a leader, and how many there are."""
+        plan = self.cluster.plan
+        if plan.metadata.missing([topic]):
+            create = self.producer_settings.allow_auto_create_topics
+            self.cluster.run(plan.ensure([topic], create=create, timeout_ms=self.producer_settings.max_block_ms))
+        view = plan.metadata.topics[topic]
+        return [index for index, each in view.partitions.items() if each.leader >= 0], len(view.partitions)
+
+    def _wait_for_room(self, size: int) -> None:
+        if self._closed:
+            raise ClientError("the producer is closed")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="ottla-producer", daemon=True)
+            self._thread.start()
+        allowed = self.producer_settings.max_block_ms / 1000
+        if not self._changed.wait_for(lambda: self._accumulator.has_room(size), allowed):
+            raise RequestTimedOut(f"no room for a record within {allowed:.0f} s: the broker takes them too slowly")
+
+    def _work(self) -> None:
+        """The sending thread: whatever is ready, round after round. Nobody waits for it in vain if it fails."""
+        try:
+            while (batches := self._next_batches()) is not None:
+                outcomes = self._driver.run(self._sender.send(batches))
+                with self._changed:
+                    if self._closed:
+                        return
+                    finished = self._sender.settle(outcomes)
+                    self._changed.notify_all()
+                self._tell(finished)
+        finally:
+            with self._changed:
+                self._closed = True
+                abandoned = self._accumulator.abandon(ClientError("the producer's sending thread ended"))
+                self._changed.notify_all()
+            self._tell(abandoned)
+
+    def _next_batches(self) -> list[OutgoingBatch] | None:
+        """Wait until batches may leave; None once the producer is closed."""
+        now_ms = self.cluster.plan.now_ms
+        with self._changed:
+            while not self._closed:
+                hurry = self._flushing > 0
+                batches = self._accumulator.ready(now_ms(), flush=hurry)
+                if batches:
+                    return batches
+                wait_ms = self._accumulator.next_ready_ms(flush=hurry) - now_ms()
+                self._changed.wait(None if wait_ms == float("inf") else max(wait_ms, 0.5) / 1000)
+            return None
+
+    def _tell(self, batches: Sequence[OutgoingBatch]) -> None:
+        for batch in batches:
+            for listener in batch.listeners:
+                listener()
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else 1000 * seconds
+
+
+def _outcome(place: Place) -> Delivered | Exception:
+    outcome = place.batch.outcome
+    return outcome if isinstance(outcome, Exception) else place.delivered()

@@ -1,0 +1,288 @@
+"""Connections to brokers over blocking sockets, and the driver that carries out what stories wish over them."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ottla.client.core.asks import Ask, AskAll, FeaturesOf, Finish, First, Pause, Start, VersionsOf, Wish
+from ottla.client.core.link import Link, api_of, api_versions_request, response_of
+from ottla.client.core.transport import PLAINTEXT, Security
+from ottla.client.errors import (
+    BrokerUnreachable,
+    ClientError,
+    ConnectionLost,
+    ProtocolViolation,
+    RequestTimedOut,
+    refused,
+)
+from ottla.client.model import ClientSettings, Destination
+from ottla.kernel.errors import ApiError, ErrorCode
+
+T = TypeVar("T")
+
+
+def now_ms() -> float:
+    return time.monotonic() * 1000
+
+
+class Connection:
+    """One connection to one broker; ApiVersions are exchanged when it opens. Not for several threads at once."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        settings: ClientSettings | None = None,
+        security: Security = PLAINTEXT,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.settings = settings or ClientSettings()
+        self._link = Link(self.settings.client_id)
+        self._answers: dict[int, Any] = {}
+        self._socket = self._connect(security)
+        try:
+            self._negotiate()
+            if security.authenticate is not None:
+                security.authenticate(self)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def api_versions(self) -> Mapping[int, tuple[int, int]]:
+        """What the broker announces: key -> (first, last)."""
+        return self._link.versions
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The levels of features that the cluster has finalized, by name, as the broker says."""
+        return self._link.features
+
+    @property
+    def local_address(self) -> tuple[str, int]:
+        host, port = self._socket.getsockname()[:2]
+        return str(host), int(port)
+
+    def request(self, message: Any, version: int | None = None, *, timeout_ms: int | None = None) -> Any:
+        """Send a request, return its answer. `version` None: the newest that both sides speak."""
+        return self.wait(self.send(message, version), timeout_ms=timeout_ms)
+
+    def send(self, message: Any, version: int | None = None, response: type[Any] | None = None) -> int:
+        """Send a request without waiting; `wait` with the number returned. Answers come in order.
+
+        Produce with acks=0 has no answer: the number is -1.
+        """
+        api = api_of(type(message))
+        chosen = self._link.choose(api) if version is None else version
+        answered = not (api.key == 0 and message.acks == 0)
+        number, frame = self._link.request(
+            api, message, chosen, response or response_of(type(message)), answered=answered
+        )
+        try:
+            self._socket.settimeout(self.settings.request_timeout_ms / 1000)
+            self._socket.sendall(frame)
+        except OSError as fault:
+            self.close()
+            raise ConnectionLost(f"the connection to {self.host}:{self.port} broke: {fault}") from fault
+        return number if answered else -1
+
+    def choose(self, request: type[Any], least: int = 0, most: int = 32767) -> int:
+        """The newest version of an API that both sides speak; raises UnsupportedVersion."""
+        return self._link.choose(api_of(request), least, most)
+
+    def wait(self, number: int, *, timeout_ms: float | None = None) -> Any:
+        """The answer to the request of this number."""
+        if number < 0:
+            return None
+        allowed = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = time.monotonic() + allowed / 1000
+        while number not in self._answers:
+            frame = self._receive(deadline, allowed)
+            try:
+                got, message = self._link.answer(frame)
+            except ProtocolViolation:
+                self.close()
+                raise
+            self._answers[got] = message
+        return self._answers.pop(number)
+
+    def fileno(self) -> int:
+        """For `select`."""
+        return self._socket.fileno()
+
+    def has_answer(self, number: int) -> bool:
+        """Whether `wait` for this number would not read from the socket (also: whether it would fail at once)."""
+        return number < 0 or number in self._answers or self._socket.fileno() < 0
+
+    def usable(self) -> bool:
+        """False once the peer has closed, found out without waiting."""
+        if self._socket.fileno() < 0:
+            return False
+        readable = select.select([self._socket], [], [], 0)[0]
+        return not readable or self._link.waiting > 0
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _connect(self, security: Security) -> socket.socket:
+        try:
+            made = socket.create_connection((self.host, self.port), timeout=self.settings.connect_timeout_ms / 1000)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return made if security.secure is None else security.secure(made, self.host)
+        except OSError as fault:
+            raise BrokerUnreachable(f"cannot connect to {self.host}:{self.port}: {fault.strerror or fault}") from fault
+
+    def _negotiate(self) -> None:
+        """Exchange ApiVersions; a broker that knows no version so new names its own, and is asked again (KIP-511)."""
+        version = 4
+        for _ in range(2):
+            answer = self.request(api_versions_request(), version)
+            if answer.error_code == ErrorCode.NONE:
+                self._link.learn(answer)
+                return
+            if answer.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
+                break
+            version = min(3, next((each.max_version for each in answer.api_keys if each.api_key == 18), 0))
+        raise refused(answer.error_code, f"{self.host}:{self.port} refused ApiVersions")
+
+    def _receive(self, deadline: float, allowed: float) -> memoryview:
+        inbox = self._link.inbox
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self.close()
+                raise RequestTimedOut(f"{self.host}:{self.port} did not answer within {allowed:.0f} ms")
+            try:
+                self._socket.settimeout(left)
+                count = self._socket.recv_into(inbox.target())
+            except TimeoutError:
+                continue
+            except OSError as fault:
+                self.close()
+                raise ConnectionLost(f"the connection to {self.host}:{self.port} broke: {fault}") from fault
+            if not count:
+                self.close()
+                raise ConnectionLost(f"{self.host}:{self.port} closed the connection")
+            try:
+                frame = inbox.received(count)
+            except ProtocolViolation:
+                self.close()
+                raise
+            if frame is not None:
+                return frame
+
+
+class Driver:
+    """Carries out what stories wish, over connections kept per destination. One story at a time.
+
+    A forked process starts with no connections of its own, whatever its parent had open.
+    """
+
+    def __init__(self, settings: ClientSettings, security: Security = PLAINTEXT) -> None:
+        self.settings = settings
+        self.security = security
+        self._connections: dict[Destination, Connection] = {}
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+
+    def run(self, story: Coroutine[Wish, Any, T]) -> T:
+        """Drive a story to its end."""
+        if self._process != os.getpid():
+            self._lock = threading.RLock()  # whoever held it lives in the parent
+        with self._lock:
+            answer: Any = None
+            fault: Exception | None = None
+            while True:
+                try:
+                    wish = story.send(answer) if fault is None else story.throw(fault)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                answer = fault = None
+                try:
+                    answer = self._carry_out(wish)
+                except (ClientError, ApiError) as failed:
+                    fault = failed
+
+    def connection(self, destination: Destination) -> Connection:
+        """The open connection to a destination, made where there is none."""
+        if self._process != os.getpid():
+            self._connections = {}
+            self._process = os.getpid()
+        known = self._connections.get(destination)
+        if known is not None and known.usable():
+            return known
+        if known is not None:
+            known.close()
+        made = Connection(destination.host, destination.port, settings=self.settings, security=self.security)
+        self._connections[destination] = made
+        return made
+
+    def close(self) -> None:
+        """Close all connections; the next story opens new ones."""
+        with self._lock:
+            if self._process == os.getpid():
+                for connection in self._connections.values():
+                    connection.close()
+            self._connections = {}
+
+    def start(self, ask: Ask[Any]) -> tuple[Connection, int, float]:
+        """Send a request; `finish` takes its answer."""
+        connection = self.connection(ask.destination)
+        version = connection.choose(ask.request, ask.min_version, ask.max_version)
+        number = connection.send(ask.build(version), version, ask.response)
+        return connection, number, ask.timeout_ms or self.settings.request_timeout_ms
+
+    def finish(self, started: tuple[Connection, int, float]) -> Any:
+        connection, number, timeout_ms = started
+        return connection.wait(number, timeout_ms=timeout_ms)
+
+    def _carry_out(self, wish: Wish) -> Any:
+        if isinstance(wish, Ask):
+            return self.finish(self.start(wish))
+        if isinstance(wish, AskAll):
+            return self._all(wish.asks)
+        if isinstance(wish, Pause):
+            time.sleep(wish.ms / 1000)
+            return None
+        if isinstance(wish, Start):
+            return self.start(wish.ask)
+        if isinstance(wish, Finish):
+            return self.finish(wish.handle)  # type: ignore[arg-type]
+        if isinstance(wish, First):
+            return self._first(wish)
+        if isinstance(wish, FeaturesOf):
+            return dict(self.connection(wish.destination).features)
+        assert isinstance(wish, VersionsOf)
+        return dict(self.connection(wish.destination).api_versions)
+
+    def _first(self, wish: First) -> object | None:
+        handles: Sequence[tuple[Connection, int, float]] = wish.handles  # type: ignore[assignment]
+        for handle in handles:
+            if handle[0].has_answer(handle[1]):
+                return handle
+        readable = select.select([handle[0] for handle in handles], [], [], max(wish.timeout_ms, 0) / 1000)[0]
+        return next((handle for handle in handles if handle[0] in readable), None)
+
+    def _all(self, asks: Sequence[Ask[Any]]) -> list[Any]:
+        started: list[Any] = []
+        for ask in asks:
+            try:
+                started.append(self.start(ask))
+            except (ClientError, ApiError) as fault:
+                started.append(fault)
+        answers = []
+        for each in started:
+            try:
+                answers.append(each if isinstance(each, Exception) else self.finish(each))
+            except (ClientError, ApiError) as fault:
+                answers.append(fault)
+        return answers

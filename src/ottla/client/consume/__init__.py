@@ -1,0 +1,1 @@
+"""Consuming: positions and groups, fetches under way, offsets."""

@@ -1,0 +1,393 @@
+"""The consumer's stories: subscriptions and groups, positions and commits, and `poll`, which ties them together.
+
+The faces run `heartbeat` beside it, on a thread or task of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ottla.client.consume import offsets
+from ottla.client.consume.assignors import COOPERATIVE_STICKY, RANGE, Assignor
+from ottla.client.consume.fetching import Fetcher, FetchSettings
+from ottla.client.consume.membership import GroupSettings, Lost, Membership, Standing
+from ottla.client.core.asks import Ask, Pause
+from ottla.client.core.plan import ClusterPlan
+from ottla.client.errors import ClientError, refused
+from ottla.client.model import EARLIEST, LATEST, CommittedOffset, ConsumedRecord, GroupMetadata
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+R = TypeVar("R")
+
+Listener = Callable[[list[TopicPartition]], None]
+_MISSING_TOPIC_MS = 1_000
+_RESETS = {"earliest": EARLIEST, "latest": LATEST}
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """Names and defaults follow Kafka's consumer options."""
+
+    group_id: str | None = None
+    instance_id: str | None = None
+    assignors: tuple[Assignor, ...] = (RANGE, COOPERATIVE_STICKY)
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    max_poll_records: int = 500
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: float = 5_000
+    auto_offset_reset: str = "latest"
+    """earliest, latest, or none: raise where there is no committed offset."""
+    allow_auto_create_topics: bool = True
+    exclude_internal_topics: bool = True
+    fetch: FetchSettings = field(default_factory=FetchSettings)
+
+
+class ConsumerCore:
+    """What both faces of the consumer share. Not for several threads, but for `heartbeat`."""
+
+    def __init__(self, plan: ClusterPlan, settings: ConsumerSettings) -> None:
+        self.plan = plan
+        self.settings = settings
+        self.fetcher = Fetcher(plan, settings.fetch)
+        self.membership: Membership | None = None
+        if settings.group_id is not None:
+            self.membership = Membership(
+                GroupSettings(
+                    settings.group_id,
+                    settings.assignors,
+                    settings.session_timeout_ms,
+                    settings.heartbeat_interval_ms,
+                    settings.max_poll_interval_ms,
+                    settings.instance_id,
+                )
+            )
+        self.subscribed: list[str] = []
+        self.on_assign: Listener = _nothing
+        self.on_revoke: Listener = _nothing
+        self.on_lost: Listener = _nothing
+        self.rebalances = 0
+        self.last_poll_ms = plan.now_ms()
+        self._pattern: re.Pattern[str] | None = None
+        self._manual = False
+        self._counts: dict[str, int] = {}
+        self._looked_ms = float("-inf")
+        self._auto_commit_at_ms = plan.now_ms() + settings.auto_commit_interval_ms
+        self._lost = False
+        self._ended: ApiError | None = None
+        self._cooperative = all(assignor.cooperative for assignor in settings.assignors)
+
+    @property
+    def assignment(self) -> set[TopicPartition]:
+        return set(self.fetcher.readings)
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """For `send_offsets_to_transaction`: the coordinator refuses the offsets once this member is replaced."""
+        member = self.membership
+        if member is None:
+            raise ValueError("offsets belong to a group: give group_id")
+        if self._manual:
+            return GroupMetadata(member.settings.group_id)
+        settings = member.settings
+        return GroupMetadata(settings.group_id, member.generation, member.member_id, settings.instance_id)
+
+    def subscribe(
+        self,
+        topics: Collection[str] | re.Pattern[str],
+        on_assign: Listener | None = None,
+        on_revoke: Listener | None = None,
+        on_lost: Listener | None = None,
+    ) -> None:
+        """Share these topics, or all that a pattern matches, with the other members of the group."""
+        if self.membership is None:
+            raise ValueError("subscribing needs a group: give group_id, or assign partitions by hand")
+        self._pattern = topics if isinstance(topics, re.Pattern) else None
+        self.subscribed = [] if isinstance(topics, re.Pattern) else sorted(set(topics))
+        self.on_assign = on_assign or _nothing
+        self.on_revoke = on_revoke or _nothing
+        self.on_lost = on_lost or self.on_revoke
+        self._manual = False
+        self._looked_ms = float("-inf")
+        self.membership.rejoin()
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these partitions, whatever others read; no group membership."""
+        self._manual = True
+        self.fetcher.assign(set(partitions))
+
+    async def poll(self, timeout_ms: float, max_records: int | None = None) -> list[ConsumedRecord]:
+        """Records as soon as there are some, at most `max_poll_records`; none after `timeout_ms`.
+
+        Joining a group may take longer than the timeout.
+        """
+        limit = max_records or self.settings.max_poll_records
+        deadline = self.plan.now_ms() + timeout_ms
+        while True:
+            self.last_poll_ms = self.plan.now_ms()
+            await self._keep_up()
+            self.fetcher.promote()
+            await self.fetcher.start()
+            records = self.fetcher.take(limit)
+            left_ms = deadline - self.plan.now_ms()
+            if records or left_ms <= 0:
+                return records
+            if self.fetcher.waiting:
+                await self.fetcher.receive(min(left_ms, self._wake_ms()))
+            else:
+                await Pause(min(left_ms, 50))
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that `poll` will hand out."""
+        await self._find_positions()
+        position = self.fetcher.readings[partition].position
+        assert position is not None
+        return position
+
+    async def commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
+        """Commit these offsets, or the position of every partition; raises what went wrong."""
+        if self.membership is None:
+            raise ValueError("committing needs a group: give group_id")
+        chosen = committed
+        if chosen is None:
+            chosen = {
+                partition: CommittedOffset(reading.position)
+                for partition, reading in self.fetcher.readings.items()
+                if reading.position is not None
+            }
+        if not chosen:
+            return
+        member = self.membership
+        generation = member.generation if not self._manual else -1
+        outcome = await offsets.commit_offsets(
+            self.plan,
+            member.settings.group_id,
+            chosen,
+            generation=generation,
+            member_id=member.member_id if not self._manual else "",
+            instance_id=member.settings.instance_id,
+        )
+        for fault in outcome.values():
+            if fault is not None:
+                self._lost |= member.answered(fault.code, generation) is Lost.EVERYTHING
+                raise fault
+
+    async def close(self) -> None:
+        """Commit if that is automatic, and leave the group (not as a static member)."""
+        member = self.membership
+        if member is None:
+            return
+        try:
+            if self.settings.enable_auto_commit and self._can_commit():
+                await self.commit()
+            if member.standing is not Standing.OUTSIDE and member.settings.instance_id is None and not self._manual:
+                await self._leave(member)
+        except (ClientError, ApiError):
+            pass  # the session timeout will say it for us
+        if self.fetcher.readings and not self._manual:
+            self.on_revoke(sorted(self.fetcher.readings))
+        self.fetcher.assign(set())
+
+    async def heartbeat(self) -> float:
+        """One heartbeat if it is due; how many milliseconds until the next thing to do."""
+        member = self.membership
+        if member is None or member.standing is not Standing.MEMBER:
+            return 50.0 if member is not None else 1_000.0
+        now_ms = self.plan.now_ms()
+        if now_ms < member.heartbeat_at_ms:
+            return member.heartbeat_at_ms - now_ms
+        if now_ms > self.last_poll_ms + self.settings.max_poll_interval_ms:
+            await self._leave(member)
+            self._lost = True
+            return 50.0
+        generation = member.generation
+        request = member.heartbeat_request(now_ms)
+        response = await self.plan.ask_coordinator(
+            member.settings.group_id,
+            lambda where: Ask(where, HeartbeatRequest, HeartbeatResponse, lambda _: request),
+            lambda answer: answer.error_code,
+            purpose="heartbeat",
+            timeout_ms=member.settings.session_timeout_ms,
+        )
+        try:
+            self._lost |= member.answered(response.error_code, generation) is Lost.EVERYTHING
+        except ApiError as fenced:
+            self._ended = fenced
+        return member.heartbeat_at_ms - self.plan.now_ms()
+
+    async def _keep_up(self) -> None:
+        """Everything that is due before records are handed out; raises what ended the membership for good."""
+        if self._ended is not None:
+            raise self._ended
+        if not self._manual and (self.subscribed or self._pattern is not None):
+            await self._look_at_topics()
+            assert self.membership is not None
+            if self._lost:
+                self._lost = False
+                self._drop_everything()
+            while self.membership.standing is not Standing.MEMBER:
+                await self._join()
+        doubted = self.plan.metadata.missing({partition.topic for partition in self.fetcher.readings})
+        if doubted and self.plan.now_ms() - self.plan.metadata.updated_ms > self.plan.settings.retry_backoff_ms:
+            await self.plan.refresh(doubted)
+        await self._find_positions()
+        if self.settings.enable_auto_commit and self.plan.now_ms() >= self._auto_commit_at_ms:
+            await self._auto_commit()
+
+    async def _look_at_topics(self) -> None:
+        """Refresh what is known of the topics where that is old; rejoin where topics or partitions changed."""
+        missing = [] if self._pattern is not None else self.plan.metadata.missing(self.subscribed)
+        age_ms = self.plan.now_ms() - self._looked_ms
+        if age_ms < (_MISSING_TOPIC_MS if missing else self.plan.settings.metadata_max_age_ms):
+            return
+        self._looked_ms = self.plan.now_ms()
+        if self._pattern is None:
+            await self.plan.refresh(self.subscribed, create=self.settings.allow_auto_create_topics)
+        else:
+            await self.plan.refresh(None)
+            self.subscribed = sorted(
+                topic.name
+                for topic in self.plan.metadata.topics.values()
+                if self._pattern.fullmatch(topic.name)
+                and not (topic.is_internal and self.settings.exclude_internal_topics)
+            )
+        counts = self._partition_counts(self.subscribed)
+        if counts != self._counts and self.membership is not None:
+            self._counts = counts
+            self.membership.rejoin()
+
+    def _partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        views = {topic: self.plan.metadata.topics.get(topic) for topic in topics}
+        return {topic: len(view.partitions) for topic, view in views.items() if view is not None and not view.error}
+
+    async def _join(self) -> None:
+        """Join and sync, as often as it takes, then change to the new assignment."""
+        member = self.membership
+        assert member is not None
+        held = sorted(self.fetcher.readings)
+        if self.settings.enable_auto_commit and self._can_commit():
+            await self._auto_commit()
+        if held and not self._cooperative:
+            self.on_revoke(held)
+            self.fetcher.assign(set())
+        assigned: tuple[TopicPartition, ...] | None = None
+        while assigned is None:
+            owned = sorted(self.fetcher.readings) if self._cooperative else held
+            request = member.join_request(self.subscribed, owned, "the consumer joins")
+            response = await self._ask_group(JoinGroupRequest, JoinGroupResponse, request)
+            if member.joined(response):
+                assigned = await self._sync(member)
+            elif not member.member_id and held and self._cooperative:
+                self._drop_everything()
+        self.rebalances += 1
+        self._change_to(set(assigned))
+
+    async def _ask_group(self, kind: type[Any], response: type[R], request: object) -> R:
+        """Ask the coordinator what may wait for all members of the group."""
+        assert self.membership is not None
+        settings = self.membership.settings
+        timeout_ms = settings.rebalance_timeout_ms + 5_000
+        return await self.plan.ask_coordinator(
+            settings.group_id,
+            lambda where: Ask(where, kind, response, lambda _: request, timeout_ms=timeout_ms),
+            lambda answer: int(answer.error_code),  # type: ignore[attr-defined]
+            purpose="group",
+            timeout_ms=timeout_ms,
+        )
+
+    async def _sync(self, member: Membership) -> tuple[TopicPartition, ...] | None:
+        counts: dict[str, int] = {}
+        if member.leader:
+            unknown = self.plan.metadata.missing(member.wanted_topics)
+            if unknown:
+                await self.plan.refresh(unknown)
+            counts = self._partition_counts(member.wanted_topics)
+        request = member.sync_request(counts)
+        response = await self._ask_group(SyncGroupRequest, SyncGroupResponse, request)
+        return member.synced(response, self.plan.now_ms())
+
+    def _change_to(self, assigned: set[TopicPartition]) -> None:
+        """Take the new assignment; a cooperative member that lost partitions joins again, so that they are given."""
+        before = set(self.fetcher.readings)
+        revoked = before - assigned
+        if revoked:
+            self.on_revoke(sorted(revoked))
+        self.fetcher.assign(assigned)
+        self.on_assign(sorted(assigned - before))
+        if revoked and self._cooperative and self.membership is not None:
+            self.membership.rejoin()
+
+    def _drop_everything(self) -> None:
+        held = sorted(self.fetcher.readings)
+        if held:
+            self.on_lost(held)
+        self.fetcher.assign(set())
+
+    def _can_commit(self) -> bool:
+        member = self.membership
+        placed = any(reading.position is not None for reading in self.fetcher.readings.values())
+        return member is not None and placed and (self._manual or member.generation >= 0)
+
+    async def _auto_commit(self) -> None:
+        """Commit positions; a failure is left to the next time."""
+        self._auto_commit_at_ms = self.plan.now_ms() + self.settings.auto_commit_interval_ms
+        if self._can_commit():
+            try:
+                await self.commit()
+            except (ApiError, ClientError):
+                return
+
+    async def _find_positions(self) -> None:
+        """Give a position to every partition that has none: the committed offset, else by `auto_offset_reset`."""
+        lost = [partition for partition, reading in self.fetcher.readings.items() if reading.position is None]
+        if not lost:
+            return
+        fresh = [partition for partition in lost if self.fetcher.readings[partition].fetch_offset < 0]
+        if fresh and self.settings.group_id is not None:
+            found = await offsets.committed_offsets(self.plan, self.settings.group_id, fresh, require_stable=True)
+            for partition, committed in found.items():
+                self.fetcher.readings[partition].seek(committed.offset)
+        left = [partition for partition in lost if self.fetcher.readings[partition].position is None]
+        if not left:
+            return
+        spec = _RESETS.get(self.settings.auto_offset_reset)
+        if spec is None:
+            raise refused(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                ", ".join(map(str, left)),
+                "no usable offset, and auto_offset_reset is 'none': seek, or choose earliest or latest",
+            )
+        isolation = self.settings.fetch.isolation_level
+        for partition, at in (await offsets.list_offsets(self.plan, left, spec, isolation)).items():
+            self.fetcher.readings[partition].seek(at.offset)
+
+    def _wake_ms(self) -> float:
+        """How long `poll` may wait before it looks after the group again."""
+        if self.membership is not None and not self._manual:
+            return 100.0 if self.membership.standing is Standing.MEMBER else 0.0
+        return 1_000.0
+
+    async def _leave(self, member: Membership) -> None:
+        def build(version: int) -> LeaveGroupRequest:
+            return member.leave_request(version)
+
+        await self.plan.ask_coordinator(
+            member.settings.group_id,
+            lambda where: Ask(where, LeaveGroupRequest, LeaveGroupResponse, build),
+            lambda answer: answer.error_code,
+            timeout_ms=5_000,
+        )
+        member.reset()
+
+
+def _nothing(_partitions: list[TopicPartition]) -> None:
+    return None

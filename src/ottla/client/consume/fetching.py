@@ -1,0 +1,297 @@
+"""A consumer's bytes: a Fetch under way at each leader, sessions, what has come in, records out of it.
+
+Comes from `consuming`. While one piece is read, the next is already asked for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ottla.client.consume.fetch_session import FetchSession, SessionRequest, WantedPartition
+from ottla.client.core import transfer
+from ottla.client.core.asks import Ask, Finish, First, Start
+from ottla.client.core.plan import ClusterPlan
+from ottla.client.errors import ClientError, refused
+from ottla.client.model import Broker, ConsumedRecord, Fetched, IsolationLevel
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from ottla.records.batch import iterate_batches
+from ottla.records.control import Marker, read_marker
+from ottla.records.reader import read_records
+
+_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """Names and defaults follow Kafka's consumer options."""
+
+    min_bytes: int = 1
+    max_wait_ms: int = 500
+    max_bytes: int = 50 * 1024 * 1024
+    max_partition_bytes: int = 1024 * 1024
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    check_crcs: bool = True
+
+
+@dataclass(slots=True)
+class Reading:
+    """One assigned partition: where the consumer is, where the fetches are, what has come in between."""
+
+    position: int | None = None
+    fetch_offset: int = -1
+    paused: bool = False
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    waiting: deque[Fetched] = field(default_factory=deque)
+    current: Iterator[ConsumedRecord] | None = None
+    current_end: int = -1
+
+    def seek(self, offset: int) -> None:
+        """Go on from here; what had come in is dropped."""
+        self.position = self.fetch_offset = offset
+        self.waiting.clear()
+        self.current = None
+
+    def lose_position(self) -> None:
+        self.position = None
+        self.waiting.clear()
+        self.current = None
+
+
+class Fetcher:
+    """Fetches for a set of partitions that may change at any time."""
+
+    def __init__(self, plan: ClusterPlan, settings: FetchSettings) -> None:
+        self.plan = plan
+        self.settings = settings
+        self.readings: dict[TopicPartition, Reading] = {}
+        self._sessions: dict[Broker, FetchSession] = {}
+        self._under_way: dict[Broker, tuple[object, dict[TopicPartition, int]]] = {}
+
+    def assign(self, partitions: set[TopicPartition]) -> None:
+        """Read exactly these; those that stay keep their place."""
+        self.readings = {partition: self.readings.get(partition, Reading()) for partition in sorted(partitions)}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a fetch is under way."""
+        return bool(self._under_way)
+
+    async def start(self) -> None:
+        """Send a Fetch to every leader that has none under way and something to be asked for."""
+        wanted: dict[Broker, dict[TopicPartition, int]] = {}
+        for partition, reading in self.readings.items():
+            if reading.position is None or reading.paused or reading.waiting:
+                continue
+            leader = self.plan.metadata.leader(*partition)
+            if leader is None or self.plan.metadata.missing([partition.topic]):
+                self.plan.metadata.doubt(partition.topic)
+            elif leader not in self._under_way:
+                wanted.setdefault(leader, {})[partition] = reading.fetch_offset
+        for leader, offsets in wanted.items():
+            session = self._sessions.setdefault(leader, FetchSession())
+            request = session.next({each: self._want(each, offset) for each, offset in offsets.items()})
+            try:
+                handle = await Start(self._ask(leader, request, offsets))
+            except ClientError:
+                session.failed()
+                self._doubt(offsets)
+            else:
+                self._under_way[leader] = (handle, offsets)
+
+    async def receive(self, timeout_ms: float) -> None:
+        """Wait for one answer, at most so long, and take it in; raises what no other attempt would cure."""
+        if not self._under_way:
+            return
+        by_handle = {id(handle): leader for leader, (handle, _) in self._under_way.items()}
+        first = await First([handle for handle, _ in self._under_way.values()], timeout_ms)
+        if first is None:
+            return
+        leader = by_handle[id(first)]
+        _, offsets = self._under_way.pop(leader)
+        try:
+            response: FetchResponse = await Finish(first)
+        except ClientError:
+            self._sessions[leader].failed()
+            self._doubt(offsets)
+            return
+        self._take_in(leader, offsets, response)
+
+    def promote(self) -> None:
+        """Open what has come in for partitions whose records are all handed out."""
+        for partition, reading in self.readings.items():
+            if reading.current is None and reading.waiting and not reading.paused:
+                piece = reading.waiting.popleft()
+                reading.current_end = piece.next_offset
+                reading.current = self._records(partition, piece, reading.position or 0)
+
+    def take(self, max_records: int) -> list[ConsumedRecord]:
+        """Records of opened pieces, partition after partition; positions move past them."""
+        taken: list[ConsumedRecord] = []
+        for partition, reading in list(self.readings.items()):
+            if reading.current is None or reading.paused:
+                continue
+            for record in reading.current:
+                taken.append(record)
+                reading.position = record.offset + 1
+                if len(taken) >= max_records:
+                    self.readings[partition] = self.readings.pop(partition)  # fairness: it is last next time
+                    return taken
+            reading.position = max(reading.position or 0, reading.current_end)
+            reading.current = None
+        return taken
+
+    def _want(self, partition: TopicPartition, offset: int) -> WantedPartition:
+        metadata = self.plan.metadata
+        return WantedPartition(
+            metadata.topic_id(partition.topic),
+            offset,
+            metadata.leader_epoch(*partition),
+            self.settings.max_partition_bytes,
+        )
+
+    def _ask(self, leader: Broker, request: SessionRequest, offsets: dict[TopicPartition, int]) -> Ask[FetchResponse]:
+        settings = self.settings
+        ids = [want.topic_id for want in request.partitions.values()] + list(request.forgotten.values())
+        most = 32767 if all(any(topic_id) for topic_id in ids) else transfer.NAMES_ONLY
+
+        def build(version: int) -> FetchRequest:
+            by_id = version > transfer.NAMES_ONLY
+            return FetchRequest(
+                max_wait_ms=settings.max_wait_ms,
+                min_bytes=settings.min_bytes,
+                max_bytes=settings.max_bytes,
+                isolation_level=int(settings.isolation_level),
+                session_id=request.session_id if version >= 7 else 0,
+                session_epoch=request.epoch if version >= 7 else -1,
+                topics=_topics(request, by_id=by_id),
+                forgotten_topics_data=_forgotten(request, by_id=by_id) if version >= 7 else [],
+            )
+
+        timeout_ms = settings.max_wait_ms + self.plan.settings.request_timeout_ms
+        return Ask(
+            leader.destination("fetch"),
+            FetchRequest,
+            FetchResponse,
+            build,
+            min_version=7,
+            max_version=most,
+            timeout_ms=timeout_ms,
+        )
+
+    def _doubt(self, offsets: dict[TopicPartition, int]) -> None:
+        for partition in offsets:
+            self.plan.metadata.doubt(partition.topic)
+
+    def _take_in(self, leader: Broker, offsets: dict[TopicPartition, int], response: FetchResponse) -> None:
+        session = self._sessions[leader]
+        code = transfer.known_code(response.error_code)
+        if code:
+            session.failed()
+            if code not in _SESSION_ERRORS:
+                self._doubt(offsets)
+            return
+        session.answered(response.session_id)
+        names = self.plan.metadata.names
+        faults: list[ApiError] = []
+        for topic in response.responses:
+            name = topic.topic or names.get(bytes(topic.topic_id), "")
+            for data in topic.partitions:
+                partition = TopicPartition(name, data.partition_index)
+                reading = self.readings.get(partition)
+                if reading is None or partition not in offsets or reading.fetch_offset != offsets[partition]:
+                    continue
+                error = transfer.known_code(data.error_code)
+                if error in transfer.MOVED:
+                    found = data.current_leader
+                    brokers = transfer.endpoints(response)
+                    transfer.note_leader(self.plan, partition, found.leader_id, found.leader_epoch, brokers)
+                elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                    reading.lose_position()
+                elif error:
+                    faults.append(refused(error, f"reading {partition} at offset {offsets[partition]}"))
+                else:
+                    self._keep(reading, transfer.fetched(name, offsets[partition], data))
+        if faults:
+            raise faults[0]
+
+    def _keep(self, reading: Reading, piece: Fetched) -> None:
+        reading.high_watermark = piece.high_watermark
+        reading.last_stable_offset = piece.last_stable_offset
+        reading.log_start_offset = piece.log_start_offset
+        if piece.next_offset > reading.fetch_offset:
+            reading.fetch_offset = piece.next_offset
+            reading.waiting.append(piece)
+
+    def _records(self, partition: TopicPartition, piece: Fetched, start: int) -> Iterator[ConsumedRecord]:
+        """The records from `start` on; control records and, for read_committed, aborted ones are left out."""
+        aborted_from = sorted(piece.aborted, key=lambda each: each.first_offset)
+        committed_only = self.settings.isolation_level is IsolationLevel.READ_COMMITTED
+        aborted: set[int] = set()
+        topic, number = partition
+        for batch in iterate_batches(piece.records):
+            if self.settings.check_crcs and not batch.crc_holds():
+                raise refused(ErrorCode.CORRUPT_MESSAGE, f"{partition} at offset {batch.base_offset}")
+            while aborted_from and aborted_from[0].first_offset <= batch.last_offset:
+                aborted.add(aborted_from.pop(0).producer_id)
+            if batch.is_control:
+                marker = read_marker(batch)
+                if marker is not None and marker.marker is Marker.ABORT:
+                    aborted.discard(batch.producer_id)
+                continue
+            if committed_only and batch.is_transactional and batch.producer_id in aborted:
+                continue
+            kind, epoch = int(batch.is_append_time), batch.leader_epoch
+            for record in read_records(batch):
+                if record.offset >= start:
+                    yield ConsumedRecord(
+                        topic,
+                        number,
+                        record.offset,
+                        record.timestamp,
+                        kind,
+                        record.key,
+                        record.value,
+                        record.headers,
+                        epoch,
+                    )
+
+
+def _topics(request: SessionRequest, *, by_id: bool) -> list[FetchTopic]:
+    topics: dict[str, FetchTopic] = {}
+    for partition, want in request.partitions.items():
+        topic = topics.get(partition.topic)
+        if topic is None:
+            topic = FetchTopic(topic_id=want.topic_id) if by_id else FetchTopic(topic=partition.topic)
+            topics[partition.topic] = topic
+        topic.partitions.append(
+            FetchPartition(
+                partition=partition.partition,
+                current_leader_epoch=want.leader_epoch,
+                fetch_offset=want.offset,
+                partition_max_bytes=want.max_bytes,
+            )
+        )
+    return list(topics.values())
+
+
+def _forgotten(request: SessionRequest, *, by_id: bool) -> list[ForgottenTopic]:
+    topics: dict[str, ForgottenTopic] = {}
+    for partition, topic_id in request.forgotten.items():
+        topic = topics.get(partition.topic)
+        if topic is None:
+            topic = ForgottenTopic(topic_id=topic_id) if by_id else ForgottenTopic(topic=partition.topic)
+            topics[partition.topic] = topic
+        topic.partitions.append(partition.partition)
+    return list(topics.values())

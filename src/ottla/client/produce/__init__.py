@@ -1,0 +1,1 @@
+"""Producing: batches gathered and sent, transactions, and the count of what was sent."""

@@ -1,0 +1,291 @@
+"""Gathers a producer's records into batches per partition and says which may leave. Pure: time comes as `now_ms`.
+
+One batch of a partition is under way at a time, so order and sequences hold through any retry.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.client.model import Header, Produced, ProducerIdentity
+from ottla.client.produce.partitioners import Partitioner, murmur2_partitioner
+from ottla.kernel.ids import TopicPartition
+from ottla.records.builder import BatchBuilder, estimate_size
+from ottla.records.compression import Codec
+
+_SEQUENCES = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """Names and defaults follow Kafka's producer options."""
+
+    acks: int = -1
+    enable_idempotence: bool = True
+    linger_ms: float = 5
+    batch_size: int = 16_384
+    buffer_memory: int = 32 * 1024 * 1024
+    max_request_size: int = 1024 * 1024
+    compression: Codec = Codec.NONE
+    compression_level: int | None = None
+    delivery_timeout_ms: float = 120_000
+    request_timeout_ms: int = 30_000
+    max_block_ms: float = 60_000
+    partitioner: Partitioner = field(default=murmur2_partitioner)
+    allow_auto_create_topics: bool = True
+    transactional_id: str | None = None
+    """With one, every record belongs to a transaction."""
+    transaction_timeout_ms: int = 60_000
+
+    def __post_init__(self) -> None:
+        if self.transactional_id is not None and not self.idempotent:
+            raise ValueError("a transactional id needs acks=-1 and enable_idempotence")
+        if self.transactional_id == "":
+            raise ValueError("a transactional id must not be empty")
+
+    @property
+    def idempotent(self) -> bool:
+        return self.enable_idempotence and self.acks == -1
+
+
+class OutgoingBatch:
+    """One batch: first being filled, then waiting or under way, at last delivered or failed (`outcome`)."""
+
+    __slots__ = (
+        "attempts",
+        "builder",
+        "created_ms",
+        "frame",
+        "identity",
+        "listeners",
+        "outcome",
+        "partition",
+        "retry_at_ms",
+        "sealed",
+        "sequence",
+        "under_way",
+    )
+
+    def __init__(self, partition: TopicPartition, builder: BatchBuilder, created_ms: float) -> None:
+        self.partition = partition
+        self.builder = builder
+        self.created_ms = created_ms
+        self.sealed = False
+        self.under_way = False
+        self.attempts = 0
+        self.retry_at_ms = 0.0
+        self.identity: ProducerIdentity | None = None
+        self.sequence = -1
+        self.frame: bytes | None = None
+        self.outcome: Produced | Exception | None = None
+        self.listeners: list[Callable[[], None]] = []
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether a sequence of its partition is used up for it, so that the broker may hold it."""
+        return self.sequence >= 0
+
+
+class Delivered(NamedTuple):
+    """Where a record landed; offset -1 with acks=0."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class Place(NamedTuple):
+    """A record's place in an outgoing batch."""
+
+    batch: OutgoingBatch
+    delta: int
+    timestamp: int
+
+    def delivered(self) -> Delivered:
+        """Where the record landed; raises what went wrong. Only once the batch has its outcome."""
+        outcome = self.batch.outcome
+        assert outcome is not None
+        if isinstance(outcome, Exception):
+            raise outcome
+        offset = outcome.base_offset + self.delta if outcome.base_offset >= 0 else -1
+        timestamp = outcome.timestamp if outcome.timestamp >= 0 else self.timestamp
+        return Delivered(self.batch.partition.topic, self.batch.partition.partition, offset, timestamp)
+
+
+class Accumulator:
+    """The batches of one producer that have no outcome yet."""
+
+    def __init__(self, settings: ProducerSettings, pick: Callable[[int], int] = random.randrange) -> None:
+        """`pick(n)` chooses one of n partitions for records without a key."""
+        self.settings = settings
+        self._pick = pick
+        self.waiting_bytes = 0
+        self._queues: dict[TopicPartition, deque[OutgoingBatch]] = {}
+        self._sticky: dict[str, int] = {}
+        self._identities: dict[TopicPartition, ProducerIdentity] = {}
+        self._sequences: dict[TopicPartition, int] = {}
+
+    @property
+    def empty(self) -> bool:
+        return not self._queues
+
+    def has_room(self, size: int) -> bool:
+        """Whether a record of this size may be taken now; one always may."""
+        return not self._queues or self.waiting_bytes + size <= self.settings.buffer_memory
+
+    def choose(self, topic: str, key: bytes | None, available: Sequence[int], count: int) -> int:
+        """The partition of a record; those without a key stay with one partition for a batch (KIP-480)."""
+        chosen = self.settings.partitioner(key, available, count)
+        if chosen is not None:
+            return chosen
+        sticky = self._sticky.get(topic)
+        if sticky is None or sticky not in available:
+            places = available or range(count)
+            sticky = self._sticky[topic] = places[self._pick(len(places))]
+        return sticky
+
+    def append(
+        self,
+        partition: TopicPartition,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        *,
+        now_ms: float,
+    ) -> Place:
+        """Put a record into the partition's open batch, or into a new one."""
+        queue = self._queues.setdefault(partition, deque())
+        batch = queue[-1] if queue and not queue[-1].sealed else None
+        before = batch.builder.size if batch is not None else 0
+        if batch is None or not batch.builder.add(timestamp, key, value, headers):
+            if batch is not None:
+                self._seal(batch)
+            builder = BatchBuilder(
+                codec=self.settings.compression,
+                level=self.settings.compression_level,
+                max_bytes=self.settings.batch_size,
+            )
+            batch = OutgoingBatch(partition, builder, now_ms)
+            queue.append(batch)
+            before = 0
+            builder.add(timestamp, key, value, headers)
+        self.waiting_bytes += batch.builder.size - before
+        if batch.builder.size >= self.settings.batch_size:
+            self._seal(batch)
+        return Place(batch, batch.builder.records_count - 1, timestamp)
+
+    def ready(self, now_ms: float, *, flush: bool = False) -> list[OutgoingBatch]:
+        """The batches that may leave now, at most one per partition; sealed and marked as under way."""
+        found = []
+        for queue in self._queues.values():
+            batch = queue[0]
+            if self._ready_at(batch, len(queue), flush=flush) <= now_ms:
+                self._seal(batch)
+                batch.under_way = True
+                found.append(batch)
+        return found
+
+    def next_ready_ms(self, *, flush: bool = False) -> float:
+        """When `ready` will have something, as far as is known; infinity where nothing waits."""
+        times = [self._ready_at(queue[0], len(queue), flush=flush) for queue in self._queues.values()]
+        return min(times, default=float("inf"))
+
+    def needs_identity(self, batch: OutgoingBatch) -> bool:
+        return self.settings.idempotent and batch.identity is None and batch.partition not in self._identities
+
+    def identify(self, partition: TopicPartition, identity: ProducerIdentity) -> None:
+        """The partition's batches go under this producer id from now on, from sequence 0."""
+        self._identities[partition] = identity
+        self._sequences[partition] = 0
+
+    def frame(self, batch: OutgoingBatch) -> bytes:
+        """The batch's bytes: built once, with the sequence that it keeps through every retry."""
+        if batch.frame is None:
+            identity = self._identities.get(batch.partition) if self.settings.idempotent else None
+            if identity is None:
+                batch.frame = batch.builder.build()
+            else:
+                batch.identity = identity
+                batch.sequence = self._sequences[batch.partition]
+                batch.frame = batch.builder.build(
+                    producer_id=identity.producer_id,
+                    producer_epoch=identity.producer_epoch,
+                    base_sequence=batch.sequence,
+                    is_transactional=self.settings.transactional_id is not None,
+                )
+                self._sequences[batch.partition] = (batch.sequence + batch.builder.records_count) % _SEQUENCES
+        return batch.frame
+
+    def again(self, batch: OutgoingBatch, retry_at_ms: float, *, fresh_identity: bool = False) -> None:
+        """The batch stays first of its partition and leaves again later; `fresh_identity` after the broker forgot."""
+        batch.under_way = False
+        batch.attempts += 1
+        batch.retry_at_ms = retry_at_ms
+        if fresh_identity:
+            batch.frame = batch.identity = None
+            batch.sequence = -1
+            self._identities.pop(batch.partition, None)
+
+    def finish(self, batch: OutgoingBatch, outcome: Produced | Exception) -> None:
+        """The batch has its outcome. If it was sent and failed, its partition goes on under another producer id:
+
+        whether the batch is in the log is not known, so its sequence can be neither used again nor skipped.
+        """
+        queue = self._queues[batch.partition]
+        assert queue[0] is batch
+        queue.popleft()
+        if not queue:
+            del self._queues[batch.partition]
+        self.waiting_bytes -= batch.builder.size
+        if isinstance(outcome, Exception) and batch.was_sent:
+            self._identities.pop(batch.partition, None)
+        batch.outcome = outcome
+        batch.frame = None
+
+    def drop_waiting(self, fault: Exception) -> list[OutgoingBatch]:
+        """Fail every batch that is not under way; those, so that listeners can be told."""
+        dropped = []
+        for queue in list(self._queues.values()):
+            kept = [queue.popleft()] if queue[0].under_way else []
+            dropped += list(queue)
+            while queue:
+                self.finish(queue[0], fault)
+            if kept:
+                self._queues[kept[0].partition] = deque(kept)
+        return dropped
+
+    def renew(self, identity: ProducerIdentity) -> None:
+        """All partitions go on under this producer id and epoch. Where it is another, their sequences start at 0."""
+        stale = [partition for partition, known in self._identities.items() if known != identity]
+        for partition in stale:
+            del self._identities[partition]
+
+    def abandon(self, fault: Exception) -> list[OutgoingBatch]:
+        """Fail everything that waits; the batches, so that listeners can be told."""
+        batches = [batch for queue in self._queues.values() for batch in queue]
+        for batch in batches:
+            self.finish(batch, fault)
+        return batches
+
+    def _seal(self, batch: OutgoingBatch) -> None:
+        if not batch.sealed:
+            batch.sealed = True
+            self._sticky.pop(batch.partition.topic, None)
+
+    def _ready_at(self, batch: OutgoingBatch, queued: int, *, flush: bool) -> float:
+        if batch.under_way:
+            return float("inf")
+        if batch.sealed or queued > 1 or flush:
+            return batch.retry_at_ms
+        return max(batch.retry_at_ms, batch.created_ms + self.settings.linger_ms)
+
+
+def record_size(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
+    """At most so many bytes does a record take of `buffer_memory`."""
+    return estimate_size(key, value, headers)

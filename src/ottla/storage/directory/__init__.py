@@ -1,0 +1,1 @@
+"""A log directory: whose it is and of when, its checkpoints, its logs, and what lies in it unexplained."""

@@ -1,0 +1,58 @@
+"""Deletions in a log directory: a folder is renamed at once and its files go later, one folder at a time (rule B4)."""
+
+from __future__ import annotations
+
+import posixpath
+
+from ottla.kernel.ids import TopicPartition
+from ottla.kernel.seams import Disk
+from ottla.storage.directory import strays
+from ottla.storage.directory.found import DELETE_SUFFIX
+
+_NAME_MAX = 255
+
+
+class Deletions:
+    """Part of `LogDirectory`."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self.doomed: list[str] = []
+        """Folders whose files are to go."""
+        self.files_aside: list[str] = []
+        """Files that were set aside in the folders of partitions (leftovers.py)."""
+
+    def doom(self, path: str, place: TopicPartition, topic_id: bytes) -> None:
+        """Rename a folder to `*-delete`; the caller syncs the directory."""
+        number, renamed = int.from_bytes(topic_id, "big"), path
+        while self._disk.exists(renamed):
+            suffix = f".{number:032x}{DELETE_SUFFIX}"
+            renamed = posixpath.join(self._path, str(place)[: _NAME_MAX - len(suffix)] + suffix)
+            number = (number + 1) % (1 << 128)
+        self._disk.rename(path, renamed)
+        self.doomed.append(renamed)
+
+    def remove_one(self) -> bool:
+        """Delete one `*-delete` folder; whether there are more. A step for the background."""
+        if self.doomed:
+            self.doomed.append(self.doomed.pop(0))  # one that cannot be deleted keeps no other waiting
+            self._disk.remove_tree(self.doomed[-1])
+            self._disk.remove(self.doomed[-1] + strays.BESIDE)
+            self.doomed.pop()
+        return bool(self.doomed)
+
+    def remove_strays(self, *, wall_ms: int, retention_ms: int) -> list[strays.Stray]:
+        """Those that were set aside `retention_ms` ago go: folders by `remove_one`, files at once."""
+        gone = [
+            strays.described(self._disk, path)
+            for path in [*strays.stray_folders(self._disk, self._path), *self.files_aside]
+            if path not in self.doomed and strays.is_due(self._disk, path, wall_ms=wall_ms, retention_ms=retention_ms)
+        ]
+        for one in gone:
+            if one.file:
+                strays.remove(self._disk, one)
+                self.files_aside.remove(one.path)
+            else:
+                self.doomed.append(one.path)
+        return gone

@@ -1,0 +1,464 @@
+"""A log directory: its lock, its identity, its checkpoints, and the logs open in it. Comes from broker/node.py.
+
+Next door are found.py (the partitions in it), remembered.py and witnesses.py (what is believed of what is read), and
+strays.py (what is kept aside).
+
+The names and formats are Apache Kafka's. A directory fails as a whole (rule B3): after an I/O error or a failed sync
+nothing in it is written any more; a full disk only refuses batches.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Protocol
+
+from ottla.config.topic import TopicConfig
+from ottla.kernel.ids import TopicPartition
+from ottla.kernel.seams import Disk
+from ottla.storage.directory import checkpoint, strays
+from ottla.storage.directory.deletions import Deletions
+from ottla.storage.directory.found import FoundPartition, find_partitions, give_second_copy, left_of
+from ottla.storage.directory.incarnation import Witness
+from ottla.storage.directory.leftovers import set_unexplained_aside
+from ottla.storage.directory.ownership import LOCK, DirectoryRefused, refuse_foreign
+from ottla.storage.directory.remembered import CheckpointFiles
+from ottla.storage.directory.witnesses import Noted, compared
+from ottla.storage.disk import page_cache
+from ottla.storage.log import FULL_DISK, Log
+
+
+class HeldLock(Protocol):
+    def release(self) -> None: ...
+
+
+class LogDirectory:
+    """One `log.dirs` entry."""
+
+    def __init__(self, disk: Disk, path: str, lock: HeldLock | None) -> None:
+        """Made by `open`."""
+        self.disk = disk
+        self.path = path
+        self.directory_id = ""
+        self.witness = Witness(disk, path)
+        self.clean = False
+        """Whether the last close was a clean one."""
+        self.unopened = False
+        """Whether a partition that was found could not be opened: what a failed sync has dropped of it is not known."""
+        self.cache_kept = False
+        """Whether all that was written before is there, synced or not (page_cache.py)."""
+        self.failed: str | None = None
+        """Why the directory is offline, once it is."""
+        self.logs: dict[TopicPartition, Log] = {}
+        self.futures: dict[TopicPartition, Log] = {}
+        """Replicas that are being moved here from other directories (moving.py)."""
+        self.found_futures: list[FoundPartition] = []
+        """Those that a crash or a stop has left, which are thrown away."""
+        self.found: list[FoundPartition] = []
+        """Partitions that were there at the opening; each is for `open_log` or `discard`."""
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """As checkpointed when last open; `checkpoint_high_watermarks` writes those of the open logs."""
+        self.gone: dict[TopicPartition, range] = {}
+        """Partitions whose folder is missing, and the offsets that it held, as far as the checkpoints say."""
+        self.scrubbed: dict[TopicPartition, int] = {}
+        """How far the pass of the scrub that runs has come."""
+        self.files = CheckpointFiles(disk, path)
+        self._lock = lock
+        self.deletions = Deletions(disk, path)
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        self._copied_starts: dict[TopicPartition, int] = {}
+        """Larger than those in `_log_starts`, by the second copy."""
+        self._cleaned: dict[TopicPartition, int] = {}
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: str,
+        *,
+        cluster_id: str,
+        node_id: int,
+        new_directory_id: str,
+        registering: str = "",
+        also_ours: Collection[str] = (),
+        lock: Callable[[str], HeldLock | None] | None = None,
+    ) -> LogDirectory:
+        """Lock it, check whose it is, read what it remembers; DirectoryRefused where it is not ours to use.
+
+        `also_ours`: names beside Kafka's own that a new directory may hold already (the metadata store's).
+        `lock` is `LocalDisk.lock`; a simulated disk needs none. `new_directory_id` is taken where the directory is new.
+        `registering`: the incarnation as which the broker is about to register (incarnation.py).
+        """
+        refuse_foreign(disk, path, also_ours)
+        disk.make_directory(path)
+        held = None
+        if lock is not None:
+            held = lock(posixpath.join(path, LOCK))
+            if held is None:
+                raise DirectoryRefused(
+                    f"{path} is in use: another process (a second ottla, or Apache Kafka) holds its {LOCK} file."
+                )
+        directory = cls(disk, path, held)
+        try:
+            directory._identify(cluster_id, node_id, new_directory_id)
+            directory._remember(registering)
+        except BaseException:
+            if held is not None:
+                held.release()
+            raise
+        return directory
+
+    # -- opening ---
+
+    def _identify(self, cluster_id: str, node_id: int, new_directory_id: str) -> None:
+        where = posixpath.join(self.path, checkpoint.META_PROPERTIES)
+        if not self.disk.exists(where):
+            self.directory_id = new_directory_id
+            values = {
+                "version": "1",
+                "cluster.id": cluster_id,
+                "node.id": str(node_id),
+                "directory.id": new_directory_id,
+            }
+            checkpoint.replace_file(self.disk, where, checkpoint.format_properties(values))
+            self.disk.sync_directory(posixpath.dirname(self.path))
+            return
+        values = checkpoint.parse_properties(self.disk.read(where).decode("utf-8", "replace"))
+        if values.get("version") not in ("0", "1"):
+            raise DirectoryRefused(
+                f"{where} has version {values.get('version')!r}; this program knows versions 0 and 1."
+            )
+        if values.get("cluster.id") != cluster_id:
+            raise DirectoryRefused(
+                f"{where} says cluster {values.get('cluster.id')!r}, and this broker is of {cluster_id!r}. Give it "
+                "another directory, start it with that cluster's metadata, or correct the line if it is damaged."
+            )
+        owner = values.get("node.id", values.get("broker.id"))
+        if owner != str(node_id):
+            raise DirectoryRefused(
+                f"{where} says node.id {owner}, and this broker has {node_id}. Give it its own directory."
+            )
+        self.directory_id = values.get("directory.id", "")
+
+    def _remember(self, registering: str) -> None:
+        self.clean = self.witness.begin(registering, marker := posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN))
+        for name in self.disk.list(self.path):
+            inside = posixpath.join(self.path, name)
+            if name.endswith(checkpoint.TEMPORARY) and not self.disk.is_directory(inside):
+                self.disk.remove(inside)
+        self.cache_kept = page_cache.was_kept(self.disk, self.path)
+        self.found, self.found_futures, self.deletions.doomed = find_partitions(self.disk, self.path)
+        here = {TopicPartition(each.topic, each.partition) for each in self.found}
+        self._recovery_points = self.files.load(checkpoint.RECOVERY_POINT)
+        self._log_starts = self.files.load(checkpoint.LOG_START)
+        self._copied_starts = self.files.ahead_in_copy(checkpoint.LOG_START, self._log_starts)
+        self.high_watermarks = self.files.load(checkpoint.REPLICATION)
+        self._cleaned = self.files.load(checkpoint.CLEANER, here)
+        self.scrubbed = self.files.load(checkpoint.SCRUBBED, here)
+        for place in sorted(self._noted_places() - here):
+            end = max(offsets.get(place, 0) for _, offsets in self.checkpoints())
+            if end and not left_of(self.disk, self.path, place):
+                self.gone[place] = range(self._log_starts.get(place, 0), end)
+        if self.clean:  # gone before anything is written: the next crash must not look clean
+            self.disk.remove(marker)
+            self.disk.sync_directory(self.path)
+
+    # -- logs ---
+
+    def open_log(
+        self,
+        found: FoundPartition,
+        *,
+        config: TopicConfig,
+        wall_ms: int,
+        producer_expiration_ms: int,
+        on_synced: Callable[[int], None],
+    ) -> Log:
+        """Open, and after a crash recover, a partition that was found."""
+        place = TopicPartition(found.topic, found.partition)
+        start, recovery_point = compared(self.disk, found.path, str(place), self._noted(place))
+        if start == self._copied_starts.get(place):
+            self._log_starts[place] = start  # so that no writing of it says less
+            self.files.stale.add(checkpoint.LOG_START)
+        self.deletions.files_aside += set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
+        opened = Log.open(
+            self.disk,
+            found.path,
+            topic=found.topic,
+            partition=found.partition,
+            topic_id=found.topic_id or bytes(16),
+            config=config,
+            clean=self.clean,
+            recovery_point=recovery_point,
+            log_start_offset=start,
+            wall_ms=wall_ms,
+            producer_expiration_ms=producer_expiration_ms,
+            on_synced=on_synced,
+            committed=self.high_watermarks.get(place, 0) if self.files.vouched_for(checkpoint.REPLICATION) else 0,
+            cache_kept=self.cache_kept,
+            compacted=place in self._cleaned,
+        )
+        give_second_copy(self.disk, found)
+        return self._keep(place, opened)
+
+    def _noted(self, place: TopicPartition) -> Noted:
+        return Noted(
+            self._log_starts.get(place),
+            self.files.trust[checkpoint.LOG_START],
+            self._recovery_points.get(place, 0),
+            self.files.trust[checkpoint.RECOVERY_POINT],
+            self.high_watermarks.get(place, 0),
+            self.clean,
+            self._copied_starts.get(place),
+        )
+
+    def create_log(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        *,
+        config: TopicConfig,
+        wall_ms: int,
+        producer_expiration_ms: int,
+        on_synced: Callable[[int], None],
+    ) -> Log:
+        """A new log. What lies under its name but belongs to another topic id is to be `discard`ed first."""
+        place = TopicPartition(topic, partition)
+        self._forget([place])
+        created = Log.create(
+            self.disk,
+            posixpath.join(self.path, f"{topic}-{partition}"),
+            topic=topic,
+            partition=partition,
+            topic_id=topic_id,
+            config=config,
+            wall_ms=wall_ms,
+            producer_expiration_ms=producer_expiration_ms,
+            on_synced=on_synced,
+        )
+        return self._keep(place, created)
+
+    def adopt(self, place: TopicPartition) -> None:
+        """The future log is the replica's log from now on."""
+        self._keep(place, self.futures.pop(place))
+
+    def set_aside(self, path: str, place: TopicPartition, topic_id: bytes) -> None:
+        """For deletion: a folder whose log is closed."""
+        self.deletions.doom(path, place, topic_id)
+        self.disk.sync_directory(self.path)
+
+    def _keep(self, place: TopicPartition, log: Log) -> Log:
+        def before_cut(offset: int) -> None:
+            if self._recovery_points.get(place, 0) > log.recovery_point:
+                self.checkpoint_recovery_points()
+            if self._cleaned.get(place, 0) > log.recovery_point:  # what comes in its place is not compacted
+                self.set_cleaned_to(*place, log.recovery_point)
+            if self.high_watermarks.get(place, 0) > offset:
+                self.files.write(checkpoint.REPLICATION, self.high_watermarks | {place: offset})
+                self.high_watermarks[place] = offset
+
+        log.before_cut = before_cut
+        self.logs[place] = log
+        return log
+
+    def delete_logs(self, places: Collection[TopicPartition]) -> None:
+        """Close logs and rename their directories to `*-delete` (rule B4); deletions.py does the rest later.
+
+        May be repeated with the same places after an error.
+        """
+        for place in places:
+            log = self.logs.get(place)
+            if log is not None:
+                self.deletions.doom(log.directory, place, log.topic_id)
+                del self.logs[place]
+                log.close(clean=False)
+        self.disk.sync_directory(self.path)
+        self._forget(places)
+
+    def discard(self, half_made: Collection[FoundPartition]) -> None:
+        """Those that never held a record: a crash, or another directory that failed, kept them from being whole."""
+        places = [TopicPartition(found.topic, found.partition) for found in half_made]
+        for found, place in zip(half_made, places, strict=True):
+            self.deletions.doom(found.path, place, found.topic_id or bytes(16))
+        self.disk.sync_directory(self.path)
+        _fits(lambda: self._forget(places))
+
+    def set_strays_aside(self, found: Collection[tuple[FoundPartition, str]], *, wall_ms: int) -> None:
+        """Rename them, each with why, and forget them: no record is deleted at a start (rule H4)."""
+        places = [TopicPartition(one.topic, one.partition) for one, _ in found]
+        for (one, reason), place in zip(found, places, strict=True):
+            known = {name: offsets[place] for name, offsets in self.checkpoints() if place in offsets}
+            strays.set_aside(self.disk, self.path, one, reason=reason, known=known, wall_ms=wall_ms)
+        self.disk.sync_directory(self.path)
+        _fits(lambda: self._forget(places))  # else a new log of that name tries again
+
+    def _forget(self, places: Collection[TopicPartition]) -> None:
+        """Drop the entries of partitions that are gone from every checkpoint; from memory once they are off the disk.
+
+        So a full disk that kept one is asked again before a new log takes its place.
+        """
+        gone = set(places)
+        for name, offsets in self.checkpoints():
+            if not gone.isdisjoint(offsets):
+                self.files.write(name, {place: at for place, at in offsets.items() if place not in gone})
+                for place in gone:
+                    offsets.pop(place, None)
+
+    def forget_gone(self, kept: Collection[TopicPartition]) -> None:
+        """Drop what the checkpoints say of partitions that are not here, but for `kept`, which are missed."""
+        here = {TopicPartition(found.topic, found.partition) for found in self.found}
+        _fits(lambda: self._forget(self._noted_places() - here - set(self.logs) - set(kept)))
+
+    def _noted_places(self) -> set[TopicPartition]:
+        return {place for _, offsets in self.checkpoints() for place in offsets}
+
+    def checkpoints(self) -> list[tuple[str, dict[TopicPartition, int]]]:
+        """By name, as last written."""
+        return [
+            (checkpoint.RECOVERY_POINT, self._recovery_points),
+            (checkpoint.LOG_START, self._log_starts),
+            (checkpoint.REPLICATION, self.high_watermarks),
+            (checkpoint.CLEANER, self._cleaned),
+            (checkpoint.SCRUBBED, self.scrubbed),
+        ]
+
+    # -- checkpoints ---
+
+    def checkpoint_recovery_points(self) -> None:
+        """So that a crash costs the check of what came since, not of all."""
+        if self.failed is None and not self.unopened:  # else all logs are recovered by now
+            self.disk.remove(posixpath.join(self.path, checkpoint.SYNC_FAILED))
+        self._checkpoint(checkpoint.RECOVERY_POINT, self._recovery_points, lambda log: log.recovery_point)
+
+    def checkpoint_log_starts(self) -> None:
+        """After DeleteRecords and retention, before their files go."""
+        self._checkpoint(checkpoint.LOG_START, self._log_starts, lambda log: log.log_start_offset)
+
+    def start_noted(self, place: TopicPartition) -> int:
+        """The start of a log by its checkpoint alone."""
+        return self._log_starts.get(place, 0)
+
+    def start_on_disk(self, log: Log) -> int:
+        """As far as a crash leaves it: what is checkpointed, or the first segment where none is left before it."""
+        noted = self._log_starts.get(TopicPartition(log.topic, log.partition), 0)
+        return noted if log.doomed else max(noted, log.bases[0])
+
+    def checkpoint_high_watermarks(self) -> None:
+        self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, self._committed)
+
+    def _committed(self, log: Log) -> int:  # it stays so until it is cut, also where a start does not know it yet
+        before = self.high_watermarks.get(TopicPartition(log.topic, log.partition), 0)
+        return max(log.high_watermark, min(before, log.end_offset))
+
+    def committed_before(self, log: Log) -> int:
+        """The high watermark that a checksum vouches for: the least that is committed, before any leader says more."""
+        return self._committed(log) if self.files.vouched_for(checkpoint.REPLICATION) else log.high_watermark
+
+    def _checkpoint(self, name: str, offsets: dict[TopicPartition, int], of: Callable[[Log], int]) -> None:
+        now = {place: of(log) for place, log in self.logs.items() if log.damaged_at is None}  # else it were forgotten
+        is_written = name not in self.files.stale and all(offsets.get(place) == offset for place, offset in now.items())
+        if self.failed is not None or is_written:
+            return
+        self.files.write(name, offsets | now)
+        offsets.update(now)  # not before: on a full disk the next round must try again
+
+    def cleaned_to(self, topic: str, partition: int) -> int | None:
+        """Up to where compaction has been; None where it never was."""
+        return self._cleaned.get(TopicPartition(topic, partition))
+
+    def set_cleaned_to(self, topic: str, partition: int, offset: int) -> None:
+        now = {TopicPartition(topic, partition): offset}
+        self.files.write(checkpoint.CLEANER, self._cleaned | now)
+        self._cleaned.update(now)  # not before: on a full disk a cut tries again
+
+    def note_scrubbed(self, offsets: dict[TopicPartition, int]) -> None:
+        """The scrub has come so far in these partitions; a restart goes on from there."""
+        self.scrubbed.update(offsets)
+        self.files.write(checkpoint.SCRUBBED, self.scrubbed)
+
+    def end_scrub(self) -> None:
+        """A pass has seen all closed segments."""
+        self.scrubbed.clear()
+        self.files.write(checkpoint.SCRUBBED, {})
+
+    def scrub_ended_ms(self) -> int | None:
+        """When the last pass ended, by the wall clock; None while one is under way, or where there was none."""
+        path = posixpath.join(self.path, checkpoint.SCRUBBED)
+        return self.disk.modified_ms(path) if not self.scrubbed and self.disk.exists(path) else None
+
+    # -- the owner's rounds ---
+
+    def apply_retention(self, wall_ms: int, *, mono_ms: int) -> int:
+        """Retention of every log, in the order that a crash cannot undo: starts, their checkpoint, then the files.
+
+        A last segment that is too old is sealed, and goes in the round after its sync (`Log.flush_due` asks for it).
+        """
+        gone = sum(log.apply_retention(wall_ms, mono_ms=mono_ms) for log in self.logs.values())
+        try:
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_starts()
+            full = False
+        except OSError as fault:
+            if fault.errno not in FULL_DISK:
+                raise
+            full = True  # deleting is what makes room again
+        for log in self.logs.values():
+            log.purge(wall_ms, one_by_one=full)
+        return gone
+
+    def fail(self, error: OSError) -> None:
+        """Take the directory offline: nothing in it is written any more, but a mark for the next recovery."""
+        if self.failed is None:
+            self.failed = str(error)
+            checkpoint.mark_failed_sync(self.disk, self.path)
+        for log in (*self.logs.values(), *self.futures.values()):
+            log.refusing = True
+
+    def abandon(self) -> None:
+        """It is offline and others go on: let its logs go as they are. Its lock stays until `close`."""
+        logs = [*self.logs.values(), *self.futures.values()]
+        self.logs.clear()
+        self.futures.clear()
+        for log in logs:
+            with suppress(OSError):
+                log.close(clean=False)
+
+    def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
+        """Close all logs and let the lock go. Only where everything was synced is the directory marked clean.
+
+        On a full disk it is not, and the next opening recovers.
+        """
+        clean = clean and self.failed is None
+        try:
+            with self.disk.gathered(self.path):
+                for future in self.futures.values():
+                    future.close(clean=False)
+                for log in self.logs.values():
+                    clean = clean and not log.refusing
+                    clean = _fits(lambda log=log, clean=clean: log.close(clean=clean)) and clean  # type: ignore[misc]
+            if clean:
+                _fits(lambda: self._mark_clean(broker_epoch))
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+    def _mark_clean(self, broker_epoch: int) -> None:
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+        self.checkpoint_high_watermarks()
+        body = f'{{"version":0,"brokerEpoch":"{broker_epoch}"}}'.encode()
+        checkpoint.replace_file(self.disk, posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN), body)
+
+
+def _fits(write: Callable[[], None]) -> bool:
+    """Whether the disk had room for it."""
+    try:
+        write()
+    except OSError as fault:
+        if fault.errno not in FULL_DISK:
+            raise
+        return False
+    return True

@@ -1,0 +1,105 @@
+"""The partitions in a log directory, as a start finds them: by the names of folders and their `partition.metadata`."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from typing import NamedTuple
+
+from ottla.kernel.ids import TopicPartition
+from ottla.kernel.seams import Disk
+from ottla.storage.directory import checkpoint
+from ottla.storage.directory.remembered import ASIDE, Trust, clear_the_way, remembered_identity
+from ottla.storage.log import FULL_DISK
+from ottla.storage.values import parse_directory_name
+
+log = logging.getLogger("ottla.storage")
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+_NAME_MAX = 255
+FUTURE_SUFFIX = "-future"
+
+
+class FoundPartition(NamedTuple):
+    """A partition's directory, as found at the opening."""
+
+    topic: str
+    partition: int
+    topic_id: bytes | None
+    """None where nothing that can be believed says so."""
+    path: str
+    beside: str | None = None
+    """The id of the log directory from or to which it was being moved, and in which it may be too (moving.py)."""
+    came: bool = False
+    """It was being moved from there to here."""
+    fault: str = ""
+    """Why it cannot be opened: its topic id is not known, or what is known of its move cannot be read."""
+
+
+class Found(NamedTuple):
+    partitions: list[FoundPartition]
+    futures: list[FoundPartition]
+    doomed: list[str]
+    """Folders that are to be deleted."""
+
+
+def find_partitions(disk: Disk, root: str) -> Found:
+    """Strays are not among them: they stay as they are (strays.py)."""
+    found = Found([], [], [])
+    for name in disk.list(root):
+        inside = posixpath.join(root, name)
+        if not disk.is_directory(inside):
+            if parse_directory_name(name) is not None:
+                log.warning("%s is no directory: it is renamed to %s", inside, name + ASIDE)
+                disk.rename(inside, inside + ASIDE)
+            continue
+        future = name.endswith(FUTURE_SUFFIX)
+        if future or name.endswith(DELETE_SUFFIX):
+            found.doomed.append(inside)
+        place = parse_directory_name(name.rpartition(".")[0] if future else name)
+        if place is not None and not name.endswith((DELETE_SUFFIX, STRAY_SUFFIX)):
+            (found.futures if future else found.partitions).append(_found(disk, inside, place))
+    return found
+
+
+def left_of(disk: Disk, root: str, place: TopicPartition) -> list[str]:
+    """Folders that were renamed to be deleted, or set aside: they tell where a partition of that name has gone."""
+    found = [name for name in disk.list(root) if name.endswith((DELETE_SUFFIX, STRAY_SUFFIX))]
+    starts = [(name, name.rpartition(".")[0]) for name in found]
+    return [
+        name
+        for name, start in starts
+        if start == str(place) or (len(name) == _NAME_MAX and start and str(place).startswith(start))
+    ]
+
+
+def _found(disk: Disk, path: str, place: TopicPartition) -> FoundPartition:
+    known = remembered_identity(disk, posixpath.join(path, checkpoint.PARTITION_METADATA))
+    if known.trust is Trust.COPIED:
+        log.warning("%s: the topic id of %s is taken from the second copy", known.fault, place)
+        _mend(disk, path, known.topic_id or b"")
+    try:
+        source, target = checkpoint.read_move(disk, path)
+    except OSError as error:
+        return FoundPartition(place.topic, place.partition, known.topic_id, path, fault=str(error))
+    beside, came = source or target, source is not None
+    fault = known.fault if known.topic_id is None else ""
+    return FoundPartition(place.topic, place.partition, known.topic_id, path, beside, came, fault)
+
+
+def _mend(disk: Disk, path: str, topic_id: bytes) -> None:
+    """Write it anew; on a full disk the next start tries again."""
+    try:
+        clear_the_way(disk, posixpath.join(path, checkpoint.PARTITION_METADATA))
+        checkpoint.write_partition_metadata(disk, path, topic_id)
+    except OSError as error:
+        if error.errno not in FULL_DISK:
+            raise
+
+
+def give_second_copy(disk: Disk, found: FoundPartition) -> None:
+    """A partition that an older release has made, or Apache Kafka, gets a checksum and a second copy."""
+    path = posixpath.join(found.path, checkpoint.PARTITION_METADATA)
+    if found.topic_id is None or disk.exists(path + checkpoint.COPY):
+        return
+    _mend(disk, found.path, found.topic_id)

@@ -1,0 +1,272 @@
+"""The incarnation of a log directory: which run of its broker wrote to it last, and what of the metadata it has seen.
+
+broker/control/incarnations.py compares it with what the metadata store knows (rule H2). Two files of one sector each
+hold the same text, written in place one after the other: a full disk does not keep a broker from starting, a torn
+write or one bad file leaves the other.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from typing import NamedTuple
+
+from ottla.kernel.seams import Disk, OpenFile
+from ottla.records.checksum import crc32c
+from ottla.storage.directory.checkpoint import (
+    BadCheckpoint,
+    format_properties,
+    mark_failed_sync,
+    parse_properties,
+    replace_file,
+)
+from ottla.storage.directory.remembered import clear_the_way, read_small
+from ottla.storage.log import FULL_DISK
+
+FILES = ("incarnation", "incarnation.second")
+"""ottla's own, in a log directory."""
+NO_EPOCH = -1
+_SIZE = 512
+_ATTEMPTS = 8
+"""Registrations that may have been begun since the last one that is known to have succeeded: later ones push the first
+out."""
+
+
+class Incarnation(NamedTuple):
+    """One log directory's own account."""
+
+    incarnation: str = ""
+    """The random id under which its broker registered last, as far as was noted here."""
+    broker_epoch: int = NO_EPOCH
+    """The epoch that this registration was given."""
+    closed: bool = False
+    """That run closes the directory, or has closed it: nothing is appended after this. No proof that all is synced."""
+    attempts: tuple[str, ...] = ()
+    """Registrations begun since, of which it is not noted whether they came to be."""
+    metadata_version: int = 0
+    """The highest version of the metadata that was applied when something was noted here."""
+    metadata_crc: int | None = None
+    """The checksum of the entry at that version, where it was known."""
+    accepts_store: bool = False
+    """An administrator has said that the store counts as it is, though it is older."""
+    number: int = 0
+    """Grows by one with each writing."""
+
+    def attempted(self, incarnation: str) -> Incarnation:
+        """A registration is about to be sent."""
+        others = [one for one in self.attempts if one != incarnation]
+        return self._replace(attempts=(*others, incarnation)[-_ATTEMPTS:])
+
+    def registered(self, incarnation: str, epoch: int) -> Incarnation:
+        """A registration has succeeded: from now on the directory is its."""
+        return self._replace(
+            incarnation=incarnation, broker_epoch=epoch, closed=False, attempts=(), accepts_store=False
+        )
+
+
+class Read(NamedTuple):
+    """The incarnation by the two files."""
+
+    incarnation: Incarnation | None
+    """None where neither can be read."""
+    present: bool
+    """Whether there is any file of it: a directory from before incarnations has none."""
+    faults: tuple[str, ...]
+    """Faults of one of them or both."""
+
+
+class Witness:
+    """The account of one open log directory."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self.found = Read(None, False, ())
+        """As it was before this run."""
+        self.said: Incarnation | None = None
+        """As it is on disk now; None where nothing could be written."""
+        self.faults: list[str] = []
+        """Faults that are still to be logged as warnings."""
+
+    def begin(self, registering: str, marker: str) -> bool:
+        """Note that a run begins, which will register as `registering`; whether the last one ended cleanly.
+
+        The mark of a clean stop counts only if it is of the incarnation that is noted here (KIP-966's broker epoch):
+        one that was copied or left behind is no proof. It is noted before the mark is taken away.
+        """
+        self.found = found = read_incarnation(self._disk, self._directory)
+        self.faults += found.faults if found.present else ()
+        said = found.incarnation or Incarnation()
+        clean = self._disk.exists(marker)
+        if clean and (fault := _why_no_proof(self._disk, marker, said.broker_epoch)) is not None:
+            self.faults.append(f"{fault}: it is no proof of a clean stop, and all logs are checked")
+            clear_the_way(self._disk, marker)
+            self._disk.remove(marker)
+            clean = False
+        elif not clean and said.closed and not said.attempts:
+            self.faults.append(f"{marker} is missing, though the last run has stopped: all logs are checked")
+        said = said._replace(closed=said.closed or clean)
+        if registering:
+            self._write(said.attempted(registering))
+        elif found.incarnation is not None and said != found.incarnation:
+            self._write(said)
+        return clean
+
+    def registered(self, incarnation: str, epoch: int, *, version: int, crc: int | None) -> None:
+        """The broker has registered: the directory is of this incarnation before anything is led or fetched."""
+        if self.said is not None:
+            self._write(self.said.registered(incarnation, epoch)._replace(metadata_version=version, metadata_crc=crc))
+
+    def seen(self, version: int, crc: int | None) -> None:
+        """So much of the metadata is applied: a store that ends before is an older one."""
+        if self.said is not None and version > self.said.metadata_version:
+            self._write(self.said._replace(metadata_version=version, metadata_crc=crc))
+
+    def closing(self) -> None:
+        """Nothing is appended any more: with this a mark of a clean stop that is lost makes no directory older."""
+        if self.said is not None:
+            self._write(self.said._replace(closed=True))
+
+    def _write(self, said: Incarnation) -> None:
+        """On a full disk what stands there stays; where nothing stands yet, the directory has no account of its own."""
+        try:
+            self.said = write_incarnation(self._disk, self._directory, said)
+        except OSError as fault:
+            if fault.errno not in FULL_DISK:
+                mark_failed_sync(self._disk, self._directory)
+                raise
+            self.faults.append(f"no room to note down the incarnation of {self._directory}")
+
+
+def _why_no_proof(disk: Disk, marker: str, noted: int) -> str | None:
+    """The fault of `.kafka_cleanshutdown`; None where it shows that the run of epoch `noted` ended cleanly.
+
+    Where no epoch is noted it may be of any, or empty, as older releases of Apache Kafka leave it.
+    """
+    if disk.is_directory(marker):
+        return f"{marker} is a directory, renamed now"
+    try:
+        body = read_small(disk, marker)
+    except BadCheckpoint as bad:
+        return str(bad)
+    epoch = _marked_epoch(body or b"")
+    if epoch is None and (body or noted != NO_EPOCH):
+        return f"{marker} is damaged"
+    if noted not in (NO_EPOCH, epoch):
+        return f"{marker} is of broker epoch {epoch}, not of {noted}"
+    return None
+
+
+def _marked_epoch(body: bytes) -> int | None:
+    """The broker epoch in the mark of a clean stop; None where anything else stands there."""
+    try:
+        values = json.loads(body)
+        epoch = int(values.pop("brokerEpoch"))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return epoch if values == {"version": 0} else None
+
+
+def read_incarnation(disk: Disk, directory: str) -> Read:
+    """The newer of the two. One that cannot be read is damaged; OSError where there is no descriptor for it."""
+    found: dict[str, Incarnation] = {}
+    faults: list[str] = []
+    missing: list[str] = []
+    for name in FILES:
+        path = posixpath.join(directory, name)
+        if not disk.exists(path):
+            missing.append(path)
+        elif disk.is_directory(path):
+            faults.append(f"{path} is a directory")
+        else:
+            try:
+                one = _decode(read_small(disk, path) or b"")
+            except BadCheckpoint as bad:
+                faults.append(str(bad))
+                continue
+            if one is None:
+                faults.append(f"{path} does not match its checksum")
+            else:
+                found[path] = one
+    if len(missing) == 1:
+        faults.append(f"{missing[0]} is missing")
+    newest = max(found.values(), key=lambda one: one.number, default=None)
+    faults += _why_older(*found.items()) if len(found) == len(FILES) else ()
+    return Read(newest, len(missing) < len(FILES), tuple(faults))
+
+
+def _why_older(first: tuple[str, Incarnation], second: tuple[str, Incarnation]) -> tuple[str, ...]:
+    """The first is written before the second: a crash leaves it one writing ahead, and nothing leaves it behind."""
+    ahead = first[1].number - second[1].number
+    if 0 <= ahead <= 1:
+        return ()
+    older, newer = (second[0], first[0]) if ahead > 0 else (first[0], second[0])
+    return (f"{older} is older than {newer}, which is taken",)
+
+
+def write_incarnation(disk: Disk, directory: str, said: Incarnation) -> Incarnation:
+    """Put it on disk, both times; as it was written."""
+    said = said._replace(number=said.number + 1)
+    for name in FILES:
+        _write(disk, posixpath.join(directory, name), _encode(said))
+    return said
+
+
+def _write(disk: Disk, path: str, body: bytes) -> None:
+    clear_the_way(disk, path)
+    if disk.exists(path) and disk.file_size(path) == len(body) and (file := _opened(disk, path)) is not None:
+        try:
+            file.write_at(0, [body])
+            file.sync(at_once=True)
+        finally:
+            file.release()
+        return
+    replace_file(disk, path, body, at_once=True)
+
+
+def _opened(disk: Disk, path: str) -> OpenFile | None:
+    """None where it may not be opened: another file can be put in its place."""
+    try:
+        return disk.open(path)
+    except PermissionError:
+        return None
+
+
+def _encode(said: Incarnation) -> bytes:
+    text = format_properties(
+        {
+            "version": "0",
+            "number": str(said.number),
+            "incarnation": said.incarnation,
+            "broker.epoch": str(said.broker_epoch),
+            "closed": str(int(said.closed)),
+            "attempts": ",".join(said.attempts),
+            "metadata.version": str(said.metadata_version),
+            "metadata.crc": "" if said.metadata_crc is None else str(said.metadata_crc),
+            "accepts.store": str(int(said.accepts_store)),
+        }
+    )
+    end = b"crc=00000000\n"
+    padded = text + b"#" * (_SIZE - len(text) - len(end) - 1) + b"\n"
+    assert len(padded) + len(end) == _SIZE, "the text of an incarnation fits"
+    return padded + b"crc=%08x\n" % crc32c(padded)
+
+
+def _decode(body: bytes) -> Incarnation | None:
+    if len(body) != _SIZE:
+        return None
+    padded, end = body[:-13], body[-13:]
+    if end != b"crc=%08x\n" % crc32c(padded):
+        return None
+    values = parse_properties(padded.decode("ascii"))
+    crc = values["metadata.crc"]
+    return Incarnation(
+        incarnation=values["incarnation"],
+        broker_epoch=int(values["broker.epoch"]),
+        closed=values["closed"] == "1",
+        attempts=tuple(one for one in values["attempts"].split(",") if one),
+        metadata_version=int(values["metadata.version"]),
+        metadata_crc=int(crc) if crc else None,
+        accepts_store=values["accepts.store"] == "1",
+        number=int(values["number"]),
+    )

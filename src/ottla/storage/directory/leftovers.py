@@ -1,0 +1,112 @@
+"""Files with a temporary suffix in a partition's folder that a start cannot explain: renamed, never deleted (rule H4).
+
+Recovery (recovery.py) ends what a crash has left of deletions, compactions and repairs, and deletes files for it. That
+loses nothing as long as each of them is what its suffix says:
+
+- `.log.swap` is whole, from its first byte to its last, and takes the place of segments that are here.
+- `.log.deleted` lies below the log's start.
+- `.log.cleaned` and `.log.fetched` were made of a segment that is here.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import posixpath
+
+from ottla.kernel.seams import Disk
+from ottla.records.checksum import crc32c
+from ottla.storage.directory.remembered import ASIDE
+from ottla.storage.producers.snapshot import SNAPSHOT
+from ottla.storage.segment.scan import CRC_START, scan_batches
+from ottla.storage.segment.segment import CLEANED, DELETED, FETCHED, LOG, SUFFIXES, SWAP, base_offset_of, bases_in
+
+log = logging.getLogger("ottla.storage")
+_TEMPORARY = (SWAP, DELETED, CLEANED, FETCHED)
+_NO_RIGHTS = (errno.EACCES, errno.EPERM)
+
+
+def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: int) -> list[str]:
+    """Rename those of a log that starts at `start`; the paths of all that were set aside there, now or before."""
+    names = disk.list(directory)
+    kept = [posixpath.join(directory, name) for name in names if name.endswith(ASIDE)]
+    suspects = [name for name in names if name.endswith(_TEMPORARY)]
+    bases = bases_in(names) if suspects else []
+    for name in suspects:
+        path = posixpath.join(directory, name)
+        reason = _unexplained(disk, path, bases, start)
+        if reason:
+            aside = aside_name(path, wall_ms)
+            log.warning("%s (%d bytes): %s: it is renamed to %s", path, _size(disk, path), reason,
+                        posixpath.basename(aside))  # fmt: skip
+            disk.rename(path, aside)
+            kept.append(aside)
+    return kept
+
+
+def set_unopenable_aside(disk: Disk, directory: str, error: OSError, *, clean: bool, wall_ms: int) -> str | None:
+    """Rename the file of a log that an error names, if the log can be opened without it; its new path, else None.
+
+    Indexes and snapshots are made anew from the batches. A segment's offsets are refused, or fetched from another
+    replica. Without the last segment only checkpoints say where the log ends, and after a `clean` close alone they say
+    it all. So else the last one stays, and the log is offline; also where other rights would bring it back.
+    """
+    path = str(error.filename or "")
+    folder, name = posixpath.split(path)
+    if folder != directory or not name.endswith((*SUFFIXES, SNAPSHOT)):
+        return None
+    base, is_directory = base_offset_of(name), disk.is_directory(path)
+    if error.errno not in _NO_RIGHTS and not is_directory:
+        return None
+    others = [other for each in disk.list(directory) if (other := base_offset_of(each)) is not None]
+    if base is not None and base == max(others, default=base) and not (is_directory and clean):
+        return None
+    why = "is a directory" if is_directory else f"cannot be opened ({error.strerror})"
+    then = "its offsets are refused" if name.endswith(LOG) else "it is made anew"
+    aside = aside_name(path, wall_ms)
+    log.warning("%s %s: it is renamed to %s, and %s", path, why, posixpath.basename(aside), then)
+    disk.rename(path, aside)
+    return aside
+
+
+def aside_name(path: str, wall_ms: int) -> str:
+    """The name tells since when."""
+    return f"{path}.{wall_ms}{ASIDE}"
+
+
+def _unexplained(disk: Disk, path: str, bases: list[int], start: int) -> str:
+    """Why a file is not what its suffix says; "" where it is, or where it is an index, which the log makes again."""
+    name = posixpath.basename(path)
+    if disk.is_directory(path):
+        return "it is a directory"
+    stem, _, suffix = name.rpartition(".")
+    base = base_offset_of(stem)
+    if base is None:
+        return ""
+    if f".{suffix}" == SWAP:
+        return _broken_swap(disk, path, base, bases)
+    if f".{suffix}" == DELETED:
+        return "" if base < start else f"the log starts at offset {start}, and it is not below that"
+    return "" if any(other <= base for other in bases) else "the segment that it was made of is missing"
+
+
+def _broken_swap(disk: Disk, path: str, base: int, bases: list[int]) -> str:
+    file = disk.open(path)
+    try:
+        size, end, following = file.size(), 0, base
+        for header, view in scan_batches(file, 0, size):
+            if crc32c(view[CRC_START:]) != header.crc or header.base_offset < following:
+                return f"the batch at byte {header.position} is damaged"
+            end, following = header.position + header.size, header.next_offset
+    finally:
+        file.release()
+    if not size or end != size:
+        return f"it holds whole batches up to byte {end} of {size}"
+    later = [other for other in bases if other >= following]
+    if later and min(later) != following and base in bases:
+        return f"it ends at offset {following}, and the next segment begins at {min(later)}"
+    return ""
+
+
+def _size(disk: Disk, path: str) -> int:
+    return 0 if disk.is_directory(path) else disk.file_size(path)

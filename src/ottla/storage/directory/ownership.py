@@ -1,0 +1,102 @@
+"""Whether a directory is ours to use: what it may hold, and the refusal of what it may not."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import posixpath
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+from ottla.kernel.seams import Disk
+from ottla.storage.directory import checkpoint
+from ottla.storage.directory.incarnation import FILES
+
+log = logging.getLogger("ottla.storage")
+T = TypeVar("T")
+LOCK = ".lock"
+_OWN_NAMES = frozenset(
+    {
+        LOCK,
+        "lost+found",
+        "bootstrap.checkpoint",
+        checkpoint.META_PROPERTIES,
+        checkpoint.CLEAN_SHUTDOWN,
+        checkpoint.SYNC_FAILED,
+        checkpoint.RECOVERY_POINT,
+        checkpoint.LOG_START,
+        checkpoint.REPLICATION,
+        checkpoint.CLEANER,
+        checkpoint.SCRUBBED,
+        checkpoint.PAGE_CACHE,
+        *FILES,
+    }
+)
+
+
+class DirectoryRefused(Exception):
+    """The directory cannot be used; the sentence says why and what to do."""
+
+
+class UnusableFile(OSError):
+    """A small file of the directory cannot be opened. The directory is treated as one whose disk has failed."""
+
+    def __init__(self, error: OSError, path: str, remedy: str) -> None:
+        super().__init__(error.errno, error.strerror, path)
+        self._path = path
+        self._remedy = remedy
+
+    def __str__(self) -> str:
+        wrong = "is a directory" if self.errno == errno.EISDIR else f"cannot be opened ({self.strerror})"
+        return f"{self._path} {wrong}. {self._remedy}"
+
+
+def opened_lock(lock: Callable[[str], T], path: str) -> T:
+    """The lock that `lock` takes on the directory's lock file; UnusableFile where that cannot be opened."""
+    try:
+        return lock(path)
+    except (PermissionError, IsADirectoryError) as error:
+        remedy = "It holds nothing: with no broker running there, remove it and start again."
+        raise UnusableFile(error, path, remedy) from error
+
+
+def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
+    """A directory that holds something, but neither our files nor a `meta.properties`, is somebody else's."""
+    if not disk.exists(path):
+        return
+    if not disk.is_directory(path):
+        raise DirectoryRefused(f"{path} is not a directory.")
+    try:
+        names = disk.list(path)
+    except PermissionError as error:
+        remedy = "Give it to the user that runs the broker (chown, chmod), and start again."
+        raise UnusableFile(error, path, remedy) from error
+    if checkpoint.META_PROPERTIES in names:
+        _refuse_damaged_properties(disk, posixpath.join(path, checkpoint.META_PROPERTIES))
+        return
+    ours = {*_OWN_NAMES, *(name + checkpoint.COPY for name in _OWN_NAMES), *also_ours}
+    foreign = [name for name in names if name.removesuffix(checkpoint.TEMPORARY) not in ours]
+    if foreign:
+        raise DirectoryRefused(
+            f"{path} is not empty and holds no {checkpoint.META_PROPERTIES}: {foreign[0]!r} is not ours. "
+            "Give the broker an empty directory."
+        )
+
+
+def _refuse_damaged_properties(disk: Disk, path: str) -> None:
+    """DirectoryRefused where a line is missing, UnusableFile where the file cannot be read."""
+    must = (
+        "It must hold the lines version=1, cluster.id=, node.id= and directory.id=: write it by hand, or copy it from "
+        "another log directory of this broker and give it its own directory.id, and start again."
+    )
+    try:
+        values = checkpoint.parse_properties(disk.read(path).decode("utf-8", "replace"))
+    except (PermissionError, IsADirectoryError) as error:
+        raise UnusableFile(error, path, must) from error
+    if values.get("version") == "0" and "directory.id" in values:
+        log.warning("%s says version 0 and holds the lines of version 1: it is taken for that", path)
+    if "broker.id" in values:
+        values.setdefault("node.id", values["broker.id"])
+    missing = [key for key in ("version", "cluster.id", "node.id") if not values.get(key)]
+    if missing:
+        raise DirectoryRefused(f"{path} is damaged: it has no {', no '.join(missing)}. {must}")

@@ -1,0 +1,192 @@
+"""The offset checkpoints of a log directory as a start reads them: the file, its second copy, and which is believed.
+
+A file whose checksum holds is believed. One without a checksum was written by Apache Kafka or by an older ottla: it is
+believed as far as the logs bear it out (witnesses.py). Of any other the second copy is taken (rule H1).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import posixpath
+from collections.abc import Collection, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.kernel.seams import Disk
+from ottla.storage.directory.checkpoint import (
+    CLEANER,
+    COPY,
+    LOG_START,
+    RECOVERY_POINT,
+    REPLICATION,
+    BadCheckpoint,
+    parse_offsets,
+    parse_partition_metadata,
+    write_offsets,
+)
+
+log = logging.getLogger("ottla.storage")
+
+ASIDE = ".aside"
+"""Behind the name of something that stood in the way of a file, or that a start could not explain (strays.py)."""
+_COPIED = (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER)
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+_NO_FILES = (errno.EMFILE, errno.ENFILE)
+
+
+class Trust(Enum):
+    """How far the numbers of a checkpoint are believed."""
+
+    SEALED = "its checksum holds"
+    UNSEALED = "it has no checksum"
+    COPIED = "its second copy was taken"
+    LOST = "it is damaged, and there is no second copy"
+    ABSENT = "there is none"
+
+
+class Remembered(NamedTuple):
+    """What was read, and why the file itself was not believed, where it was not."""
+
+    offsets: dict[TopicPartition, int]
+    trust: Trust
+    fault: str = ""
+
+
+class Identity(NamedTuple):
+    """Whose partition a directory holds; `topic_id` is None where nothing that can be believed says so."""
+
+    topic_id: TopicId | None
+    trust: Trust
+    fault: str = ""
+
+
+def read_small(disk: Disk, path: str) -> bytes | None:
+    """A small file; None where it is missing, BadCheckpoint where there is something that cannot be read."""
+    try:
+        return disk.read(path) if disk.exists(path) else None
+    except OSError as error:
+        if error.errno in _NO_FILES:
+            raise
+        raise BadCheckpoint(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def clear_the_way(disk: Disk, path: str) -> None:
+    """A directory where a file belongs is renamed, so that the file can be written."""
+    if not disk.is_directory(path):
+        return
+    aside, number = path + ASIDE, 1
+    while disk.exists(aside):
+        aside, number = f"{path}.{number}{ASIDE}", number + 1
+    disk.rename(path, aside)
+
+
+def remembered_offsets(disk: Disk, path: str) -> Remembered:
+    """An offset checkpoint, or its second copy where it is damaged or missing."""
+    fault = f"{path} is missing"
+    try:
+        body = read_small(disk, path)
+        if body is not None:
+            offsets, is_sealed = parse_offsets(path, body)
+            return Remembered(offsets, Trust.SEALED if is_sealed else Trust.UNSEALED)
+    except BadCheckpoint as bad:
+        fault, body = str(bad), b""
+    try:
+        copied = read_small(disk, path + COPY)
+        if copied is not None:
+            offsets, is_sealed = parse_offsets(path + COPY, copied)
+            if is_sealed:
+                return Remembered(offsets, Trust.COPIED, fault)
+    except BadCheckpoint:
+        copied = b""
+    return Remembered({}, Trust.ABSENT if body is None and copied is None else Trust.LOST, fault)
+
+
+def remembered_identity(disk: Disk, path: str) -> Identity:
+    """`partition.metadata`, or its second copy where it is damaged or missing.
+
+    A copy whose checksum holds is also believed rather than a file without one that says something else.
+    """
+    found, fault = None, f"{path} is missing"
+    try:
+        body = read_small(disk, path)
+        if body is not None:
+            found, is_sealed = parse_partition_metadata(path, body)
+            if is_sealed:
+                return Identity(found, Trust.SEALED)
+    except BadCheckpoint as bad:
+        fault, body = str(bad), b""
+    try:
+        copied = read_small(disk, path + COPY)
+        other, is_sealed = (None, False) if copied is None else parse_partition_metadata(path + COPY, copied)
+    except BadCheckpoint:
+        other, is_sealed, copied = None, False, b""
+    if is_sealed and other != found:
+        fault = fault if found is None else f"{path} has no checksum, and its second copy says another topic id"
+        return Identity(other, Trust.COPIED, fault)
+    if found is not None:
+        return Identity(found, Trust.UNSEALED)
+    return Identity(None, Trust.ABSENT if body is None and copied is None else Trust.LOST, fault)
+
+
+class CheckpointFiles:
+    """The offset checkpoints of one log directory, as files."""
+
+    def __init__(self, disk: Disk, root: str) -> None:
+        self._disk = disk
+        self._root = root
+        self.trust: dict[str, Trust] = {}
+        """Of each, as it was read."""
+        self.stale: set[str] = set()
+        """Those to be written though nothing has changed: they have no checksum, or the disk was full."""
+
+    def vouched_for(self, name: str) -> bool:
+        """Whether a checksum said that its numbers are those that were written."""
+        return self.trust.get(name) in (Trust.SEALED, Trust.COPIED)
+
+    def load(self, name: str, here: Collection[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """With `here`, without the entries of partitions that are gone: a new topic may have an old one's name.
+
+        A damaged one is written anew from its second copy; a disk that is full now is asked again at the next writing.
+        """
+        path = posixpath.join(self._root, name)
+        read = remembered_offsets(self._disk, path)
+        self.trust[name] = read.trust
+        if read.trust is Trust.UNSEALED:
+            self.stale.add(name)  # the next round gives it a checksum
+        kept = {place: offset for place, offset in read.offsets.items() if here is None or place in here}
+        damaged = read.trust in (Trust.COPIED, Trust.LOST)
+        if damaged:
+            log.warning("%s: %s (%d partitions)", read.fault, read.trust.value, len(kept))
+            clear_the_way(self._disk, path)
+            clear_the_way(self._disk, path + COPY)
+        if damaged or len(kept) != len(read.offsets):
+            try:
+                self.write(name, kept)
+            except OSError as error:
+                if error.errno not in _FULL_DISK:
+                    raise
+        return kept
+
+    def ahead_in_copy(self, name: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Numbers of the second copy that are larger than those of the file, where both checksums hold.
+
+        The copy is written last: a file with smaller numbers may be an older text that has come back.
+        """
+        path = posixpath.join(self._root, name + COPY)
+        try:
+            body = read_small(self._disk, path) if self.trust[name] is Trust.SEALED else None
+            copied, is_sealed = ({}, False) if body is None else parse_offsets(path, body)
+        except BadCheckpoint:
+            return {}
+        return {place: at for place, at in copied.items() if is_sealed and at > offsets.get(place, 0)}
+
+    def write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Put it on disk, with its second copy."""
+        self.stale.add(name)
+        path = posixpath.join(self._root, name)
+        if name in _COPIED:
+            clear_the_way(self._disk, path + COPY)
+        write_offsets(self._disk, path, offsets, copied=name in _COPIED)
+        self.stale.discard(name)

@@ -1,0 +1,181 @@
+"""Numbers of a log directory's checkpoints beside what the logs themselves say, before a log is opened (rule H1).
+
+A number that a checksum vouches for is taken. Of any other a log is the second witness: where it starts and ends by its
+files, and where its leader epochs begin. What the two do not agree on is decided so that no record is deleted and no
+offset is given again.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from bisect import bisect_right
+from typing import NamedTuple
+
+from ottla.kernel.seams import Disk
+from ottla.storage.directory.checkpoint import LEADER_EPOCHS, LOG_START, BadCheckpoint, parse_epochs
+from ottla.storage.directory.remembered import ASIDE, Trust, read_small
+from ottla.storage.segment.scan import Header, scan_headers
+from ottla.storage.segment.segment import LOG, bases_in, segment_path
+
+log = logging.getLogger("ottla.storage")
+
+
+class Believed(NamedTuple):
+    """A number to go by; `doubt` says why it is another one than was written down, where it is."""
+
+    offset: int
+    doubt: str = ""
+
+
+class Noted(NamedTuple):
+    """What the checkpoints of a log directory say of one log, and how far that is believed."""
+
+    start: int | None
+    start_trust: Trust
+    recovery_point: int
+    recovery_point_trust: Trust
+    high_watermark: int
+    clean: bool
+    """Whether the last close was a clean one."""
+    copied_start: int | None = None
+    """A larger start, which the second copy of the checkpoint says."""
+
+
+def compared(disk: Disk, directory: str, name: str, noted: Noted) -> tuple[int, int]:
+    """Where a log starts, and its recovery point; each number that is not taken as it was written down is said.
+
+    Leader epochs that contradict the log are renamed: they are taken from its batches then.
+    """
+    files = LogFiles(disk, directory)
+    start = believed_start(files, noted.start, noted.start_trust, clean=noted.clean)
+    if noted.copied_start is not None and start.offset < noted.copied_start <= files.end_offset():
+        doubt = f"{LOG_START} says {start.offset}, and its second copy is newer"
+        start = Believed(noted.copied_start, doubt)
+    if start.doubt:
+        log.warning("%s starts at offset %d: %s", name, start.offset, start.doubt)
+    point = believed_recovery_point(
+        files,
+        noted.recovery_point,
+        noted.recovery_point_trust,
+        high_watermark=noted.high_watermark,
+        clean=noted.clean,
+    )
+    if point.doubt:
+        log.warning("%s is recovered from offset %d on: %s", name, point.offset, point.doubt)
+    if not noted.clean and (why := epochs_contradict(files, below=point.offset)):
+        log.warning("the leader epochs of %s are taken from its batches: %s", name, why)
+        path = posixpath.join(directory, LEADER_EPOCHS)
+        disk.rename(path, path + ASIDE)
+    return start.offset, point.offset
+
+
+class LogFiles:
+    """What the files of a log say without its checkpoints."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        names = disk.list(directory)
+        self.bases = bases_in(names)
+        self._scanned: tuple[int, list[Header]] = (-1, [])
+
+    def end_offset(self) -> int:
+        """The offset after the last whole batch; no checksum is looked at."""
+        for base in reversed(self.bases):
+            headers = self._headers(base)
+            if headers:
+                return headers[-1].next_offset
+        return self.bases[-1] if self.bases else 0
+
+    def first_header(self) -> Header | None:
+        return next(iter(self._headers(self.bases[0])), None) if self.bases else None
+
+    def epochs(self) -> tuple[list[tuple[int, int]], bool]:
+        """The leader epochs that are written down, and whether a checksum vouches for them."""
+        path = posixpath.join(self._directory, LEADER_EPOCHS)
+        try:
+            body = read_small(self._disk, path)
+            return ([], False) if body is None else parse_epochs(path, body)
+        except BadCheckpoint:
+            return [], False
+
+    def start_by_epochs(self, *, sealed_only: bool = False) -> int | None:
+        """Where the log starts by its leader epochs: the first of them is moved to the start when that moves.
+
+        None where they do not say that it has moved: then the first epoch starts with the first batch.
+        """
+        (entries, is_sealed), first = self.epochs(), self.first_header()
+        if not entries or first is None or first.leader_epoch < 0 or (sealed_only and not is_sealed):
+            return None
+        epoch, start = entries[0]
+        return start if start > first.base_offset and first.leader_epoch <= epoch else None
+
+    def header_at(self, offset: int) -> Header | None:
+        """Of the batch that holds it, or of the next one in its segment."""
+        at = bisect_right(self.bases, offset) - 1
+        found = self._headers(self.bases[at]) if at >= 0 else []
+        return next((header for header in found if header.next_offset > offset), None)
+
+    def _headers(self, base: int) -> list[Header]:
+        if self._scanned[0] != base:
+            file = self._disk.open(segment_path(self._directory, base, LOG))
+            try:
+                self._scanned = base, list(scan_headers(file, 0, file.size()))
+            finally:
+                file.release()
+        return self._scanned[1]
+
+
+def believed_start(files: LogFiles, noted: int | None, trust: Trust, *, clean: bool) -> Believed:
+    """Where the log starts. After a crash a log may end below a start that was written down: its end was lost."""
+    if not files.bases:
+        return Believed(noted or 0)
+    first, last = files.bases[0], files.bases[-1]
+    if noted is None or noted < first:
+        start = files.start_by_epochs(sealed_only=True)
+        if start is None or noted is not None or not first < start <= files.end_offset():
+            return Believed(max(noted or 0, 0))
+        return Believed(start, "it is not written down; the leader epochs say so")
+    if trust is Trust.SEALED and (noted <= last or len(files.bases) == 1 or not clean):
+        return Believed(noted)
+    if noted <= first:
+        return Believed(noted)
+    end, by_epochs = files.end_offset(), files.start_by_epochs()
+    if noted <= end and (trust is not Trust.UNSEALED or by_epochs == noted or not files.epochs()[0]):
+        return Believed(noted)
+    if by_epochs == noted and not clean:
+        return Believed(noted)
+    least = by_epochs if by_epochs is not None and by_epochs < noted else first
+    return Believed(least if least <= end else first, f"{noted} was written down, and the log ends at {end}")
+
+
+def believed_recovery_point(files: LogFiles, noted: int, trust: Trust, *, high_watermark: int, clean: bool) -> Believed:
+    """Below which the log was on disk. The log need not reach a number that nothing else bears out.
+
+    Where the checkpointed high watermark lies above the log's end too, its end is lost indeed.
+    """
+    if clean or trust is Trust.SEALED or not files.bases or noted <= files.bases[-1]:
+        return Believed(noted)
+    end = files.end_offset()
+    if noted <= end or high_watermark > end:
+        return Believed(noted)
+    return Believed(end, f"{noted} was written down, and the log ends at {end}")
+
+
+def epochs_contradict(files: LogFiles, *, below: int) -> str:
+    """Why leader epochs that no checksum vouches for cannot be this log's; "" where they can.
+
+    Each epoch starts with a batch of that epoch, or of a later one where compaction has taken its batches. That holds
+    below the recovery point: behind it a crash may have brought back what was cut off before the epoch began.
+    """
+    entries, is_sealed = files.epochs()
+    if is_sealed or not files.bases:
+        return ""
+    for epoch, start in entries:
+        header = files.header_at(start) if files.bases[0] <= start < below else None
+        if header is None or header.leader_epoch == epoch:
+            continue
+        if header.leader_epoch < epoch or header.base_offset == start:
+            return f"epoch {epoch} at offset {start}, where the batch is of epoch {header.leader_epoch}"
+    return ""

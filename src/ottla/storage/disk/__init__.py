@@ -1,0 +1,1 @@
+"""Disks behind the `Disk` seam: real files, and memory."""

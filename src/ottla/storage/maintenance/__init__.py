@@ -1,0 +1,1 @@
+"""Work on whole segments away from the hot path: compaction, scrub, and the dump."""

@@ -1,0 +1,102 @@
+"""The indexes of a closed segment: whether they say what its batches say, and how they are built anew.
+
+scrub.py checks them beside the batches, in one pass; broker/replicas/scrubber.py has them rebuilt. Reads do not need
+them to be right, as an entry that is wrong is passed over; but they find their way faster, and times, with indexes
+that are.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from ottla.kernel.seams import Disk
+from ottla.storage.directory.remembered import clear_the_way
+from ottla.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY
+from ottla.storage.segment.scan import Header, scan_headers
+from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX, Segment, counted_timestamp
+
+_HEADERS_IN_A_TURN = 2000
+
+
+class IndexCheck:
+    """Both indexes of one segment, held against its batches as they go by."""
+
+    def __init__(self, disk: Disk, path: str, base_offset: int, interval: int) -> None:
+        """`path`: of the `.log` file. `interval`: bytes between two entries, 0 where it is not known."""
+        self.fault = ""
+        self._base_offset = base_offset
+        self._interval = interval
+        self._entries = self._read(disk, path.removesuffix(LOG) + INDEX, OFFSET_ENTRY)
+        self._times = self._read(disk, path.removesuffix(LOG) + TIME_INDEX, TIME_ENTRY)
+        self._paired = self._times[-2][1] if len(self._times) > 1 else -1
+        """The last time entry that came with an offset entry, if it was not added by a checkpoint."""
+        self._at = self._at_time = self._since = 0
+        self._newest = -1
+
+    def _read(self, disk: Disk, path: str, entry: struct.Struct) -> list[tuple[int, int]]:
+        try:
+            body = disk.read(path)
+        except OSError as error:
+            self.fault = f"{path} cannot be read ({error.strerror or error})"
+            return []
+        if len(body) % entry.size:
+            self.fault = f"the last entry of {path} is torn"
+        return [(key, value) for key, value in entry.iter_unpack(body[: len(body) - len(body) % entry.size])]
+
+    def saw(self, header: Header) -> None:
+        """The next batch of the segment."""
+        if self.fault:
+            return
+        last = header.last_offset - self._base_offset
+        timestamp = counted_timestamp(header)
+        self._newest = max(self._newest, timestamp)
+        if self._at < len(self._entries) and self._entries[self._at][1] < header.position + header.size:
+            if self._entries[self._at] != (last, header.position):
+                self.fault = f"entry {self._at} of its offset index points at no batch"
+            self._at, self._since = self._at + 1, 0
+        elif self._at == len(self._entries) and 0 < self._interval < self._since and last <= self._paired:
+            self.fault = "its offset index has lost its end"
+        self._since += header.size
+        if self._at_time < len(self._times) and self._times[self._at_time][1] <= last:
+            newest, offset = self._times[self._at_time]
+            if newest != timestamp or offset < header.base_offset - self._base_offset:
+                self.fault = f"entry {self._at_time} of its time index is of no batch"
+            self._at_time += 1
+
+    def ended(self) -> str:
+        """The fault, in words; "" where there is none."""
+        if not self.fault and (self._at < len(self._entries) or self._at_time < len(self._times)):
+            self.fault = "an entry points behind its end"
+        if not self.fault and self._newest > (self._times[-1][0] if self._times else -1):
+            self.fault = "its time index has lost its end"
+        return self.fault
+
+
+class RebuiltIndexes:
+    """The indexes of a closed segment as its batches make them, a piece at a time."""
+
+    def __init__(self, disk: Disk, segment: Segment) -> None:
+        self._disk = disk
+        self._segment = segment
+        self._new = Segment(disk, segment.directory, segment.base_offset, created_ms=segment.created_ms)
+        self._new.index_interval, self._new.max_entries = segment.index_interval, segment.max_entries
+
+    def pieces(self) -> Iterator[None]:
+        """Read all headers; the caller may let others have their turn between two pieces."""
+        for number, header in enumerate(scan_headers(self._segment.file, 0, self._segment.size)):
+            self._new.note_header(header)
+            self._new.forget_recent()
+            if number % _HEADERS_IN_A_TURN == _HEADERS_IN_A_TURN - 1:
+                yield
+
+    def install(self) -> None:
+        """Put them in the place of what is there, on disk; a crash leaves none, and the next start makes them."""
+        new, old = self._new, self._segment
+        new.add_last_time()
+        for index, made in ((old.index, new.index), (old.times, new.times)):
+            index.close()
+            clear_the_way(self._disk, index.path)
+            self._disk.remove(index.path)
+            index.replace(made)
+        old.max_timestamp, old.max_timestamp_offset = new.max_timestamp, new.max_timestamp_offset

@@ -1,0 +1,111 @@
+"""Which leader epoch began at which offset: what followers truncate by (KIP-101), kept in a synced checkpoint."""
+
+from __future__ import annotations
+
+import posixpath
+
+from ottla.kernel.seams import Disk
+from ottla.storage.directory.checkpoint import LEADER_EPOCHS, BadCheckpoint, parse_epochs, write_epochs
+from ottla.storage.directory.remembered import clear_the_way, read_small
+from ottla.storage.values import EpochEnd
+
+
+class LeaderEpochs:
+    """The epochs of one log, oldest first; every change is on disk before it returns (rule B2)."""
+
+    __slots__ = ("_disk", "_entries", "_path", "latest")
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._path = posixpath.join(directory, LEADER_EPOCHS)
+        self._entries: list[tuple[int, int]] = []
+        self.latest = -1
+
+    def relocate(self, directory: str) -> None:
+        self._path = posixpath.join(directory, LEADER_EPOCHS)
+
+    def load(self) -> str:
+        """Read the checkpoint; "", or why it says nothing that can be believed: then the log is asked (`replace`).
+
+        The batches of the log are its second copy: each carries its epoch.
+        """
+        found: list[tuple[int, int]] = []
+        fault = f"{self._path} is missing or empty"
+        try:
+            body = read_small(self._disk, self._path)
+            if body is not None:
+                found, _ = parse_epochs(self._path, body)
+        except BadCheckpoint as bad:
+            fault = str(bad)
+            clear_the_way(self._disk, self._path)
+        self._take(found)
+        return "" if found else fault
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """(epoch, start offset), oldest first."""
+        return list(self._entries)
+
+    def between(self, start_offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        """The entries for the offsets from one to another, the epoch that covers the first one among them."""
+        before = [entry for entry in self._entries if entry[1] <= start_offset]
+        return (*before[-1:], *(entry for entry in self._entries if start_offset < entry[1] < end_offset))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """`epoch` begins at `start_offset`; entries of epochs that turn out to hold nothing are dropped."""
+        if epoch <= self.latest:
+            return
+        kept = [entry for entry in self._entries if entry[1] < start_offset]
+        self._write([*kept, (epoch, start_offset)])
+
+    def end_of(self, epoch: int, end_offset: int) -> EpochEnd:
+        """The largest epoch at or below `epoch`, and where it ends; (-1, -1) for one newer than any here.
+
+        An epoch older than all that are known ends where the first known one starts.
+        """
+        if epoch < 0 or epoch > self.latest:
+            return EpochEnd(-1, -1)
+        if epoch == self.latest:
+            return EpochEnd(epoch, end_offset)
+        found = epoch
+        for known, start in self._entries:
+            if known > epoch:
+                return EpochEnd(found, start)
+            found = known
+        raise AssertionError("an epoch below the latest has a later one")
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch in which the record at `offset` was written; -1 before the first."""
+        found = -1
+        for epoch, start in self._entries:
+            if start > offset:
+                break
+            found = epoch
+        return found
+
+    def cut_end(self, end_offset: int) -> None:
+        """The log now ends at `end_offset`."""
+        kept = [entry for entry in self._entries if entry[1] < end_offset]
+        if kept != self._entries:
+            self._write(kept)
+
+    def cut_start(self, start_offset: int) -> None:
+        """The log now starts at `start_offset`: the epoch that covers it starts there."""
+        before = [entry for entry in self._entries if entry[1] <= start_offset]
+        if not before or (len(before) == 1 and before[0][1] == start_offset):
+            return
+        kept = [(before[-1][0], start_offset)] + [entry for entry in self._entries if entry[1] > start_offset]
+        if kept != self._entries:
+            self._write(kept)
+
+    def replace(self, entries: list[tuple[int, int]]) -> None:
+        if entries != self._entries:
+            self._write(entries)
+
+    def _write(self, entries: list[tuple[int, int]]) -> None:
+        write_epochs(self._disk, self._path, entries)
+        self._take(entries)
+
+    def _take(self, entries: list[tuple[int, int]]) -> None:
+        self._entries = entries
+        self.latest = entries[-1][0] if entries else -1

@@ -1,0 +1,161 @@
+"""What of a log is known to be damaged: never served, and remembered until it is repaired or deleted.
+
+broker/replicas/scrubber.py notes what a scrub has found; reading.py and lookup.py read around it; refetch.py replaces
+it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterator, Sequence
+
+from ottla.kernel.seams import Disk
+from ottla.records.checksum import crc32c
+from ottla.storage.directory.checkpoint import DAMAGE, BadCheckpoint, read_numbers, write_numbers
+from ottla.storage.producers.epochs import LeaderEpochs
+from ottla.storage.segment.scan import CRC_START, HEADER_BYTES, Header, parse_header, scan_headers
+from ottla.storage.segment.segment import LOOK_BYTES, Found, Segment
+from ottla.storage.segment.walk import Extent
+
+
+class Damage:
+    """Of one log, by the base offsets of its closed segments; kept in a file beside them (rule B2)."""
+
+    __slots__ = ("_by_base", "_disk", "_path")
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._path = posixpath.join(directory, DAMAGE)
+        self._by_base: dict[int, tuple[Extent, ...]] = {}
+
+    def relocate(self, directory: str) -> None:
+        self._path = posixpath.join(directory, DAMAGE)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_base)
+
+    def load(self) -> None:
+        """What was known when the log was last open; where the file does not parse, a scrub finds it again."""
+        found: dict[int, list[Extent]] = {}
+        try:
+            for base, first, following, position, end in read_numbers(self._disk, self._path, 5):
+                found.setdefault(base, []).append(Extent(first, following, position, end))
+        except BadCheckpoint:
+            found = {}
+        self._by_base = {base: tuple(extents) for base, extents in found.items()}
+
+    @property
+    def bases(self) -> list[int]:
+        """Of the damaged segments."""
+        return sorted(self._by_base)
+
+    def of(self, base_offset: int) -> tuple[Extent, ...]:
+        """In the segment from `base_offset` on, in the order of the file."""
+        return self._by_base.get(base_offset, ())
+
+    def covers(self, offset: int) -> bool:
+        return any(one.first_offset <= offset < one.next_offset for some in self._by_base.values() for one in some)
+
+    def note(self, base_offset: int, extents: Sequence[Extent]) -> None:
+        """A segment was found damaged. It is so from now on, also where this raises: a full disk keeps no file."""
+        self._by_base[base_offset] = tuple(extents)
+        self._write()
+
+    def keep(self, bases: Collection[int]) -> None:
+        """Only what concerns these segments: others were repaired, or are gone."""
+        kept = {base: extents for base, extents in self._by_base.items() if base in bases}
+        if len(kept) != len(self._by_base):
+            self._by_base = kept
+            self._write()
+
+    def _write(self) -> None:
+        rows = [(base, *extent) for base in self.bases for extent in self._by_base[base]]
+        write_numbers(self._disk, self._path, rows)
+
+
+def headers_around(segment: Segment, extents: Sequence[Extent], position: int) -> Iterator[Header]:
+    """The headers from `position` on, which is a boundary, but for those inside of the extents."""
+    for extent in extents:
+        if extent.end > position:
+            yield from scan_headers(segment.file, position, extent.position)
+            position = extent.end
+    yield from scan_headers(segment.file, position, segment.size)
+
+
+def find_around(segment: Segment, extents: Sequence[Extent], offset: int) -> Found | None:
+    """As `Segment.find`: the first sound batch whose last offset is at or above `offset`."""
+    position = max((extent.end for extent in extents if extent.next_offset <= offset), default=0)
+    entry = segment.entry_below(offset)
+    if entry is not None and entry[1] > position and not any(one.position <= entry[1] < one.end for one in extents):
+        position = entry[1]
+    for header in headers_around(segment, extents, position):
+        if header.next_offset > offset:
+            return Found(header.position, header.size, header.base_offset, header.next_offset)
+    return None
+
+
+def is_sound_gap(segment: Segment, offset: int, found: Found | None) -> bool:
+    """Whether a segment lacks `offset`, up to `found` or to its end, because nothing is left there, as by compaction.
+
+    If a bit has flipped, the batch before the gap differs from its CRC, the headers do not lead to the other side, or
+    their offsets do not rise up to it.
+    """
+    entry = segment.entry_below(offset)
+    position, expected = (entry[1], entry[0]) if entry is not None else (0, segment.base_offset)
+    stop = segment.size if found is None else found.position
+    before = None
+    for before in scan_headers(segment.file, position, stop):
+        if before.base_offset < expected and (entry is None or before.position != entry[1]):
+            return False
+        position, expected = before.position + before.size, before.next_offset
+    if found is not None and found.base_offset < expected:
+        return False
+    if position != stop or before is None:
+        return position == stop
+    return crc32c(segment.file.read_at(before.position, before.size)[CRC_START:]) == before.crc
+
+
+def is_in_place(segment: Segment, found: Found, epochs: LeaderEpochs) -> bool:
+    """Whether a batch has the offsets and the epoch that belong there, as far as its neighbours and the epochs tell."""
+    body = segment.file.read_at(found.position, HEADER_BYTES)
+    if len(body) < HEADER_BYTES:
+        return False
+    here = parse_header(body, 0, found.position)
+    known = epochs.epoch_at(found.base_offset)
+    if 0 <= known != here.leader_epoch:
+        return False
+    following = segment.next_offset
+    for behind in scan_headers(segment.file, found.position + found.size, segment.size, chunk_bytes=HEADER_BYTES):
+        following = behind.base_offset
+        break
+    if following != found.next_offset:
+        return following > found.next_offset and is_sound_gap(segment, found.base_offset, found)
+    return True
+
+
+def leads_to(segment: Segment, offset: int) -> bool:
+    """Whether batch follows on batch, from the last index entry below `offset` on, up to one that ends there."""
+    entry = segment.entry_below(offset - 1)
+    position = entry[1] if entry is not None else 0
+    expected = segment.base_offset
+    for header in scan_headers(segment.file, position, segment.size, chunk_bytes=LOOK_BYTES):
+        if expected >= offset:
+            break
+        if header.position == position and entry is not None:
+            if header.last_offset != entry[0]:
+                return False
+        elif header.base_offset != expected:
+            return False
+        expected = header.next_offset
+    return expected == offset
+
+
+def limit_around(segment: Segment, extents: Sequence[Extent], start: int, limit_offset: int) -> int:
+    """As `Segment.limit_position`, for a read from `start` on: it ends where damage begins."""
+    stop = min((extent.position for extent in extents if extent.position >= start), default=segment.size)
+    if limit_offset >= segment.next_offset:
+        return stop
+    for header in headers_around(segment, extents, start):
+        if header.next_offset > limit_offset:
+            return min(stop, header.position)
+    return stop

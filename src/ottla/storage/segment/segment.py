@@ -1,0 +1,457 @@
+"""One segment: a file of batches with its indexes. Comes from log.py; owns its file; next door is disk/local.py.
+
+Only the last segment of a log is written. Of the batches written or scanned last it remembers the boundaries, so that
+a read of the hot tail starts and ends on a batch without looking into the file.
+"""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ottla.kernel.seams import Buffer, Disk, OpenFile
+from ottla.records.batch import Batch
+from ottla.storage.segment.aborted import AbortedIndex
+from ottla.storage.segment.index import SparseIndex, offset_index, time_index
+from ottla.storage.segment.scan import Header, scan_headers
+
+LOG, INDEX, TIME_INDEX, ABORTED_INDEX = ".log", ".index", ".timeindex", ".txnindex"
+DELETED, CLEANED, FETCHED, SWAP = ".deleted", ".cleaned", ".fetched", ".swap"
+SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED_INDEX)
+MAX_RELATIVE_OFFSET = 2**31 - 1
+_RECENT = 4096
+"""Boundaries remembered; up to twice as many before the older half is dropped."""
+LOOK_BYTES = 8192
+
+
+def segment_path(directory: str, base_offset: int, suffix: str) -> str:
+    name = f"{base_offset:020d}{suffix}"
+    return f"{directory}/{name}" if directory else name
+
+
+def base_offset_of(name: str, suffix: str = LOG) -> int | None:
+    """The base offset in a file's name; None for other names."""
+    digits = name[:20]
+    return int(digits) if len(name) == 20 + len(suffix) and name.endswith(suffix) and digits.isdecimal() else None
+
+
+def bases_in(names: Iterable[str]) -> list[int]:
+    """Base offsets of the segments among the names in a log's folder, rising."""
+    return sorted(
+        base for name in names if name.endswith(LOG) and len(name) == 24 and (base := base_offset_of(name)) is not None
+    )
+
+
+def counted_timestamp(batch: Header | Batch) -> int:
+    """What a batch gives to the time index: nothing where compaction has left it empty."""
+    return batch.max_timestamp if batch.records_count else -1
+
+
+class Found(NamedTuple):
+    """A batch in a segment."""
+
+    position: int
+    size: int
+    base_offset: int
+    next_offset: int
+
+
+class Doomed(NamedTuple):
+    """A segment that was taken out of its log; readers may still be sending from it."""
+
+    segment: Segment
+    since_ms: int
+    renamed: bool
+
+
+class Segment:
+    """Batches from `base_offset` on."""
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_last_suffix",
+        "aborted",
+        "base_offset",
+        "bases",
+        "created_ms",
+        "directory",
+        "dropped",
+        "ends",
+        "first_timestamp",
+        "index",
+        "index_full",
+        "index_interval",
+        "max_entries",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_offset",
+        "positions",
+        "since_entry",
+        "size",
+        "times",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, *, created_ms: int, last_suffix: str = "") -> None:
+        self._disk = disk
+        self._last_suffix = last_suffix
+        self._file: OpenFile | None = None
+        self.directory = directory
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.size = 0
+        self.next_offset = base_offset
+        """The offset after the last batch; for a sealed segment at least the next one's base."""
+        self.max_timestamp = -1
+        self.max_timestamp_offset = -1
+        """Last offset of the batch that has the largest timestamp."""
+        self.first_timestamp = -1
+        self.index: SparseIndex = offset_index(disk, self.path(INDEX))
+        self.times: SparseIndex = time_index(disk, self.path(TIME_INDEX))
+        self.aborted = AbortedIndex(disk, self.path(ABORTED_INDEX))
+        self.index_interval = 4096
+        self.max_entries = 10 * 1024 * 1024 // 12
+        self.index_full = False
+        self.since_entry = 0
+        self.dropped: tuple[int, int] | None = None
+        """The first time entry that `restart_from` left out, as the scan will find it again."""
+        self.ends: list[int] = []
+        """Of the recent batches: the offset after each, where each begins in the file, and its base offset."""
+        self.positions: list[int] = []
+        self.bases: list[int] = []
+
+    def path(self, suffix: str) -> str:
+        return segment_path(self.directory, self.base_offset, suffix) + self._last_suffix
+
+    @property
+    def file(self) -> OpenFile:
+        """Opened at first use; all writes and syncs go through this one (rule B1)."""
+        if self._file is None:
+            self._file = self._disk.open(self.path(LOG))
+        return self._file
+
+    def create_file(self) -> OpenFile:
+        self._file = self._disk.open(self.path(LOG), create=True)
+        return self._file
+
+    # -- writing ---
+
+    def append(
+        self, parts: Sequence[Buffer], size: int, base_offset: int, next_offset: int, max_timestamp: int
+    ) -> None:
+        """Write one batch. A write that fails is cut back in the same call (rule B3) and raised."""
+        position = self.size
+        try:
+            self._file.write_at(position, parts)  # type: ignore[union-attr]
+        except OSError:
+            self._cut_back(position)
+            raise
+        self.noted(position, size, base_offset, next_offset, max_timestamp)
+
+    def append_run(self, parts: Sequence[Buffer], headers: Sequence[Header]) -> None:
+        """Write contiguous batches at once; their headers are as in the leader's file."""
+        start = self.size
+        try:
+            self.file.write_at(start, parts)
+        except OSError:
+            self._cut_back(start)
+            raise
+        for header in headers:
+            self.noted(self.size, header.size, header.base_offset, header.next_offset, counted_timestamp(header))
+
+    def _cut_back(self, position: int) -> None:
+        try:
+            self.file.truncate(position)
+        except OSError as worse:
+            raise OSError(errno.EIO, f"cannot cut back a failed write: {worse}", self.path(LOG)) from worse
+
+    def noted(self, position: int, size: int, base_offset: int, next_offset: int, max_timestamp: int) -> None:
+        """A batch stands at `position`, written just now or found there."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = next_offset - 1
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if self.since_entry > self.index_interval:
+            self._add_entries(next_offset - 1, position)
+        self.since_entry += size
+        ends = self.ends
+        ends.append(next_offset)
+        self.positions.append(position)
+        self.bases.append(base_offset)
+        if len(ends) >= 2 * _RECENT:
+            del ends[:_RECENT], self.positions[:_RECENT], self.bases[:_RECENT]
+        self.size = position + size
+        self.next_offset = next_offset
+
+    def _add_entries(self, last_offset: int, position: int) -> None:
+        self.index.add(last_offset - self.base_offset, position)
+        self.add_last_time()
+        self.since_entry = 0
+        self.index_full = self.index.count >= self.max_entries
+
+    def add_last_time(self) -> None:
+        """An entry for the largest timestamp so far, where there is none yet."""
+        last = self.times.last()
+        if self.max_timestamp >= 0 and (last is None or self.max_timestamp > last[0]):
+            self.times.add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+
+    def write_indexes(self) -> list[OpenFile]:
+        """Put the indexes' entries into their files; the files are what a sync has to cover."""
+        self.add_last_time()
+        self.index.write_out()
+        self.times.write_out()
+        files = [self.index.file(), self.times.file()]
+        aborted = self.aborted.write_out()
+        return files if aborted is None else [*files, aborted]
+
+    def seal(self) -> None:
+        """Nothing is written here any more; `write_indexes` came before."""
+        self.index.sealed()
+        self.times.sealed()
+
+    def forget_recent(self) -> None:
+        self.ends, self.positions, self.bases = [], [], []
+
+    # -- opening ---
+
+    def open_sealed(self, next_offset: int) -> bool:
+        """Stand on what is on disk, unread; False where an index is missing or torn and has to be rebuilt."""
+        self.size = self._disk.file_size(self.path(LOG))
+        self.next_offset = next_offset
+        sane = self.index.open_sealed() and self.times.open_sealed()
+        if not sane:
+            return False
+        entry = self.times.last()
+        if entry is not None:
+            self.max_timestamp, self.max_timestamp_offset = entry[0], entry[1] + self.base_offset
+        elif self.size and (self.index.count or self._has_timestamps()):
+            return False  # a segment that holds batches has a time entry, unless none has a timestamp
+        self.index.close()
+        self.times.close()
+        return True
+
+    def _has_timestamps(self) -> bool:
+        """Whether a batch has one; those that compaction has emptied have none."""
+        opened = self._file is None
+        found = any(
+            counted_timestamp(header) >= 0 for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES)
+        )
+        if opened and self._file is not None:
+            file, self._file = self._file, None
+            file.release()
+        return found
+
+    def ends_at(self, next_offset: int) -> bool:
+        """Whether the last batches of a closed segment, from the last index entry on, end there and fill the file, and
+        the time index knows a timestamp as large as theirs.
+
+        A log rolls across a hole that is too large for one segment; then the file ends in front of it.
+        """
+        entry = self.index.last()
+        position = entry[1] if entry is not None else 0
+        expected = self.base_offset
+        opened = self._file is None
+        for header in scan_headers(self.file, position, self.size, chunk_bytes=LOOK_BYTES):
+            if entry is not None and header.position == entry[1] and header.last_offset != entry[0] + self.base_offset:
+                return False
+            if header.base_offset < expected or counted_timestamp(header) > self.max_timestamp:
+                return False
+            position, expected = header.position + header.size, header.next_offset
+        if opened and self._file is not None:
+            file, self._file = self._file, None
+            file.release()
+        return position == self.size and (expected == next_offset or next_offset - expected > MAX_RELATIVE_OFFSET)
+
+    def sound_entries(self, size: int) -> int:
+        """How many of the first entries of the offset index, in memory, rise and lie inside of a file of this size."""
+        assert self.index.keys is not None
+        keys, positions = self.index.keys, self.index.values
+        if keys and not (keys[0] >= 0 and 0 <= positions[0] < size):
+            return 0
+        for at in range(1, len(keys)):
+            if keys[at] <= keys[at - 1] or not positions[at - 1] < positions[at] < size:
+                return at
+        return len(keys)
+
+    def load_indexes(self) -> bool:
+        """Take the entries of both into memory, to go on writing; False where a file is missing."""
+        return self.index.load() and self.times.load()
+
+    def read_first_timestamp(self) -> int:
+        """Largest timestamp of the first batch; -1 where there is none."""
+        if self.first_timestamp < 0:
+            for header in scan_headers(self.file, 0, self.size, chunk_bytes=64):
+                self.first_timestamp = header.max_timestamp
+                break
+        return self.first_timestamp
+
+    def restart_from(self, entries: int, header: Header | None = None, *, at_once: bool = True) -> int:
+        """Keep the first `entries` of the offset index and what goes with them; where to go on scanning.
+
+        It is the beginning where the time index is wrong. `header`: of the batch of the last entry, if known.
+        `at_once`: in the files too; else they stay until the next writing, as all that they hold is right.
+        """
+        assert self.index.keys is not None
+        self.index.keep(entries, at_once=at_once)
+        last = self.index.last()
+        if last is None:
+            self.times.keep(0, at_once=at_once)
+        else:
+            kept = self._sound_times(last[0], header)
+            if kept is None:
+                return self.restart_from(0)
+            self.times.keep(kept, at_once=at_once)
+        self.forget_recent()
+        self.since_entry = 0
+        self.index_full = False
+        self.max_timestamp = self.max_timestamp_offset = -1
+        time_entry = self.times.last()
+        if time_entry is not None:
+            self.max_timestamp, self.max_timestamp_offset = time_entry[0], time_entry[1] + self.base_offset
+        self.size = last[1] if last is not None else 0
+        self.next_offset = self.base_offset
+        self.read_first_timestamp()
+        return self.size
+
+    def is_time_of(self, entry: tuple[int, int]) -> bool:
+        """Whether the batch that an entry of the time index names ends at its offset and has its timestamp."""
+        found = self.find(self.base_offset + entry[1])
+        if found is None or found.next_offset - 1 != self.base_offset + entry[1]:
+            return False
+        for header in scan_headers(self.file, found.position, found.position + found.size, chunk_bytes=64):
+            return counted_timestamp(header) == entry[0]
+        return False
+
+    def _sound_times(self, last: int, header: Header | None) -> int | None:
+        """How many entries of the time index lie at or below a relative offset; None where one of them is wrong.
+
+        All have to rise; the last that stays, which says what is the largest timestamp so far, is looked up.
+        """
+        self.dropped = None
+        before, kept, border = (-1, -1), 0, (-1, -1)
+        for entry in self.times.entries():
+            if entry[0] <= before[0] or entry[1] <= before[1]:
+                return None
+            before = entry
+            if entry[1] <= last:
+                kept, border = kept + 1, entry
+            elif self.dropped is None:
+                self.dropped = entry
+        if not kept:
+            return 0
+        if header is not None and border[1] == last:
+            return kept if counted_timestamp(header) == border[0] else None
+        return kept if self.is_time_of(border) else None
+
+    def has_wrong_time(self, *, is_whole: bool) -> bool:
+        """Whether the time entry that was left out was none of what the scan has found: it belongs before it, then.
+
+        One behind the end is of a batch that was lost, but where the segment is known to be whole.
+        """
+        entry, self.dropped = self.dropped, None
+        if entry is None:
+            return False
+        if self.base_offset + entry[1] >= self.next_offset:
+            return is_whole
+        return not self.is_time_of(entry)
+
+    def note_header(self, header: Header) -> None:
+        """A batch met while scanning from `restart_from` on. The one the last entry points at gets no second entry."""
+        self.noted(header.position, header.size, header.base_offset, header.next_offset, counted_timestamp(header))
+
+    # -- reading ---
+
+    def find(self, offset: int) -> Found | None:
+        """The first batch whose last offset is at or above `offset`; None where this segment has none."""
+        ends = self.ends
+        if ends and offset >= self.bases[0]:
+            at = bisect_right(ends, offset)
+            if at == len(ends):
+                return None
+            position = self.positions[at]
+            after = self.positions[at + 1] if at + 1 < len(ends) else self.size
+            return Found(position, after - position, self.bases[at], ends[at])
+        entry = self.index.floor(offset - self.base_offset)
+        while entry is not None:
+            begun = False
+            for header in scan_headers(self.file, entry[1], self.size, chunk_bytes=LOOK_BYTES):
+                if not begun and header.last_offset != self.base_offset + entry[0]:
+                    break
+                begun = True
+                if header.next_offset > offset:
+                    return Found(header.position, header.size, header.base_offset, header.next_offset)
+            if begun:
+                return None
+            entry = self.index.floor(entry[0] - 1)  # this one points at no batch that ends there
+        for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES):
+            if header.next_offset > offset:
+                return Found(header.position, header.size, header.base_offset, header.next_offset)
+        return None
+
+    def entry_below(self, offset: int) -> tuple[int, int] | None:
+        """Last offset and position of a batch that ends at or below `offset`, by an index entry that is right."""
+        entry = self.index.floor(offset - self.base_offset)
+        while entry is not None:
+            for header in scan_headers(self.file, entry[1], self.size, chunk_bytes=64):
+                if header.last_offset == self.base_offset + entry[0]:
+                    return header.last_offset, header.position
+                break
+            entry = self.index.floor(entry[0] - 1)
+        return None
+
+    def limit_position(self, limit_offset: int) -> int:
+        """Where the batches that lie wholly below `limit_offset` end in the file."""
+        if limit_offset >= self.next_offset:
+            return self.size
+        found = self.find(limit_offset)
+        return self.size if found is None else found.position
+
+    def headers_from(self, position: int) -> list[Header]:
+        return list(scan_headers(self.file, position, self.size))
+
+    # -- shrinking and leaving ---
+
+    def truncate(self, offset: int) -> None:
+        """Drop the batches that reach to `offset` or above. This segment is the last and is written from now on."""
+        if self.index.keys is None:
+            self.index.load()
+            self.times.load()
+        assert self.index.keys is not None
+        size = self.size
+        at = bisect_right(self.index.keys, offset - 1 - self.base_offset)
+        for header in scan_headers(self.file, self.restart_from(at), size):
+            if not self.next_offset < header.next_offset <= offset:
+                break  # where a bit has flipped in it, it may seem to lie below
+            self.note_header(header)
+        self.file.truncate(self.size)
+        if self.size == 0:
+            self.first_timestamp = -1
+        self.aborted.cut_end(offset)
+
+    def modified_ms(self) -> int:
+        return self._disk.modified_ms(self.path(LOG))
+
+    def close(self) -> None:
+        """Let go of all files; slices that are still being sent keep theirs."""
+        self.index.close()
+        self.times.close()
+        self.aborted.close()
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.release()
+
+    def relocate(self, directory: str) -> None:
+        """The folder has another name."""
+        self.directory = directory
+        self.index.path, self.times.path = self.path(INDEX), self.path(TIME_INDEX)
+        self.aborted.path = self.path(ABORTED_INDEX)
+
+    def rename_files(self, old_suffix: str, new_suffix: str) -> None:
+        """Give all files of the segment another last suffix ('' for none)."""
+        for kind in SUFFIXES:
+            old = self.path(kind) + old_suffix
+            if self._disk.exists(old):
+                self._disk.rename(old, self.path(kind) + new_suffix)

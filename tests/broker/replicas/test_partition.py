@@ -1,0 +1,152 @@
+"""Who waits for a commit is answered: at its own deadline, in its own epoch, and when the topic's promise changes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from hand_syncer import HandSyncer
+
+from ottla.broker.handlers import produce as produce_handler
+from ottla.broker.replicas.partition import ALL_IN_SYNC, Partition
+from ottla.broker.requests.waiting import Deadlines
+from ottla.config.topic import TopicConfig
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch
+from ottla.kernel.story import Slot, run_story
+from ottla.messages.produce import ProduceResponse
+from ottla.metrics.metric import Traffic
+from ottla.records.builder import build_batch
+from ottla.records.reader import Record
+from ottla.schema.codec import decoder
+from ottla.sim.loop import SimLoop
+from ottla.storage.disk.memory import MemoryDisk
+from ottla.storage.log import Log
+from ottla.storage.values import Appended
+from ottla.wire.hot import Produce
+
+ME = BrokerId(1)
+TOPIC_ID = bytes(range(16))
+TIMEOUT_MS = 1000
+
+
+class Place(HandSyncer):
+    """A broker with partitions of one topic; `sync` puts on disk what was submitted."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.broker = ME
+        self.lease_stands = True
+        self.clock = SimLoop(1)
+        self.deadlines = Deadlines(self.clock)
+        super().__init__()
+        self.syncer = self
+        self.disk = MemoryDisk()
+        self.partitions = [self._partition(index) for index in range(partitions)]
+        for partition in self.partitions:
+            self.lead(partition, 1)
+
+    def _partition(self, index: int) -> Partition:
+        log = Log.create(
+            self.disk,
+            f"/data/t-{index}",
+            topic="t",
+            partition=index,
+            topic_id=TOPIC_ID,
+            config=TopicConfig(),
+            wall_ms=self.clock.wall_ms(),
+            producer_expiration_ms=86_400_000,
+            on_synced=lambda _: None,
+        )
+        partition = Partition("t", index, TOPIC_ID, log, TopicConfig(), Traffic(), self)  # type: ignore[arg-type]
+        log.on_synced = partition.on_synced
+        return partition
+
+    def lead(self, partition: Partition, epoch: int) -> None:
+        partition.lead(
+            LeaderEpoch(epoch), replicas=(ME,), in_sync=frozenset({ME}), registered={ME: BrokerEpoch(1)}
+        )  # fmt: skip
+
+    def disk_failed(self, error: OSError) -> None:
+        raise AssertionError(error)
+
+    def may_lead(self) -> bool:
+        return self.lease_stands
+
+    def suspect(self, partition: Partition, offset: int) -> None:
+        raise AssertionError(offset)
+
+    def batch(self) -> memoryview:
+        return memoryview(build_batch([Record(0, self.clock.wall_ms(), b"k", b"v", ())]))
+
+    def append(self, partition: Partition) -> Slot[ErrorCode]:
+        appended = partition.produce(self.batch(), acks=ALL_IN_SYNC, wall_ms=self.clock.wall_ms())
+        assert isinstance(appended, Appended)
+        waits = partition.committed(appended.next_offset, TIMEOUT_MS)
+        assert isinstance(waits, Slot)
+        return waits
+
+    def produce(self) -> Slot[Any]:
+        """To all partitions in one request."""
+        node = SimpleNamespace(clock=self.clock, partition=lambda name, topic_id, index: self.partitions[index],
+                               endpoints=SimpleNamespace(leader_hint=lambda *_: None))  # fmt: skip
+        call = SimpleNamespace(node=node, client_id="c", api_version=7, correlation_id=1, connection=None)
+        records = [(partition.index, self.batch()) for partition in self.partitions]
+        request = Produce(None, ALL_IN_SYNC, TIMEOUT_MS, [("t", TOPIC_ID, records)])
+        return run_story(produce_handler.handle(call, request))  # type: ignore[arg-type]
+
+
+def errors(slot: Slot[Any]) -> list[int]:
+    response, _ = decoder(ProduceResponse, 7)(memoryview(slot.result()[0]), 8)
+    return [each.error_code for each in response.responses[0].partition_responses]
+
+
+def test_the_partitions_of_a_produce_share_one_deadline():
+    place = Place(partitions=5)
+    answer = place.produce()
+    place.clock.run_for(TIMEOUT_MS + 1)
+    assert answer.full
+    assert errors(answer) == [ErrorCode.REQUEST_TIMED_OUT] * 5
+
+
+def test_a_produce_is_not_answered_by_the_commits_of_a_later_epoch():
+    place = Place(partitions=2)
+    answer = place.produce()
+    place.partitions[1].resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    place.lead(place.partitions[1], 2)
+    place.sync()
+    assert errors(answer) == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_commit_is_not_told_once_the_lease_has_ended():
+    """Rule A12: another may lead by now, and acknowledge other records at these offsets."""
+    place = Place()
+    (partition,) = place.partitions
+    waits = place.append(partition)
+    place.lease_stands = False
+    place.sync()
+    assert waits.result() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.committed(1, TIMEOUT_MS) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_who_waits_is_answered_when_write_caching_is_turned_on():
+    place = Place()
+    (partition,) = place.partitions
+    waits = place.append(partition)
+    partition.set_config(TopicConfig(write_caching=True))
+    assert waits.full
+    assert waits.result() == ErrorCode.NONE
+
+
+def test_write_caching_turned_off_puts_on_disk_what_was_promised_without():
+    place = Place()
+    (partition,) = place.partitions
+    partition.set_config(TopicConfig(write_caching=True))
+    partition.produce(place.batch(), acks=ALL_IN_SYNC, wall_ms=place.clock.wall_ms())
+    place.submitted.clear()
+    partition.set_config(TopicConfig())
+    assert place.submitted
+    place.sync()
+    assert partition.log.synced_offset == 1
+    waits = place.append(partition)
+    place.sync()
+    assert waits.full

@@ -1,0 +1,113 @@
+"""Records out of fetched bytes: from the position on, without markers, without what was aborted."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.consume.fetching import Fetcher, FetchSettings
+from ottla.client.core.plan import ClusterPlan
+from ottla.client.core.transfer import whole_batches
+from ottla.client.model import AbortedRange, ClientSettings, Fetched, IsolationLevel
+from ottla.kernel.errors import ApiError
+from ottla.kernel.ids import TopicPartition
+from ottla.records.batch import patch
+from ottla.records.builder import build_batch
+from ottla.records.control import Marker, build_marker
+from ottla.records.reader import Record
+
+PLACE = TopicPartition("t", 0)
+
+
+def a_log(*parts: bytes) -> bytes:
+    """Batches at the offsets at which a log would keep them."""
+    log, offset = bytearray(), 0
+    for part in parts:
+        kept = bytearray(part)
+        patch(kept, offset, 3)
+        offset = whole_batches(memoryview(kept))[1]
+        log += kept
+    return bytes(log)
+
+
+def values(*texts: str, producer: int = -1) -> bytes:
+    records = [Record(0, 5, None, text.encode()) for text in texts]
+    transactional = producer >= 0
+    return build_batch(
+        records,
+        producer_id=producer,
+        producer_epoch=0 if transactional else -1,
+        base_sequence=0 if transactional else -1,
+        is_transactional=transactional,
+    )
+
+
+def marker(kind: Marker, producer: int) -> bytes:
+    return build_marker(kind, producer_id=producer, producer_epoch=0, coordinator_epoch=0, timestamp=5)
+
+
+def read(log: bytes, *aborted: AbortedRange, start: int = 0, committed: bool = True) -> list[str]:
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    fetcher = Fetcher(ClusterPlan("b:1", ClientSettings(), lambda: 0.0), FetchSettings(isolation_level=level))
+    fetcher.assign({PLACE})
+    size, end = whole_batches(memoryview(log))
+    reading = fetcher.readings[PLACE]
+    reading.seek(start)
+    reading.waiting.append(Fetched("t", 0, start, end, memoryview(log)[:size], end, end, 0, list(aborted)))
+    fetcher.promote()
+    records = fetcher.take(100)
+    assert reading.position == end, "also past what was not handed out"
+    return [(record.value or b"").decode() for record in records]
+
+
+def test_what_was_aborted_is_left_out_and_what_was_committed_is_not() -> None:
+    log = a_log(
+        values("lost", producer=1),
+        values("kept", producer=2),
+        values("plain"),
+        marker(Marker.ABORT, 1),
+        values("again", producer=1),
+        marker(Marker.COMMIT, 2),
+        marker(Marker.COMMIT, 1),
+    )
+    assert read(log, AbortedRange(1, 0)) == ["kept", "plain", "again"]
+    assert read(log, AbortedRange(1, 0), committed=False) == ["lost", "kept", "plain", "again"]
+
+
+def test_an_abort_counts_from_its_first_offset_only() -> None:
+    log = a_log(
+        values("first", producer=1),
+        marker(Marker.COMMIT, 1),
+        values("second", producer=1),
+        marker(Marker.ABORT, 1),
+    )
+    assert read(log, AbortedRange(1, 2)) == ["first"]
+
+
+def test_a_position_inside_a_batch_skips_what_lies_before_it() -> None:
+    assert read(a_log(values("a", "b", "c"), values("d")), start=2) == ["c", "d"]
+
+
+def test_a_cut_off_batch_at_the_end_waits_for_the_next_fetch() -> None:
+    log = a_log(values("a"), values("b"))
+    assert whole_batches(memoryview(log)[:-1]) == (len(a_log(values("a"))), 1)
+    assert read(log[:-1]) == ["a"]
+
+
+def test_a_batch_whose_crc_does_not_hold_is_an_error() -> None:
+    log = bytearray(a_log(values("abc")))
+    log[-2] ^= 1
+    with pytest.raises(ApiError, match="t-0 at offset 0"):
+        read(bytes(log))
+
+
+def test_pieces_are_handed_out_in_portions_partition_by_partition() -> None:
+    fetcher = Fetcher(ClusterPlan("b:1", ClientSettings(), lambda: 0.0), FetchSettings())
+    other = TopicPartition("t", 1)
+    fetcher.assign({PLACE, other})
+    for place, texts in ((PLACE, "abc"), (other, "xyz")):
+        log = a_log(values(*texts))
+        fetcher.readings[place].seek(0)
+        fetcher.readings[place].waiting.append(Fetched("t", place.partition, 0, 3, memoryview(log), 3, 3, 0, []))
+    fetcher.promote()
+    portions = [[(record.value or b"").decode() for record in fetcher.take(2)] for _ in range(4)]
+    assert portions == [["a", "b"], ["x", "y"], ["c", "z"], []]

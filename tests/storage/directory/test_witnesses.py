@@ -1,0 +1,279 @@
+"""Checkpoints and `partition.metadata` have a second witness: what is damaged is said, and costs no record."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, config, put, values_of
+
+from ottla.kernel.ids import TopicPartition
+from ottla.storage.directory import checkpoint
+from ottla.storage.directory.checkpoint import BadCheckpoint
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.disk.local import LocalDisk
+from ottla.storage.log import Log
+
+HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda _: None}
+PLACE = TopicPartition("t", 0)
+STARTS = "log-start-offset-checkpoint"
+POINTS = "recovery-point-offset-checkpoint"
+COMMITTED = "replication-offset-checkpoint"
+
+
+def a_directory(path: Path) -> LogDirectory:
+    disk = LocalDisk()
+    return LogDirectory.open(disk, str(path), cluster_id="c", node_id=1, new_directory_id="A" * 22, lock=disk.lock)
+
+
+def opened(directory: LogDirectory) -> Log:
+    (found,) = directory.found
+    return directory.open_log(found, config=config(), **HOW)  # type: ignore[arg-type]
+
+
+def reopened(path: Path) -> tuple[LogDirectory, Log]:
+    directory = a_directory(path)
+    return directory, opened(directory)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Twenty records in four segments, of which five are deleted by an administrator; left without a clean stop."""
+    directory = a_directory(tmp_path / "data")
+    log = directory.create_log("t", 0, TOPIC_ID, config=config(internal_segment_bytes=400), **HOW)  # type: ignore[arg-type]
+    for at in range(20):
+        put(log, a_batch(b"%d" % at), leader_epoch=at // 10)
+    log.sync_now()
+    log.set_high_watermark(20)
+    log.delete_records_before(2)
+    assert len(log.bases) > 2 and log.bases[1] > 2
+    directory.checkpoint_log_starts()
+    directory.checkpoint_recovery_points()
+    directory.checkpoint_high_watermarks()
+    directory.close(clean=False)
+    return tmp_path / "data"
+
+
+EVERYTHING = [b"%d" % at for at in range(2, 20)]
+
+
+def flip(path: Path, digit: bytes, by: bytes) -> None:
+    body = path.read_bytes()
+    assert digit in body
+    path.write_bytes(body.replace(digit, by, 1))
+
+
+def become_a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+WAYS: dict[str, Callable[[Path], object]] = {
+    "a wrong number": lambda path: path.write_bytes(path.read_bytes().replace(b"t 0 2", b"t 0 9", 1)),
+    "emptied": lambda path: path.write_bytes(b""),
+    "halved": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "garbage": lambda path: path.write_bytes(b"\x00\xff" * 40),
+    "removed": lambda path: path.unlink(),
+    "a directory": become_a_directory,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", [STARTS, POINTS, COMMITTED])
+def test_a_damaged_checkpoint_is_said_and_read_from_its_second_copy(
+    data: Path, name: str, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    WAYS[way](data / name)
+    with caplog.at_level(logging.WARNING):
+        directory, log = reopened(data)
+    assert values_of(log) == EVERYTHING
+    assert log.log_start_offset == 2 and directory.high_watermarks == {PLACE: 20}
+    assert [name in record.message for record in caplog.records] == [True]
+    assert checkpoint.read_offsets(LocalDisk(), str(data / name))  # it is mended
+    directory.close(clean=True)
+    caplog.clear()
+    reopened(data)[0].close(clean=True)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", [STARTS, POINTS, COMMITTED])
+def test_a_directory_in_the_place_of_a_second_copy_fails_no_writing(data: Path, name: str) -> None:
+    directory, _ = reopened(data)
+    become_a_directory(data / f"{name}.copy")
+    directory.files.write(name, {PLACE: 3})
+    assert (data / f"{name}.copy").read_bytes() == (data / name).read_bytes()
+    assert (data / f"{name}.copy.aside").is_dir()  # what stood there is kept
+    directory.close(clean=True)
+
+
+def test_a_log_start_that_is_older_than_its_second_copy_is_taken_from_the_copy(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    older = (data / STARTS).read_bytes()
+    directory, log = reopened(data)
+    log.set_high_watermark(20)
+    assert log.delete_records_before(4) == 4
+    directory.checkpoint_log_starts()
+    directory.close(clean=False)
+    (data / STARTS).write_bytes(older)
+    with caplog.at_level(logging.WARNING):
+        directory, log = reopened(data)
+    assert log.log_start_offset == 4
+    assert values_of(log) == EVERYTHING[2:]
+    (said,) = [record.message for record in caplog.records]
+    assert STARTS in said and "t-0" in said and "4" in said
+    directory.checkpoint_log_starts()
+    assert checkpoint.read_offsets(LocalDisk(), str(data / STARTS)) == {PLACE: 4}  # it is mended
+    directory.close(clean=True)
+
+
+def test_a_log_start_of_a_second_copy_behind_the_log_is_not_taken(data: Path) -> None:
+    checkpoint.write_offsets(LocalDisk(), str(data / "other"), {PLACE: 90})
+    (data / f"{STARTS}.copy").write_bytes((data / "other").read_bytes())
+    (data / "other").unlink()
+    directory, log = reopened(data)
+    assert log.log_start_offset == 2 and values_of(log) == EVERYTHING
+    directory.close(clean=True)
+
+
+def test_no_flipped_bit_of_a_checkpoint_is_believed(data: Path) -> None:
+    body = (data / STARTS).read_bytes()
+    for position in range(len(body)):
+        for bit in range(8):
+            damaged = bytearray(body)
+            damaged[position] ^= 1 << bit
+            with pytest.raises(BadCheckpoint):
+                checkpoint.parse_offsets("x", bytes(damaged))
+
+
+def without_checksums(data: Path) -> None:
+    """As Apache Kafka or an older release leaves it."""
+    for path in [*data.glob("*-checkpoint"), *data.glob("*/leader-epoch-checkpoint")]:
+        path.write_text("".join(line.rstrip() + "\n" for line in path.read_text().splitlines()))
+    for path in [*data.glob("*.copy"), *data.glob("*/*.copy")]:
+        path.unlink()
+    metadata = data / "t-0" / "partition.metadata"
+    metadata.write_text("\n".join(metadata.read_text().splitlines()[:2]))
+
+
+def test_files_without_a_checksum_are_read_and_get_one(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    without_checksums(data)
+    with caplog.at_level(logging.WARNING):
+        directory, log = reopened(data)
+    assert values_of(log) == EVERYTHING and directory.found[0].topic_id == TOPIC_ID
+    assert not caplog.records
+    directory.close(clean=True)
+    assert "crc32c" in (data / "t-0" / "partition.metadata").read_text()
+    assert (data / "t-0" / "partition.metadata.copy").exists()
+
+
+@pytest.mark.parametrize("checksum", ["with", "without"])
+@pytest.mark.parametrize("number", ["21", "5000", "9223372036854775807"])
+def test_a_log_start_beyond_the_end_of_the_log_deletes_nothing(
+    data: Path, number: str, checksum: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if checksum == "without":
+        without_checksums(data)
+    flip(data / STARTS, b"t 0 2", b"t 0 " + number.encode())
+    with caplog.at_level(logging.WARNING):
+        directory, log = reopened(data)
+    assert values_of(log) == EVERYTHING and log.end_offset == 20
+    assert caplog.records
+    directory.close(clean=True)
+
+
+def test_a_log_start_that_only_a_wrong_number_moves_deletes_nothing(data: Path) -> None:
+    without_checksums(data)
+    flip(data / STARTS, b"t 0 2", b"t 0 15")
+    directory, log = reopened(data)
+    assert values_of(log) == EVERYTHING
+    directory.close(clean=True)
+
+
+@pytest.mark.parametrize("way", ["emptied", "garbage", "removed"])
+def test_deleted_records_do_not_come_back_though_both_copies_of_the_log_start_are_lost(data: Path, way: str) -> None:
+    for name in (STARTS, STARTS + ".copy"):
+        WAYS[way](data / name)
+    directory, log = reopened(data)
+    assert values_of(log) == EVERYTHING  # the leader epochs start where the log does
+    directory.close(clean=True)
+
+
+@pytest.mark.parametrize("checksum", ["with", "without"])
+def test_a_wrong_recovery_point_does_not_take_an_intact_log_offline(data: Path, checksum: str) -> None:
+    if checksum == "without":
+        without_checksums(data)
+    flip(data / POINTS, b"t 0 20", b"t 0 29")
+    directory, log = reopened(data)
+    assert log.damaged_at is None and values_of(log) == EVERYTHING
+    directory.close(clean=True)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["0\n2\n0 2\n7 10\n", "0\n2\n0 2\n1 3\n", "0\n2\n3 2\n4 10\n", "0\n0\n", "", "\x00\x01\n"]
+)
+def test_wrong_leader_epochs_do_not_take_an_intact_log_offline(data: Path, wrong: str) -> None:
+    path = data / "t-0" / "leader-epoch-checkpoint"
+    right = checkpoint.read_epochs(LocalDisk(), str(path))
+    path.write_text(wrong)
+    directory, log = reopened(data)
+    assert log.damaged_at is None and values_of(log) == EVERYTHING
+    assert [epoch for epoch, _ in log.epochs.entries] == [epoch for epoch, _ in right]
+    assert log.epochs.entries[-1] == right[-1]
+    directory.close(clean=True)
+
+
+@pytest.mark.parametrize("way", ["emptied", "halved", "garbage", "removed", "a directory"])
+def test_damaged_leader_epochs_are_read_from_the_batches(data: Path, way: str) -> None:
+    WAYS[way](data / "t-0" / "leader-epoch-checkpoint")
+    directory, log = reopened(data)
+    assert values_of(log) == EVERYTHING
+    assert log.epochs.entries[-1] == (1, 10)
+    directory.close(clean=True)
+
+
+@pytest.mark.parametrize("way", ["emptied", "halved", "garbage", "removed", "a directory"])
+def test_a_damaged_partition_metadata_is_read_from_its_second_copy(
+    data: Path, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = data / "t-0" / "partition.metadata"
+    WAYS[way](path)
+    with caplog.at_level(logging.WARNING):
+        directory, log = reopened(data)
+    assert directory.found[0].topic_id == TOPIC_ID and values_of(log) == EVERYTHING
+    assert "partition.metadata" in caplog.text
+    directory.close(clean=True)
+    assert "crc32c" in path.read_text()  # it is mended
+
+
+def test_no_flipped_bit_of_partition_metadata_says_another_topic(data: Path) -> None:
+    path = data / "t-0" / "partition.metadata"
+    body = path.read_bytes()
+    for position in range(len(body)):
+        for bit in range(8):
+            damaged = bytearray(body)
+            damaged[position] ^= 1 << bit
+            path.write_bytes(damaged)
+            directory = a_directory(data)
+            assert directory.found[0].topic_id == TOPIC_ID, (position, bit)
+            directory.close(clean=False)
+
+
+def test_without_a_second_copy_a_damaged_partition_metadata_says_nothing_and_the_folder_stays(data: Path) -> None:
+    (data / "t-0" / "partition.metadata.copy").unlink()
+    flip(data / "t-0" / "partition.metadata", b"AAEC", b"AAFC")
+    directory = a_directory(data)
+    (found,) = directory.found
+    assert found.topic_id is None and "checksum" in found.fault
+    assert (data / "t-0").is_dir()
+    directory.close(clean=False)
+
+
+def test_a_file_in_the_place_of_a_partition_is_renamed(data: Path) -> None:
+    (data / "x-3").write_bytes(b"something")
+    directory, log = reopened(data)
+    assert values_of(log) == EVERYTHING
+    assert (data / "x-3.aside").read_bytes() == b"something"
+    directory.close(clean=True)

@@ -1,0 +1,137 @@
+"""The real disk says which path an error is about, and takes no failed sync for a full disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Never
+
+import pytest
+
+from ottla.storage.disk.local import LocalDisk
+
+_AS_OF_A_FULL_DISK = [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE]
+
+
+def failing(error: int) -> Callable[..., Never]:
+    """As a call on a descriptor fails: without a path."""
+
+    def fail(*arguments: object, **options: object) -> Never:
+        raise OSError(error, os.strerror(error))
+
+    return fail
+
+
+@pytest.mark.parametrize("error", _AS_OF_A_FULL_DISK)
+def test_a_gathered_sync_that_fails_is_an_error_of_the_disk_and_names_the_directory(tmp_path, monkeypatch, error):
+    synced: list[str] = []
+
+    def sync(path: str) -> None:
+        synced.append(path)
+        if path.endswith("a"):
+            raise OSError(error, os.strerror(error), path)
+
+    monkeypatch.setattr("ottla.storage.disk.local.sync_file_system", sync)
+    disk, paths = LocalDisk(), [str(tmp_path / "a"), str(tmp_path / "b")]
+    with pytest.raises(OSError, match=os.strerror(error)) as caught, disk.gathered(*paths):
+        disk.sync_directory(str(tmp_path))
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, paths[0])
+    assert synced == paths
+
+
+def test_gathered_syncs_of_several_disks_that_fail_are_an_error_of_none_of_them_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("ottla.storage.disk.local.sync_file_system", failing(errno.ENOSPC))
+    disk = LocalDisk()
+    with pytest.raises(OSError, match=r"several disks: .*/a.*/b") as caught, disk.gathered("/a", "/b"):
+        disk.sync_directory(str(tmp_path))
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, None)
+
+
+@pytest.mark.parametrize("error", [errno.EIO, *_AS_OF_A_FULL_DISK])
+def test_a_files_and_a_directorys_sync_that_fail_are_errors_of_the_disk_and_name_the_path(tmp_path, monkeypatch, error):
+    disk, path = LocalDisk(), str(tmp_path / "f")
+    file = disk.open(path, create=True)
+    monkeypatch.setattr("os.fdatasync", failing(error), raising=False)
+    monkeypatch.setattr("os.fsync", failing(error))
+    with pytest.raises(OSError, match=os.strerror(error)) as caught:
+        file.sync()
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, path)
+    with pytest.raises(OSError, match=os.strerror(error)) as caught:
+        disk.sync_directory(str(tmp_path))
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(tmp_path))
+    file.release()
+
+
+def test_a_directory_that_cannot_be_opened_for_its_sync_is_not_taken_for_a_failed_sync(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        LocalDisk().sync_directory(str(tmp_path / "gone"))
+
+
+def test_whatever_fails_on_an_open_file_names_its_path(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    file = LocalDisk().open(path, create=True)
+    os.close(file.fileno())
+    for call in (
+        file.size,
+        file.sync,
+        lambda: file.truncate(1),
+        lambda: file.read_at(0, 1),
+        lambda: file.write_at(0, [b"x"]),
+        file.release,
+    ):
+        with pytest.raises(OSError, match=path) as caught:
+            call()
+        assert caught.value.filename == path
+
+
+def test_a_file_that_opens_and_cannot_be_read_is_named() -> None:
+    with pytest.raises(OSError, match="mem") as caught:
+        LocalDisk().read("/proc/self/mem")
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, "/proc/self/mem")
+
+
+def test_a_tree_that_cannot_be_removed_is_named_with_its_place(tmp_path, monkeypatch):
+    tree = tmp_path / "t-0.x-delete"
+    tree.mkdir()
+    (tree / "f").touch()
+    monkeypatch.setattr("os.unlink", failing(errno.EIO))
+    with pytest.raises(OSError, match="t-0") as caught:
+        LocalDisk().remove_tree(str(tree))
+    assert caught.value.filename == str(tree)
+
+
+@pytest.mark.parametrize("call", ["fcntl.lockf", "os.fstat"])
+def test_a_lock_that_cannot_be_taken_names_its_path_and_leaves_nothing_open(tmp_path, monkeypatch, call):
+    path, closed = str(tmp_path / ".lock"), []
+    close = os.close
+    monkeypatch.setattr(call, failing(errno.ENOLCK))
+    monkeypatch.setattr("os.close", lambda fd: (closed.append(fd), close(fd)))
+    with pytest.raises(OSError, match="lock") as caught:
+        LocalDisk().lock(path)
+    monkeypatch.undo()
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOLCK, path)
+    assert len(closed) == 1
+    held = LocalDisk().lock(path)
+    assert held is not None
+    held.release()
+
+
+def test_what_a_disk_cannot_look_up_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    disk, path = LocalDisk(), str(tmp_path / "file" / "below")
+    assert not disk.exists(path)
+    (tmp_path / "file").write_text("")
+    assert not disk.exists(path)
+    assert not disk.is_directory(path)
+    assert disk.is_directory(str(tmp_path))
+    assert not disk.is_directory(str(tmp_path / "file"))
+
+    def fail(path: str) -> Never:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    monkeypatch.setattr(os, "stat", fail)
+    for ask in (disk.exists, disk.is_directory):
+        with pytest.raises(OSError, match="Input/output") as caught:
+            ask(path)
+        assert caught.value.filename == path
