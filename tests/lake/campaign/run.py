@@ -81,7 +81,7 @@ class Campaign:
             stack.callback(self._broker.kill)
             admin = Admin(self._broker.bootstrap)
             for topic in self.topics:
-                admin.create_topic(topic.name, topic.partitions, configs={"retention.ms": "-1"})
+                admin.create_topic(topic.name, topic.partitions)
             self._registry = stack.enter_context(RegistryThread(self._broker.bootstrap, port=0))
             self._feed = Feed(self._broker.bootstrap, self._registry.url, self.topics, self.scale.rows)
             places = []
