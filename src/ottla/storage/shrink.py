@@ -6,6 +6,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
+from ottla.records.batch import Batch
 from ottla.storage import reading, recovery, rolling
 from ottla.storage.maintenance.scrub import ClosedSegment, check
 from ottla.storage.producers.snapshot import snapshot_offsets, snapshot_path
@@ -202,8 +203,8 @@ def _is_damaged_below(log: Log, offset: int) -> bool:
     segment = log.segments[max(0, bisect_left(log.bases, offset) - 1)]
     if any(one.first_offset < offset for one in log.damage.of(segment.base_offset)):
         return True
-    if leads_to(segment, offset):
-        return False  # else it leads to the middle of a batch, or compaction left a hole, or it is damaged
+    if leads_to(segment, offset) or _leads_into_sound_batch(segment, offset):
+        return False  # else compaction left a hole, or it is damaged
     epochs = log.epochs.between(segment.base_offset, segment.next_offset)
     told = ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size, epochs)
     found = tuple(step for step in check(log.disk, told) if isinstance(step, Extent))
@@ -213,6 +214,14 @@ def _is_damaged_below(log: Log, offset: int) -> bool:
         except OSError as fault:
             log.refuse(fault)  # on a full disk it is known all the same, until the next start
     return any(one.first_offset < offset for one in found)
+
+
+def _leads_into_sound_batch(segment: Segment, offset: int) -> bool:
+    """Whether `offset` is in the middle of a batch whose checksum holds, and batch follows on batch up to it."""
+    found = segment.find(offset)
+    if found is None or not found.base_offset < offset < found.next_offset or not leads_to(segment, found.base_offset):
+        return False
+    return Batch(segment.file.read_at(found.position, found.size)).crc_holds()
 
 
 def _lower_recovery_point(log: Log, offset: int) -> None:
