@@ -6,6 +6,7 @@ publication and what the next loader makes of them are the loader's own, on the 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,11 +25,12 @@ from ottla.lake.settings import LoadSettings, load_settings
 from ottla.lake.state import LakeState
 from ottla.lake.stores.local import LocalStore
 from ottla.sim.disk import PowerCut, SimDisk
+from ottla.spark.plan import OffsetRange, split
 
 LAKE = Path("/srv/lake")
 ID = TopicId(b"0123456789abcdef")
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
-MOST_STATES = 4
+MOST_STATES = 2
 """Of one cut that are carried on from; drawn where there are more."""
 
 Topics = dict[TopicPartition, int]
@@ -69,27 +71,28 @@ class OnPaper:
 
 
 class InThisProcess:
-    """An attempt: a file for each range, with a line for each of its offsets."""
+    """An attempt: files with a line for each offset. No two attempts at a range cut it into as many files."""
 
     store: SimLake
+    attempts = itertools.count()
 
     def __init__(self, settings: LoadSettings, plan: LoadPlan, known: object, folder: str, context: object) -> None:
         self.settings, self.plan, self.folder = settings, plan, folder
 
     def publication(self) -> Publication:
-        files, counts = [], []
-        for at, span in enumerate(self.plan.ranges):
-            output = self.store.open_output(f"{self.folder}{at}")
-            output.sink.write(
-                "".join(f"{span.topic_partition}:{each}\n" for each in range(span.start, span.end)).encode()
-            )
-            size = output.finish()
-            held = Held(span.partition, span.size, span.start, span.end - 1)
-            name, day = f"{self.folder}{at}", ("1970-01-01",)
-            files.append(WrittenFile(span.topic, name, day, span.size, size, (held,)))
-            counts.append(RangeCount(span, span.size))
+        parts = 1 + next(self.attempts) % 3
+        spans = split(list(self.plan.ranges), min_partitions=parts * len(self.plan.ranges), max_records=None)
+        files = [self._file(f"{self.folder}{at}", span) for at, span in enumerate(spans)]
         named = named_files(self.plan.number, files, self.settings.shape.layout)
-        return Publication(self.plan, named, (), counted(self.plan, counts, files), {}, self.folder)
+        counts = counted(self.plan, [RangeCount(span, span.size) for span in self.plan.ranges], files)
+        return Publication(self.plan, named, (), counts, {}, self.folder)
+
+    def _file(self, name: str, span: OffsetRange) -> WrittenFile:
+        output = self.store.open_output(name)
+        rows = "".join(f"{span.topic_partition}:{offset}\n" for offset in range(span.start, span.end))
+        output.sink.write(rows.encode())
+        held = Held(span.partition, span.size, span.start, span.end - 1)
+        return WrittenFile(span.topic, name, ("1970-01-01",), span.size, output.finish(), (held,))
 
 
 class Quiet:
@@ -118,7 +121,7 @@ def catch_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[SimDisk, Topics], Loa
     monkeypatch.setattr(loader, "Survey", lambda *_, **__: OnPaper())
     monkeypatch.setattr(loader, "Attempt", InThisProcess)
     monkeypatch.setattr(loader, "Reporter", Quiet)
-    settings = load_settings(["a", "b"], LAKE, {"max_offsets": 9})
+    settings = load_settings(["a", "b"], LAKE, {"max_offsets": 6})
 
     def run(disk: SimDisk, ends: Topics) -> Loader:
         monkeypatch.setattr(OnPaper, "ends", ends)
@@ -170,7 +173,7 @@ def cuts(
         yield from ((cut, state) for state in random.sample(states, min(MOST_STATES, len(states))))
 
 
-FIRST, THEN = {A0: 7, A1: 3, B0: 4}, {A0: 16, A1: 3, B0: 9}
+FIRST, THEN = {A0: 5, B0: 4}, {A0: 9, A1: 2, B0: 4}
 
 
 def test_a_first_load_is_carried_through_from_every_cut(catch_up):
@@ -181,7 +184,7 @@ def test_a_first_load_is_carried_through_from_every_cut(catch_up):
         seen.add(found.total())
         many = cut
         ends_whole(catch_up, disk, FIRST)
-    assert many > 100 and {0, FIRST[A0] + FIRST[A1] + FIRST[B0]} < seen
+    assert many > 100 and {0, sum(FIRST.values())} < seen
 
 
 def test_a_lake_that_stands_takes_more_from_every_cut_and_loses_nothing(catch_up):
@@ -199,7 +202,7 @@ def test_a_lake_that_stands_takes_more_from_every_cut_and_loses_nothing(catch_up
 
 def test_a_loader_that_is_cut_again_and_again_comes_to_an_end_with_every_record_once(catch_up):
     """Each run finds what the cut before it left, gets a little further and is cut in its turn."""
-    for seed in range(60):
+    for seed in range(25):
         random = Random(seed)
         disk = SimDisk()
         grown = random.randrange(7)
