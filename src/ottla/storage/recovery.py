@@ -119,7 +119,7 @@ def _take(log: Log, known: Known, opening: Opening, epochs_fault: str) -> None:
         epochs_fault = f"{LEADER_EPOCHS} is older than the log"
     if epochs_fault:
         _take_epochs_from_batches(log, epochs_fault, cost)
-    log.epochs.cut_end(log.end_offset)
+    log.epochs.cut_end(log.end_offset, at_once=not known.clean or opening.changed)
     log.high_watermark = log.log_start_offset
     at_most = log.end_offset if known.clean else min(log.end_offset, max(known.recovery_point, log.bases[0]))
     snapshots = snapshot_offsets(log.disk, log.directory)

@@ -115,6 +115,8 @@ def _append_group(log: Log, whole: memoryview, headers: list[Header], at: int, w
     """One write: batches up to the next roll or the next new epoch. Where the rest begins."""
     head = headers[at]
     rolling.roll_if_due(log, head.size, head.base_offset, head.next_offset, head.max_timestamp, wall_ms)
+    if log.epochs.owed:
+        log.epochs.cut_end(log.end_offset)
     if head.leader_epoch > log.epochs.latest:
         log.epochs.assign(head.leader_epoch, head.base_offset)
     active = log.active
