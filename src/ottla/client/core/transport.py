@@ -8,14 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import socket
     import ssl
 
-    from ottla.client.aio.cluster import AsyncConnection
-    from ottla.client.blocking.cluster import Connection
+
+class Exchange(Protocol):
+    """A connection on which nothing but ApiVersions has been asked yet."""
+
+    def request(self, message: Any, version: int | None = None) -> Any: ...
+
+
+class AsyncExchange(Protocol):
+    """The same of the asyncio face."""
+
+    async def request(self, message: Any, version: int | None = None) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +32,9 @@ class Security:
     """What wraps a connection. The blocking face uses the first two, the asyncio face the last two."""
 
     secure: Callable[[socket.socket, str], socket.socket] | None = None
-    authenticate: Callable[[Connection], None] | None = None
+    authenticate: Callable[[Exchange], None] | None = None
     tls: ssl.SSLContext | None = None
-    authenticate_async: Callable[[AsyncConnection], Awaitable[None]] | None = None
+    authenticate_async: Callable[[AsyncExchange], Awaitable[None]] | None = None
 
 
 PLAINTEXT = Security()
