@@ -43,7 +43,7 @@ _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does no
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a client tries before the store counts as unreachable."""
+    """The time that a client tries before the store counts as unreachable."""
 
     retries: int = 1_000
     """So many that the time decides."""

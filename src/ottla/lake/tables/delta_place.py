@@ -1,4 +1,4 @@
-"""Where a Delta table lies: its file system, its options, its library's errors, and its log made durable on a disk."""
+"""A Delta table's place: its file system, options, library's errors, and its log made durable on a disk."""
 
 from __future__ import annotations
 
