@@ -126,7 +126,7 @@ MUTANTS = (
     Mutant(
         "DeleteRecords is on disk before it is answered",
         "broker/handlers/delete_records.py",
-        "if done and not call.node.log_start_moved():",
+        "if done and not call.node.replicas.upkeep.note_starts():",
         "if False:",
         _POWER,
         8,

@@ -730,9 +730,9 @@ def test_a_topic_that_is_deleted_while_its_segment_is_fetched_anew_leaves_the_di
     machine, node = cluster.cluster.machines[damaged], cluster.cluster.node(damaged)
     cluster.rot(damaged, 1)
     fetched = []
-    submit = node.syncer.submit
+    submit = node.around.syncer.submit
     monkeypatch.setattr(
-        node.syncer, "submit", lambda one: (fetched.append if isinstance(one, Refetched) else submit)(one)
+        node.around.syncer, "submit", lambda one: (fetched.append if isinstance(one, Refetched) else submit)(one)
     )
     cluster.scrub(damaged)
     cluster.cluster.until(lambda: bool(fetched))
