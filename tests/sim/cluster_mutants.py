@@ -263,7 +263,7 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "what is known of producers goes back with the log",
-        "storage/shrink.py",
+        "storage/truncation.py",
         "    recovery.load_producers(log, at_most=end_offset)",
         "    pass",
         _LEADERS,

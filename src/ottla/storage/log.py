@@ -1,8 +1,8 @@
 """One partition's log: append, read, roll, sync. Comes from broker/replicas/partition.py; next door is segment.py.
 
 Plain synchronous code over an injected `Disk`. OSError rises to the caller, which fails the log directory (rule B3);
-only a full disk is answered here, with KAFKA_STORAGE_ERROR and nothing written. Opening is `recovery.py`, shrinking
-`shrink.py`, finding by time `lookup.py`, cleaning `compaction.py`.
+only a full disk is answered here, with KAFKA_STORAGE_ERROR and nothing written. Opening is `recovery.py`, deleting
+at the start `retention.py`, cutting the end `truncation.py`, finding by time `lookup.py`, cleaning `compaction.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.kernel.retention import RetentionPause
 from ottla.kernel.seams import Buffer, Disk, SyncWork
 from ottla.records.batch import Batch
 from ottla.records.control import EndOfTransaction
-from ottla.storage import lookup, reading, recovery, rolling, run, shrink
+from ottla.storage import lookup, reading, recovery, replica_append, retention, rolling, truncation
 from ottla.storage.opening import Known
 from ottla.storage.producers import sequencing
 from ottla.storage.producers.epochs import LeaderEpochs
@@ -236,7 +236,7 @@ class Log:
         if self.refusing:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if origin == 2:  # Origin.REPLICA, without the look-up
-            return run.append_run(self, batch.view, wall_ms=wall_ms)
+            return replica_append.append_run(self, batch.view, wall_ms=wall_ms)
         producer_id = batch.producer_id
         if producer_id >= 0:
             verdict = sequencing.check_producer(self, batch, origin, guard, bumps=bumps)
@@ -280,7 +280,7 @@ class Log:
         return Appended(base_offset, next_offset, self.log_start_offset, False, wall_ms if self.append_time else -1)
 
     def append_run(
-        self, run_of_batches: Buffer, *, wall_ms: int, newest_epoch: int = run.ANY_EPOCH
+        self, run_of_batches: Buffer, *, wall_ms: int, newest_epoch: int = replica_append.ANY_EPOCH
     ) -> Appended | ErrorCode:
         """Append a leader's contiguous batches as they are (rules A11, E10): one check and one write for all.
 
@@ -288,7 +288,7 @@ class Log:
         batch starts below our end or later ones do not follow on, FENCED_LEADER_EPOCH where an epoch falls. A trailing
         incomplete batch is left out.
         """
-        return run.append_run(self, run_of_batches, wall_ms=wall_ms, newest_epoch=newest_epoch)
+        return replica_append.append_run(self, run_of_batches, wall_ms=wall_ms, newest_epoch=newest_epoch)
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """This broker leads in `leader_epoch` from `end_offset` on; on disk before this returns (rule B2)."""
@@ -385,7 +385,7 @@ class Log:
 
         The segments below go with the next `apply_retention`; the start is durable once it is checkpointed.
         """
-        return shrink.delete_records_before(self, offset)
+        return retention.delete_records_before(self, offset)
 
     def apply_retention(self, wall_ms: int, *, mono_ms: int) -> int:
         """Take out what time, size and the log's start allow; how many segments went. A clock jump pauses it (B9).
@@ -393,11 +393,11 @@ class Log:
         Their files go by `purge`, which comes after the new log start is checkpointed: a crash between must not
         bring the start back.
         """
-        return shrink.apply_retention(self, wall_ms, mono_ms)
+        return retention.apply_retention(self, wall_ms, mono_ms)
 
     def purge(self, wall_ms: int, *, one_by_one: bool = False) -> None:
         """Delete the files of segments taken out `file.delete.delay.ms` ago; `one_by_one` without a checkpoint."""
-        shrink.purge(self, wall_ms, one_by_one=one_by_one)
+        retention.purge(self, wall_ms, one_by_one=one_by_one)
 
     def expire_producers(self, wall_ms: int) -> None:
         """Forget producers idle for `producer.id.expiration.ms`, and ended transactions, as nobody may read here."""
@@ -406,11 +406,11 @@ class Log:
 
     def truncate_to(self, offset: int) -> None:
         """Drop everything from `offset` on, back to a batch boundary; producer state and epochs follow."""
-        shrink.truncate_to(self, offset)
+        truncation.truncate_to(self, offset)
 
     def truncate_fully_to(self, offset: int, *, wall_ms: int) -> None:
         """Drop everything and start again, empty, at `offset`."""
-        shrink.truncate_fully_to(self, offset, wall_ms)
+        truncation.truncate_fully_to(self, offset, wall_ms)
 
     def update_config(self, config: TopicConfig) -> None:
         """Takes effect from the next append on."""

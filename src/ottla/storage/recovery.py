@@ -24,8 +24,8 @@ from ottla.storage.directory.checkpoint import (
 )
 from ottla.storage.directory.leftovers import set_unopenable_aside
 from ottla.storage.opening import Cost, Known, Opening
+from ottla.storage.producers.sequencing import note_header
 from ottla.storage.producers.snapshot import load_newest, snapshot_offsets, snapshot_path, write_snapshot
-from ottla.storage.run import note_producer
 from ottla.storage.segment.damage import find_around, headers_around
 from ottla.storage.segment.scan import Header, scan_headers
 from ottla.storage.segment.segment import (
@@ -262,7 +262,7 @@ def load_producers(log: Log, *, at_most: int, cost: Cost | None = None, snapshot
                 cost.replayed_batches += 1
             if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= log.end_offset:
                 view = memoryview(segment.file.read_at(header.position, header.size) if header.is_control else b"")
-                note_producer(log, header, view)
+                note_header(log, header, view)
         if segment.index.keys is None and (rewritten := segment.aborted.write_out()) is not None:
             rewritten.sync()  # no sync of a closed segment's indexes is to come
             segment.aborted.close()

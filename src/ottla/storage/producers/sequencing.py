@@ -1,4 +1,4 @@
-"""A batch that is appended here against the state of its producer, before the append and after it."""
+"""Checks a batch against the state of its producer before it is appended, and notes it there afterwards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch
 from ottla.records.control import read_marker
-from ottla.storage.segment.scan import CONTROL, TRANSACTIONAL
+from ottla.records.faults import CorruptRecords
+from ottla.storage.segment.scan import CONTROL, TRANSACTIONAL, Header
 from ottla.storage.values import Appended, Origin
 
 if TYPE_CHECKING:
@@ -61,3 +62,17 @@ def note_producer(log: Log, batch: Batch, first_offset: int, last_offset: int, t
         timestamp,
         bool(attributes & TRANSACTIONAL),
     )
+
+
+def note_header(log: Log, header: Header, view: memoryview) -> None:
+    """Producer state follows from the batches, on followers and in recovery too (rule B7)."""
+    marker = None
+    if header.is_control:
+        try:
+            marker = read_marker(Batch(view))
+        except CorruptRecords:
+            return  # its CRC holds, so the leader wrote it so: a control record we do not know
+    entry = log.producers.note_header(header, marker)
+    if entry is not None:
+        segment = log.segments[max(0, log.segment_at(header.base_offset))]
+        segment.aborted.add(entry)

@@ -1,4 +1,4 @@
-"""A leader's batches on a follower: checked, then appended as they are (rules A11, E10)."""
+"""Appends a leader's batches on a follower: they are checked, then written as they are (rules A11, E10)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Buffer
-from ottla.records.batch import Batch
 from ottla.records.checksum import crc32c
-from ottla.records.control import read_marker
-from ottla.records.faults import CorruptRecords
-from ottla.storage import rolling, shrink
+from ottla.storage import rolling
+from ottla.storage.producers.sequencing import note_header
+from ottla.storage.retention import raise_start
 from ottla.storage.segment.scan import CRC_START, HEADER_BYTES, MAGIC, Header, parse_header
 from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET
+from ottla.storage.truncation import truncate_fully_to
 from ottla.storage.values import Appended
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def append_run(log: Log, run: Buffer, *, wall_ms: int, newest_epoch: int = ANY_E
     at = 0
     try:
         if first < log.end_offset:
-            shrink.truncate_fully_to(log, first, wall_ms)
+            truncate_fully_to(log, first, wall_ms)
         while at < len(headers):
             at = _append_group(log, whole, headers, at, wall_ms)
         if first < start:
-            shrink.raise_start(log, start)
+            raise_start(log, start)
     except OSError as fault:
         if log.refusing:  # it failed in the middle of beginning anew, be it that the disk was full
             raise
@@ -54,9 +54,9 @@ def _put_back_start(log: Log, start: int, wall_ms: int) -> None:
     """Where nothing, or not all, of a run came in: a log whose start was inside its first batch starts there still."""
     try:
         if log.end_offset < start:
-            shrink.truncate_fully_to(log, start, wall_ms)
+            truncate_fully_to(log, start, wall_ms)
         elif log.log_start_offset < start:
-            shrink.raise_start(log, start)
+            raise_start(log, start)
     except OSError:
         log.refusing = True
         raise
@@ -138,19 +138,5 @@ def _append_group(log: Log, whole: memoryview, headers: list[Header], at: int, w
         log.synced_offset = log.end_offset
     for header in group:
         if header.producer_id >= 0:
-            note_producer(log, header, whole[header.position : header.position + header.size])
+            note_header(log, header, whole[header.position : header.position + header.size])
     return stop
-
-
-def note_producer(log: Log, header: Header, view: memoryview) -> None:
-    """Producer state follows from the batches, on followers and in recovery too (rule B7)."""
-    marker = None
-    if header.is_control:
-        try:
-            marker = read_marker(Batch(view))
-        except CorruptRecords:
-            return  # its CRC holds, so the leader wrote it so: a control record we do not know
-    entry = log.producers.note_header(header, marker)
-    if entry is not None:
-        segment = log.segments[max(0, log.segment_at(header.base_offset))]
-        segment.aborted.add(entry)
