@@ -297,8 +297,8 @@ CLUSTER_MUTANTS = (
     Mutant(
         "a replica that moves takes its start along",
         "storage/directory/moving.py",
-        "    future.log_start_offset = current.log_start_offset\n",
-        "",
+        "    future.bounds.took_place_of(current.bounds)\n",
+        "    future.set_high_watermark(current.high_watermark)\n",
         ("kill",),
         0,
         ("start-went-back",),

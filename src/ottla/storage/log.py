@@ -11,6 +11,7 @@ import errno
 import struct
 from bisect import bisect_right
 from collections.abc import Callable
+from typing import Final
 
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
@@ -19,6 +20,7 @@ from ottla.kernel.seams import Buffer, Disk, SyncWork
 from ottla.records.batch import Batch
 from ottla.records.control import EndOfTransaction
 from ottla.storage import lookup, reading, recovery, replica_append, retention, rolling, truncation
+from ottla.storage.bounds import LogBounds
 from ottla.storage.opening import Known
 from ottla.storage.producers import sequencing
 from ottla.storage.producers.epochs import LeaderEpochs
@@ -58,16 +60,14 @@ class Log:
         "append_time",
         "bases",
         "before_cut",
+        "bounds",
         "config",
         "damage",
         "damaged_at",
         "directory",
         "disk",
         "doomed",
-        "end_offset",
         "epochs",
-        "high_watermark",
-        "log_start_offset",
         "marker",
         "on_failed",
         "on_synced",
@@ -76,13 +76,11 @@ class Log:
         "producer_expiration_ms",
         "producers",
         "recovered",
-        "recovery_point",
         "refusing",
         "roll_timestamp",
         "segment_bytes",
         "segments",
         "sparse",
-        "synced_offset",
         "syncing",
         "topic",
         "topic_id",
@@ -113,14 +111,7 @@ class Log:
         self.segments: list[Segment] = []
         self.bases: list[int] = []
         self.active: Segment
-        self.end_offset = 0
-        """The offset after the last record appended."""
-        self.synced_offset = 0
-        """The offset after the last record known to be on disk; equals `end_offset` with write.caching=true."""
-        self.log_start_offset = 0
-        self.high_watermark = 0
-        self.recovery_point = 0
-        """Below this everything, indexes included, is on disk: what the recovery-point checkpoint holds."""
+        self.bounds: Final = LogBounds()
         self.damaged_at: int | None = None
         """Offset of damage found below the recovery point: nothing from here on is served (rule A7)."""
         self.damage = Damage(disk, directory)
@@ -243,7 +234,8 @@ class Log:
             if verdict is not None:
                 return verdict
         size = batch.size
-        base_offset = self.end_offset
+        bounds = self.bounds
+        base_offset = bounds.end
         next_offset = base_offset + batch.last_offset_delta + 1
         max_timestamp = batch.max_timestamp
         parts: tuple[Buffer, ...]
@@ -272,12 +264,10 @@ class Log:
             active.append(parts, size, base_offset, next_offset, max_timestamp)
         except OSError as fault:
             return self.refuse(fault)
-        self.end_offset = next_offset
-        if self.write_caching:
-            self.synced_offset = next_offset
+        bounds.appended(next_offset)
         if producer_id >= 0:
             sequencing.note_producer(self, batch, base_offset, next_offset - 1, max_timestamp)
-        return Appended(base_offset, next_offset, self.log_start_offset, False, wall_ms if self.append_time else -1)
+        return Appended(base_offset, next_offset, bounds.start, False, wall_ms if self.append_time else -1)
 
     def append_run(
         self, run_of_batches: Buffer, *, wall_ms: int, newest_epoch: int = replica_append.ANY_EPOCH
@@ -292,7 +282,34 @@ class Log:
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """This broker leads in `leader_epoch` from `end_offset` on; on disk before this returns (rule B2)."""
-        self.epochs.assign(leader_epoch, self.end_offset)
+        self.epochs.assign(leader_epoch, self.bounds.end)
+
+    # -- where it starts and ends ---
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last record appended."""
+        return self.bounds.end
+
+    @property
+    def synced_offset(self) -> int:
+        """The offset after the last record known to be on disk; equals `end_offset` with write.caching=true."""
+        return self.bounds.synced
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that may be read."""
+        return self.bounds.start
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed."""
+        return self.bounds.high_watermark
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on disk, indexes included: what the recovery-point checkpoint holds."""
+        return self.bounds.recovery_point
 
     # -- reading ---
 
@@ -333,12 +350,13 @@ class Log:
     @property
     def last_stable_offset(self) -> int:
         """Rule B8."""
+        high_watermark = self.bounds.high_watermark
         if self.producers.no_transactions:
-            return self.high_watermark
-        unstable = self.producers.first_unstable(self.high_watermark)
+            return high_watermark
+        unstable = self.producers.first_unstable(high_watermark)
         if unstable is None:
-            return self.high_watermark
-        return max(self.log_start_offset, min(unstable, self.high_watermark))
+            return high_watermark
+        return max(self.bounds.start, min(unstable, high_watermark))
 
     def active_producers(self) -> list[ActiveProducer]:
         """What DescribeProducers answers, by producer id."""
@@ -378,7 +396,7 @@ class Log:
 
     def set_high_watermark(self, offset: int) -> None:
         """Never above `end_offset`; the owner keeps it from going back."""
-        self.high_watermark = offset if offset < self.end_offset else self.end_offset
+        self.bounds.committed(offset)
 
     def delete_records_before(self, offset: int) -> int | ErrorCode:
         """Raise the log's start (DeleteRecords; -1 is the high watermark); the new start, or OFFSET_OUT_OF_RANGE.
@@ -386,6 +404,10 @@ class Log:
         The segments below go with the next `apply_retention`; the start is durable once it is checkpointed.
         """
         return retention.delete_records_before(self, offset)
+
+    def start_as(self, other: Log) -> None:
+        """Start where another copy of this log does, if that is later: what it has deleted does not come back."""
+        self.bounds.start_raised(min(max(self.bounds.start, other.bounds.start), self.bounds.end))
 
     def apply_retention(self, wall_ms: int, *, mono_ms: int) -> int:
         """Take out what time, size and the log's start allow; how many segments went. A clock jump pauses it (B9).
@@ -417,21 +439,13 @@ class Log:
         self._take_config(config)
         self.configure_segment(self.active)
         self.schedule_roll(self.active.first_timestamp)
-        self.set_ends(self.end_offset)
+        self.syncing.cut(self.bounds.end, self.active.base_offset)
 
     def close(self, *, clean: bool) -> None:
         """Let the files go; a `clean` close syncs everything and leaves a producer snapshot at the end."""
         self.syncing.close(self, clean=clean)
 
     # -- for the modules beside this one ---
-
-    def set_ends(self, end_offset: int) -> None:
-        """The log now ends here; what is synced follows."""
-        self.end_offset = end_offset
-        self.high_watermark = min(self.high_watermark, end_offset)
-        self.recovery_point = min(self.recovery_point, end_offset)
-        self.syncing.cut(end_offset, self.active.base_offset)
-        self.synced_offset = end_offset if self.write_caching else self.syncing.held_to
 
     def segment_at(self, offset: int) -> int:
         """Index of the segment that would hold `offset`; -1 below the first."""
@@ -464,4 +478,5 @@ class Log:
         self.segment_bytes = config.internal_segment_bytes or config.segment_bytes
         self.append_time = config.message_timestamp_type == "LogAppendTime"
         self.write_caching = config.write_caching
+        self.bounds.caching(config.write_caching)
         self.roll_timestamp = rolling.ASK_THE_CLOCK

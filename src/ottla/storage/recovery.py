@@ -113,14 +113,13 @@ def _take(log: Log, known: Known, opening: Opening, epochs_fault: str) -> None:
     """Ends, epochs and producers follow from the segments."""
     cost = opening.cost
     _note_damage(log, opening)
-    log.end_offset = log.high_watermark = log.active.next_offset
-    log.log_start_offset = _start(log, known.log_start, cost)
+    end_offset = log.active.next_offset
+    log.bounds.opened(_start(log, known.log_start, end_offset, cost), end_offset)
     if opening.epochs_are_older and not epochs_fault:
         epochs_fault = f"{LEADER_EPOCHS} is older than the log"
     if epochs_fault:
         _take_epochs_from_batches(log, epochs_fault, cost)
     log.epochs.cut_end(log.end_offset)
-    log.high_watermark = log.log_start_offset
     at_most = log.end_offset if known.clean else min(log.end_offset, max(known.recovery_point, log.bases[0]))
     snapshots = snapshot_offsets(log.disk, log.directory)
     for offset in snapshots:
@@ -150,14 +149,14 @@ def _note_damage(log: Log, opening: Opening) -> None:
             raise
 
 
-def _start(log: Log, noted: int, cost: Cost) -> int:
+def _start(log: Log, noted: int, end_offset: int, cost: Cost) -> int:
     """Where the log starts: as its checkpoint says, unless that lies behind all that there is."""
-    if noted <= log.end_offset:
+    if noted <= end_offset:
         return max(noted, log.bases[0])
     cost.remarks.append(
         Remark(
             log.bases[0],
-            log.end_offset,
+            end_offset,
             log.size_bytes,
             f"its start is not {noted}, as the checkpoint says: it ends before",
         )
@@ -193,8 +192,8 @@ def _settle(log: Log, cost: Cost, opening: Opening, *, clean: bool) -> None:
             if segment.index.keys is not None:
                 segment.write_indexes()
                 segment.seal()
-    log.synced_offset = log.recovery_point = log.end_offset
-    log.syncing.opened(log, synced_to=log.end_offset)
+    log.bounds.settled()
+    log.syncing.opened(log)
     if cost.replayed_batches:
         _put_snapshot(log, log.end_offset)
         log.disk.sync_directory(log.directory)

@@ -133,9 +133,7 @@ def _append_group(log: Log, whole: memoryview, headers: list[Header], at: int, w
         stop += 1
     group = headers[at:stop]
     active.append_run([whole[head.position : head.position + size]], group)
-    log.end_offset = active.next_offset
-    if log.write_caching:
-        log.synced_offset = log.end_offset
+    log.bounds.appended(active.next_offset)
     for header in group:
         if header.producer_id >= 0:
             note_header(log, header, whole[header.position : header.position + header.size])

@@ -94,8 +94,7 @@ def _too_much(log: Log, retention_bytes: int) -> int:
 
 def raise_start(log: Log, offset: int) -> None:
     """The log starts at `offset` from now on, be it in the middle of a batch."""
-    log.log_start_offset = offset
-    log.high_watermark = max(log.high_watermark, offset)
+    log.bounds.start_raised(offset)
     try:
         log.epochs.cut_start(offset)
     except OSError as fault:

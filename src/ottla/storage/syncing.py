@@ -47,15 +47,12 @@ class Syncing:
         "_flushed_ms",
         "_snapshot_at",
         "_under_way",
-        "held_to",
         "sealed_to",
     )
 
     def __init__(self) -> None:
         self.sealed_to = 0
         """Segments that end here are on disk with their indexes and the producer snapshot behind them."""
-        self.held_to = 0
-        """The offset up to which the disk has everything, whatever write.caching says."""
         self._dirty: list[OpenFile] = []
         """Files besides the active segment's that the next sync must cover; held."""
         self._dirty_data = False
@@ -67,9 +64,8 @@ class Syncing:
         self._flushed_ms = -1
         self._closed = False
 
-    def opened(self, log: Log, *, synced_to: int) -> None:
-        """The log stands as recovery left it, on disk up to `synced_to`."""
-        self.held_to = synced_to
+    def opened(self, log: Log) -> None:
+        """The log stands as recovery left it, all of it on disk."""
         self.sealed_to = log.active.base_offset
         self._checkpoint_at = self._snapshot_at = log.active.size
 
@@ -84,7 +80,6 @@ class Syncing:
 
     def cut(self, end_offset: int, base_offset: int) -> None:
         """The log was truncated, in the segment from `base_offset` on: what a sync covers above is no longer there."""
-        self.held_to = min(self.held_to, end_offset)
         self.sealed_to = min(self.sealed_to, base_offset)
         for under_way in self._under_way:
             under_way.end = min(under_way.end, end_offset)
@@ -99,7 +94,6 @@ class Syncing:
             file.release()
         self._dirty = []
         self.cut(offset, offset)
-        self.held_to = offset
         for under_way in self._under_way:
             under_way.end = under_way.base = under_way.candidate = _NOTHING
 
@@ -108,8 +102,9 @@ class Syncing:
 
         With write.caching only what is on disk anyway counts.
         """
-        end = self.held_to if log.write_caching else log.end_offset
-        if log.recovery_point >= end or (log.write_caching and self.held_to < log.end_offset):
+        bounds = log.bounds
+        end = bounds.on_disk if log.write_caching else bounds.end
+        if bounds.recovery_point >= end or (log.write_caching and bounds.on_disk < bounds.end):
             return False
         self._checkpoint_at = -CHECKPOINT_BYTES
         self._dirty_data = True
@@ -126,11 +121,11 @@ class Syncing:
             return None
 
     def begin(self, log: Log) -> SyncWork | None:
-        end = log.end_offset
+        end = log.bounds.end
         if (
             log.refusing
             or self._closed
-            or (self.held_to == end and not (self._dirty or self._dirty_data or self._dirty_directory))
+            or (log.bounds.on_disk == end and not (self._dirty or self._dirty_data or self._dirty_directory))
         ):
             return None
         active = log.active
@@ -179,15 +174,14 @@ class Syncing:
         if self._closed or log.refusing:
             return  # deleted meanwhile; or another sync failed, and nobody knows what this one has put on disk
         self.sealed_to = max(self.sealed_to, under_way.base)
-        if under_way.candidate > log.recovery_point:
-            log.recovery_point = under_way.candidate
+        bounds = log.bounds
+        rose = bounds.disk_holds(under_way.end)
+        if under_way.candidate > bounds.recovery_point:
+            bounds.recovery_point_raised(under_way.candidate)
             with suppress(OSError):  # what was to be put on disk is there; they go after a later sync
                 self._drop_snapshots(log)
-        if under_way.end > self.held_to:
-            self.held_to = under_way.end
-            if not log.write_caching:
-                log.synced_offset = under_way.end
-                log.on_synced(under_way.end)
+        if rose:
+            log.on_synced(under_way.end)
 
     def _drop_snapshots(self, log: Log) -> None:
         """Inside the active segment the newest snapshot below the recovery point is enough."""
@@ -200,10 +194,10 @@ class Syncing:
     def flush_due(self, log: Log, wall_ms: int) -> bool:
         if self._dirty:
             return True  # a sealed segment
-        if self.held_to >= log.end_offset:
+        if log.bounds.on_disk >= log.bounds.end:
             self._flushed_ms = -1
             return False
-        if log.end_offset - self.held_to >= log.config.flush_messages:
+        if log.bounds.end - log.bounds.on_disk >= log.config.flush_messages:
             return True
         if self._flushed_ms < 0 or self._flushed_ms > wall_ms:
             self._flushed_ms = wall_ms

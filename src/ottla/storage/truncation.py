@@ -76,12 +76,12 @@ def _is_damaged_below(log: Log, offset: int) -> bool:
 
 def _lower_recovery_point(log: Log, offset: int) -> None:
     """Before anything is cut: where a full disk raises here, the log is as it was, and may be cut later."""
-    before = log.recovery_point
-    log.recovery_point = min(before, offset)
+    before = log.bounds.recovery_point
+    log.bounds.recovery_point_lowered(offset)
     try:
         log.before_cut(offset)
     except OSError as fault:
-        log.recovery_point = before
+        log.bounds.recovery_point_raised(before)
         log.refuse(fault)
         raise
 
@@ -104,8 +104,8 @@ def _after_cut(log: Log, end_offset: int) -> None:
             log.disk.remove(snapshot_path(log.directory, snapshot))
     log.damage.keep(log.bases[:-1])
     log.epochs.cut_end(end_offset)
-    log.log_start_offset = min(log.log_start_offset, end_offset)
-    log.set_ends(end_offset)
+    log.bounds.truncated(end_offset)
+    log.syncing.cut(end_offset, log.active.base_offset)
     recovery.load_producers(log, at_most=end_offset)
 
 
@@ -127,14 +127,10 @@ def truncate_fully_to(log: Log, offset: int, wall_ms: int) -> None:
         log.damaged_at = None
         log.damage.keep(())
         log.set_segments([segment])
-        log.log_start_offset = offset
-        log.end_offset = offset
+        log.bounds.restarted(offset)
         for snapshot in snapshot_offsets(log.disk, log.directory):
             log.disk.remove(snapshot_path(log.directory, snapshot))
-        log.high_watermark = offset
-        log.recovery_point = offset
         log.syncing.restarted(offset)
-        log.synced_offset = offset
         log.producers.clear()
     except OSError:
         log.refusing = True

@@ -194,7 +194,7 @@ def test_a_watermark_that_goes_back_is_out_of_line():
 
 def test_a_start_behind_the_watermark_is_out_of_line():
     place = Place().written().written().committed(1)
-    place.replicas[2].log.log_start_offset = 2
+    place.replicas[2].log.bounds.start = 2
     assert set(place.look()) == {"lines"}
 
 

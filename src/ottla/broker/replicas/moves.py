@@ -242,7 +242,7 @@ class ReplicaMoves:
             return self._begin_again(move)
         if current.refusing or current.damage or node.compactor.works_on(move.partition):
             return self._later(move, "its log is being repaired or compacted")
-        if move.syncing and future.syncing.held_to < future.end_offset and not future.refusing:
+        if move.syncing and future.bounds.on_disk < future.bounds.end and not future.refusing:
             return _LOOK_MS
         move.syncing = False
         rate = max(1, node.config.replica_alter_log_dirs_io_max_bytes_per_second)

@@ -163,7 +163,7 @@ def _end_alike(future: Log, end_offset: int, wall_ms: int) -> None:
         future.truncate_fully_to(end_offset, wall_ms=wall_ms)
     else:
         rolling.roll(future, end_offset, wall_ms)
-        future.end_offset = end_offset
+        future.bounds.appended(end_offset)
 
 
 # --- the swap, in this order ---
@@ -212,8 +212,7 @@ def move_in(current: Log, future: Log, destination: LogDirectory) -> None:
     future.disk.sync_directory(destination.path)
     _relocate(future, path)
     future.producers = current.producers
-    future.log_start_offset = current.log_start_offset
-    future.set_high_watermark(current.high_watermark)
+    future.bounds.took_place_of(current.bounds)
     future.update_config(current.config)
     destination.adopt(place)
 
