@@ -65,7 +65,7 @@ class Place(HandSyncer):
             on_synced=lambda _: None,
         )
         self.partition = Partition(topic, 0, TOPIC_ID, log, TopicConfig(), Traffic(), self)  # type: ignore[arg-type]
-        log.on_synced = self.partition.on_synced
+        log.listen(on_synced=self.partition.on_synced)
         self.epoch = 0
         self.runner: Any = None
         self.lead()

@@ -264,8 +264,8 @@ CLUSTER_MUTANTS = (
     Mutant(
         "what is known of producers goes back with the log",
         "storage/truncation.py",
-        "    recovery.load_producers(log, at_most=end_offset)",
-        "    pass",
+        "        replay_producers(self._producers, chain, self._damage, end_offset=end_offset, at_most=end_offset)",
+        "        pass",
         _LEADERS,
         0,
         ("lost-write", "moved"),

@@ -89,7 +89,7 @@ class Place(HandSyncer):
 
     def _partition(self, log: Log) -> Partition:
         partition = Partition(OFFSETS_TOPIC, 0, TOPIC_ID, log, TopicConfig(), Traffic(), self)  # type: ignore[arg-type]
-        log.on_synced = partition.on_synced
+        log.listen(on_synced=partition.on_synced)
         return partition
 
     def bytes(self, count: int) -> bytes:

@@ -133,7 +133,7 @@ class ReplicaMoves:
     def _new_future(self, partition: Partition, target: LogDirectory) -> Log:
         unique, wall_ms = new_id(self._node.entropy).hex(), self._node.clock.wall_ms()
         future = moving.begin(partition.log, target, unique, wall_ms=wall_ms)
-        future.on_failed = self._node.disk_failed
+        future.listen(on_failed=self._node.disk_failed)
         return future
 
     def _discard(self, key: Key, target: LogDirectory) -> None:

@@ -245,7 +245,7 @@ class Partition:
             self.leader.epoch_ends = log.epoch_end
         if self.follower is not None:
             self.follower.epoch_ends = log.epoch_end
-        log.on_synced = self.on_synced
+        log.listen(on_synced=self.on_synced)
         self._take_synced()
         self.mark()
 

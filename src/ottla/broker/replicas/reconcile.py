@@ -166,8 +166,7 @@ class Replicas:
         config = node.topic_config(topic)
         traffic = node.traffic.setdefault(topic.name, Traffic())
         partition = Partition(topic.name, index, topic.topic_id, opened, config, traffic, node)
-        opened.on_synced = partition.on_synced
-        opened.on_failed = node.disk_failed
+        opened.listen(on_synced=partition.on_synced, on_failed=node.disk_failed)
         self.by_id[(topic.topic_id, index)] = self.by_name[(topic.name, index)] = partition
         return partition
 
