@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 
+from ottla.records.batch import Batch
 from ottla.storage.bounds import LogBounds
 from ottla.storage.maintenance.scrub import ClosedSegment, check
 from ottla.storage.producers.epochs import LeaderEpochs
@@ -16,7 +17,7 @@ from ottla.storage.retention import remove_files
 from ottla.storage.rolling import Rolling
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage, leads_to
-from ottla.storage.segment.segment import LOG
+from ottla.storage.segment.segment import LOG, Segment
 from ottla.storage.segment.walk import Extent
 from ottla.storage.syncing import Syncing
 from ottla.storage.write_gate import WriteGate
@@ -127,8 +128,8 @@ class Truncation:
         segment = chain.segments[max(0, bisect_left(chain.bases, offset) - 1)]
         if any(one.first_offset < offset for one in self._damage.of(segment.base_offset)):
             return True
-        if leads_to(segment, offset):
-            return False  # else it leads to the middle of a batch, or compaction left a hole, or it is damaged
+        if leads_to(segment, offset) or _leads_into_sound_batch(segment, offset):
+            return False  # else compaction left a hole, or it is damaged
         epochs = self._epochs.between(segment.base_offset, segment.next_offset)
         told = ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size, epochs)
         found = tuple(step for step in check(chain.folder.disk, told) if isinstance(step, Extent))
@@ -197,3 +198,11 @@ class Truncation:
             folder.disk.remove(snapshot_path(folder.path, snapshot))
         self._syncing.restarted(offset)
         self._producers.clear()
+
+
+def _leads_into_sound_batch(segment: Segment, offset: int) -> bool:
+    """Whether `offset` is in the middle of a batch whose checksum holds, and batch follows on batch up to it."""
+    found = segment.find(offset)
+    if found is None or not found.base_offset < offset < found.next_offset or not leads_to(segment, found.base_offset):
+        return False
+    return Batch(segment.file.read_at(found.position, found.size)).crc_holds()
