@@ -66,7 +66,7 @@ class Place(HandSyncer):
         )
         traffic, config = Traffic(), TopicConfig()
         self.partition = Partition(topic, 0, TOPIC_ID, log, config, traffic, self, self.suspect)  # type: ignore[arg-type]
-        log.on_synced = self.partition.on_synced
+        log.listen(on_synced=self.partition.on_synced)
         self.epoch = 0
         self.runner: Any = None
         self.lead()

@@ -58,7 +58,7 @@ class Place(HandSyncer):
             on_synced=lambda _: None,
         )
         partition = Partition("t", index, TOPIC_ID, log, TopicConfig(), Traffic(), self, self.suspect)  # type: ignore[arg-type]
-        log.on_synced = partition.on_synced
+        log.listen(on_synced=partition.on_synced)
         return partition
 
     def lead(self, partition: Partition, epoch: int) -> None:

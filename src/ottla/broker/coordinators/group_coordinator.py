@@ -14,7 +14,7 @@ from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.replicas.partition import Partition, Surroundings
 from ottla.groups.shard import GroupShard
 from ottla.groups.topics import Topics
-from ottla.groups.values import Caller, ConsumerSettings, GroupSettings
+from ottla.groups.values import Caller, ConsumerSettings, GroupSettings, MigrationPolicy
 from ottla.kernel.seams import Entropy
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def settings_of(config: BrokerConfig) -> GroupSettings:
         consumer_max_size=config.group_consumer_max_size,
         consumer_assignors=config.group_consumer_assignors,
         consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        migration_policy=MigrationPolicy(config.group_consumer_migration_policy.lower()),
     )
 
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 async def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-    """Groups with members do not change their protocol, as in Kafka with the migration policy `disabled`."""
     if not call.node.has_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     caller = caller_of(call)

@@ -192,7 +192,7 @@ class LogDirectories:
         """The one of two that stays."""
         kept, left = (source, moved) if moving.is_newer(source, moved) else (moved, source)
         log.warning("%s was being moved: it stays in %s", moving.place_of(kept), self.of(kept).path)
-        kept.log_start_offset = min(max(kept.log_start_offset, left.log_start_offset), kept.end_offset)
+        kept.start_as(left)
         self.of(left).delete_logs([moving.place_of(left)])
         return kept
 

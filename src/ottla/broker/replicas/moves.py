@@ -155,7 +155,7 @@ class ReplicaMoves:
     def _new_future(self, partition: Partition, target: LogDirectory) -> Log:
         unique, wall_ms = new_id(self._around.entropy).hex(), self._around.clock.wall_ms()
         future = moving.begin(partition.log, target, unique, wall_ms=wall_ms)
-        future.on_failed = self._around.disk_failed
+        future.listen(on_failed=self._around.disk_failed)
         return future
 
     def _discard(self, key: Key, target: LogDirectory) -> None:
@@ -264,7 +264,7 @@ class ReplicaMoves:
             return self._begin_again(move)
         if current.refusing or current.damage or self._is_compacting(move.partition):
             return self._later(move, "its log is being repaired or compacted")
-        if move.syncing and future.syncing.held_to < future.end_offset and not future.refusing:
+        if move.syncing and future.bounds.on_disk < future.bounds.end and not future.refusing:
             return _LOOK_MS
         move.syncing = False
         rate = max(1, around.config.replica_alter_log_dirs_io_max_bytes_per_second)

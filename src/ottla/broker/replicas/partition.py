@@ -250,10 +250,10 @@ class Partition:
         """The replica has moved to another log directory: the same records, all on disk, in another log."""
         self.log = log
         if self.leader is not None:
-            self.leader.epoch_ends = log.epoch_end
+            self.leader.go_on_with(log.epoch_end)
         if self.follower is not None:
-            self.follower.epoch_ends = log.epoch_end
-        log.on_synced = self.on_synced
+            self.follower.go_on_with(log.epoch_end)
+        log.listen(on_synced=self.on_synced)
         self._take_synced()
         self.mark()
 
@@ -266,7 +266,7 @@ class Partition:
             slot: Slot[ErrorCode] = Slot()
             slot.fill(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return slot
-        leader.promised_start = max(leader.promised_start, start)
+        leader.promise_start(start)
         slot = self.start_waits.add(EndOffset(start), self._around.clock.mono_ms() + timeout_ms)
         self._starts_moved()
         return slot

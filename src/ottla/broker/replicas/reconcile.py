@@ -208,8 +208,7 @@ class Replicas:
         partition = Partition(
             topic.name, index, topic.topic_id, opened, config, traffic, self._around, self._care.suspect
         )
-        opened.on_synced = partition.on_synced
-        opened.on_failed = self._around.disk_failed
+        opened.listen(on_synced=partition.on_synced, on_failed=self._around.disk_failed)
         self.by_id[(topic.topic_id, index)] = self.by_name[(topic.name, index)] = partition
         return partition
 

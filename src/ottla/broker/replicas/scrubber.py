@@ -19,7 +19,6 @@ from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes
 from ottla.storage.maintenance.scrub import ClosedSegment, Finding, Progress, check_all
-from ottla.storage.rolling import roll
 from ottla.storage.segment.segment import LOG, Segment
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ class Scrubber:
         held, now_ms = partition.log, self._around.clock.mono_ms()
         if offset is not None and offset >= held.active.base_offset and held.active.size and not held.refusing:
             self._close_active(held)
-        at = 0 if offset is None else max(0, held.segment_at(offset))
+        at = 0 if offset is None else max(0, held.chain.at(offset))
         for segment in held.segments[at : None if offset is None else at + 1]:
             key = (partition.topic_id, partition.index, segment.base_offset)
             if segment is held.active or now_ms - self._suspected_ms.get(key, -_SUSPECT_AGAIN_MS) < _SUSPECT_AGAIN_MS:
@@ -160,7 +159,7 @@ class Scrubber:
     def _close_active(self, held: Log) -> None:
         """Only what is closed can be checked and replaced."""
         try:
-            roll(held, held.end_offset, self._around.clock.wall_ms())
+            held.roll(held.end_offset, self._around.clock.wall_ms())
         except OSError as error:  # whoever suspects is a reader, who fails nothing
             if error.errno not in FULL_DISK:
                 self._around.disk_failed(error)

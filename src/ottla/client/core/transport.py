@@ -1,4 +1,4 @@
-"""How bytes reach a broker: the settings of a connection, and the hooks by which TLS and SASL wrap it.
+"""The settings of a connection to a broker, and the hooks by which TLS and SASL wrap it.
 
 `secure` turns a connected socket into one that speaks TLS; `authenticate` runs its exchange over a fresh
 connection, before the first request. Both are None for PLAINTEXT.
@@ -29,7 +29,7 @@ class AsyncExchange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What wraps a connection. The blocking face uses the first two, the asyncio face the last two."""
+    """The wrapping of a connection. The blocking face uses the first two, the asyncio face the last two."""
 
     secure: Callable[[socket.socket, str], socket.socket] | None = None
     authenticate: Callable[[Exchange], None] | None = None
