@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.shard_runner import ShardRunner
@@ -18,7 +18,6 @@ from ottla.groups.values import Caller, ConsumerSettings, GroupSettings, Migrati
 from ottla.kernel.seams import Entropy
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
     from ottla.config.broker import BrokerConfig
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -89,5 +88,17 @@ def settings_of(config: BrokerConfig) -> GroupSettings:
     )
 
 
-def caller_of(call: Call) -> Caller:
+class Asking(Protocol):
+    """A request of a client: requests/call.py."""
+
+    api_version: int
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def client_host(self) -> str: ...
+
+
+def caller_of(call: Asking) -> Caller:
     return Caller(call.client_id, call.client_host, call.api_version)

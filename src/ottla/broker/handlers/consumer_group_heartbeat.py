@@ -9,7 +9,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
