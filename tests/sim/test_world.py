@@ -29,7 +29,9 @@ def drawn_before(seed: int) -> Plan:
         if kind not in ("long pause", "lossy network", "stalled connections", "lost disk", "slow coordination")
         and kind not in OF_DIRECTORIES
     )
-    plan = plan._replace(moves_leaders=False, watches=False, decays=False, rolls_back=False, more_directories=())
+    plan = plan._replace(
+        moves_leaders=False, watches=False, contends=False, decays=False, rolls_back=False, more_directories=()
+    )
     return plan._replace(faults=faults, client_timeout_ms=3000, transactions=None)
 
 

@@ -11,6 +11,7 @@ from struct import Struct
 
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_nodes import DirectoryNode, FileNode
+from ottla.storage.directory.checkpoint import LEADER_EPOCHS
 
 _PLACE = Struct(">qi")
 _LAST_DELTA = Struct(">i")
@@ -59,6 +60,19 @@ def checkpointed(disk: SimDisk, path: str) -> dict[tuple[str, int], int]:
         return {}
     words = [line.split() for line in node.disk_body.decode().splitlines()[2:]]
     return {(topic, int(index)): int(offset) for topic, index, offset in words}
+
+
+def newest_epoch(disk: SimDisk, directory: str) -> int:
+    """By a log's checkpoint of leader epochs, as a power cut is sure to leave it; -1 where it names none."""
+    node = _find(disk, f"{directory}/{LEADER_EPOCHS}", durable=True)
+    lines = node.disk_body.decode().splitlines()[2:] if isinstance(node, FileNode) else []
+    return int(lines[-1].split()[0]) if lines else -1
+
+
+def is_synced(disk: SimDisk, path: str) -> bool:
+    """Whether nothing of a file awaits a sync: neither bytes nor a cut."""
+    node = _find(disk, path, durable=False)
+    return not isinstance(node, FileNode) or not node.pending
 
 
 def _batches_in(body: bytearray, from_offset: int) -> Iterator[tuple[int, int, bytes]]:

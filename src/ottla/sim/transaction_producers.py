@@ -16,8 +16,8 @@ from ottla.sim.producers import Producer
 from ottla.sim.transaction_client import VERSION_1, VERSION_2, TransactionClient, Verdict
 
 if TYPE_CHECKING:
+    from ottla.sim.setting import KnownTopic
     from ottla.sim.transactions import Transactions
-    from ottla.sim.workload import KnownTopic
 
 COMMITTED = "transaction committed"
 ABORTED = "transaction aborted"
