@@ -46,6 +46,8 @@ class Workload:
         self.plan: Plan = world.plan
         self.loop = world.loop
         self.history: History = world.history
+        self.told = False
+        """A story that is told in place of all clients has come to its end."""
         self.ending = False
         self.done = False
         """Everything that was to be read at the end has been read."""

@@ -116,7 +116,7 @@ class World:
             machine.start()
         self.workload.start()
         self.faults.begin()
-        self._run_until(lambda: False, self.plan.busy_ms)
+        self._run_until(lambda: self.workload.told, self.plan.busy_ms)
         if not self._over:
             self.faults.heal()
             self.saw(Healed(self.loop.now_us, self.plan.healed_within_ms * 1000))
