@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.sim.ordinary_mutants import REMOVALS, Removal
+from tests.sim.taken_out import copy_without
 
 _RUNNER = Path(__file__).with_name("run_ordinary.py")
-_SOURCE = Path(__file__).parents[2] / "src" / "ottla"
 
 
 def main() -> None:
@@ -51,21 +50,11 @@ def run_without(
 ) -> list[list[str]]:
     """The seeds that showed something, each with the kinds of its anomalies."""
     with tempfile.TemporaryDirectory() as place:
-        tree = Path(place)
-        shutil.copytree(_SOURCE, tree / "ottla", ignore=shutil.ignore_patterns("__pycache__", "spark", "demo", "cli"))
-        take_out(removal, tree)
+        tree = copy_without(removal.edits, Path(place))
         command = [sys.executable, str(_RUNNER), str(brokers), str(first), str(seeds), *(["all"] * through_all)]
         environment = os.environ | {"PYTHONPATH": str(tree)}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return [line.split() for line in done.stdout.splitlines()]
-
-
-def take_out(removal: Removal, tree: Path) -> None:
-    for file, old, new in removal.edits:
-        path = tree / "ottla" / file
-        text = path.read_text()
-        assert text.count(old) == 1, f"{removal.safeguard}: {file} is written otherwise now"
-        path.write_text(text.replace(old, new))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,10 @@ from ottla.client.consume.fetch_session import SessionRequest, WantedPartition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId, TopicPartition
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from ottla.sim.checkers.history import DeleteAsked, DeleteDone, OutOfRange, Polled
+from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.records.compression import Codec
+from ottla.sim.checkers.history import DeleteAsked, DeleteDone, Failed, OutOfRange, Polled
+from ottla.sim.coordination import CALM
 from ottla.sim.peek import within
 from ottla.sim.plan import Plan, TopicPlan
 from ottla.sim.producers import Prober
@@ -32,6 +35,8 @@ _AGAIN_US = 5_000
 _STORY_MS = 120_000
 _HEALED_MS = 60_000
 _TOPIC = "told"
+_LEADER = 1
+"""acks"""
 _OPTIONS = {
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "3",
@@ -148,12 +153,17 @@ class Story(Workload):
         self._writer.random = _Least()
         self._verbs = {
             "write": self._write,
+            "write alone": self._write_alone,
+            "make topic": self._make_topic,
+            "delete topic at": self._delete_topic,
             "kill": self._kill,
             "cut power of": self._cut_power,
             "empty disk of": self._empty_disk,
             "start": self._start,
             "part": self._part,
             "join": self._join,
+            "cut store of": self._cut_store,
+            "mend store of": self._mend_store,
             "in sync are": self._are_in_sync,
             "leader is": self._leader_is,
             "delete to": self._delete,
@@ -163,6 +173,11 @@ class Story(Workload):
 
     def start(self) -> None:
         self.spawn("a story", self._tell())
+
+    def end(self) -> None:
+        if not self.told:
+            self.saw(Failed(self.loop.now_us, f"never came to pass: {', '.join(self.unfinished)}", "stuck"))
+        super().end()
 
     async def _tell(self) -> None:
         plan = self.plan.topics[0]
@@ -193,6 +208,28 @@ class Story(Workload):
         for _ in range(count):
             while not await self._writer.probe(self.topic, 0):
                 await self._teller.sleep_us(_AGAIN_US)
+
+    async def _write_alone(self, count: int) -> None:
+        """So many batches at the leader, which answers before anybody else has them."""
+        peer, log = self._teller.by_broker[self._broker(1)], self.topic.log(0)
+        for _ in range(count):
+            batch = self._writer.new_batch()
+            self._writer.sent(batch, log, _LEADER, idempotent=False)
+            request = self._writer.request(batch, self.topic, 0, _LEADER, (-1, -1), Codec.NONE)
+            assert self._writer.answered(log, batch, await peer.ask(request)) is ErrorCode.NONE
+
+    async def _make_topic(self, name: str) -> None:
+        while await create_topic(self._teller, TopicPlan(name, 1, ()), self.plan.replication) is None:
+            await self._teller.sleep_us(_AGAIN_US)
+
+    async def _delete_topic(self, name: str, broker: int) -> None:
+        """Ask this broker, once: it may not know, but not deny that there is such a topic."""
+        peer = self._teller.by_broker[self._broker(broker)]
+        asked = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=500)
+        response = await peer.ask(asked, timeout_ms=5000)
+        assert response is not None
+        if response.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self.saw(Failed(self.loop.now_us, f"{name} is there, and broker {broker} denies it", "denied"))
 
     async def _delete(self, before: int) -> None:
         """DeleteRecords is asked for once; it may be refused."""
@@ -276,6 +313,13 @@ class Story(Workload):
         hosts = [machine.host for machine in self._machines(brokers)]
         others = [machine.host for machine in self.world.machines.values() if machine.host not in hosts]
         return [way for host in hosts for other in others for way in ((host, other), (other, host))]
+
+    async def _cut_store(self, broker: int) -> None:
+        """It reaches the coordination store no more."""
+        self._machines((broker,))[0].set_coordination(CALM, cut=True)
+
+    async def _mend_store(self, broker: int) -> None:
+        self._machines((broker,))[0].set_coordination(CALM, cut=False)
 
     # --- what the metadata says ---
 
