@@ -39,7 +39,7 @@ def _selector(value: Value) -> str | None:
 
 
 class BrokerConfig(OptionSet):
-    """What one broker goes by; defaults for topics are in its `TopicConfig`s already."""
+    """The options of one broker; defaults for topics are in its `TopicConfig`s already."""
 
     # fmt: off
     # Who and where
