@@ -1,4 +1,4 @@
-"""How soon ordinary worlds miss a safeguard: `python -m tests.sim.ordinary`, from the root of the repository.
+"""Counts how soon ordinary worlds miss a safeguard: `python -m tests.sim.ordinary`, from the root of the repository.
 
 Each of ordinary_mutants.py is taken out of a copy of the source, and worlds as they are drawn run over it until one
 shows an anomaly. `--all` goes through all seeds, and counts those that do.

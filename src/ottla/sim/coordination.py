@@ -79,7 +79,7 @@ class SimCoordination:
         self.appends = 0
         self.unknown = 0
         self.heard_us = 0
-        """When the last request left that was answered: no lease of the broker's counts from a later moment."""
+        """The moment at which the last request left that was answered: no lease counts from a later one."""
         store.join(broker_id, self)
 
     # Coordination

@@ -40,7 +40,7 @@ class LatestAsker:
         self.peer.close()
 
     async def _ask(self, topic: KnownTopic, partition: int) -> bool:
-        """Whether the leader told us."""
+        """True where the leader told us."""
         peer = await self.peer.leader(topic.plan.name, partition)
         if peer is None:
             return False

@@ -120,7 +120,7 @@ class Incarnation:
         self.started: Slot[None] = Slot()
 
     def lease_ended_us(self) -> int:
-        """When its lease ends, at the latest, by what it has heard from the store so far (rule A12)."""
+        """The latest end of its lease, by what it has heard from the store so far (rule A12)."""
         session_ms = self.node.config.broker_session_timeout_ms
         return self.coordination.heard_us + (session_ms * 2 // 3 + 1) * 1000
 

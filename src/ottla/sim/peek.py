@@ -1,4 +1,4 @@
-"""What stands in a log's files on a simulated disk, and whom a leader is about to let in, seen without any operation.
+"""Files of a simulated disk, and the proposals of a leader, seen without any operation.
 
 Judges come here, and faults that wait for their moment.
 `durable` is what a power cut at this moment is sure to leave; otherwise it is what processes see.
@@ -69,7 +69,7 @@ def checkpointed(disk: SimDisk, path: str) -> dict[tuple[str, int], int]:
 
 
 def newest_epoch(disk: SimDisk, directory: str) -> int:
-    """By a log's checkpoint of leader epochs, as a power cut is sure to leave it; -1 where it names none."""
+    """The newest of a log's checkpoint of leader epochs, as a power cut is sure to leave it; -1 where it names none."""
     node = _find(disk, f"{directory}/{LEADER_EPOCHS}", durable=True)
     lines = node.disk_body.decode().splitlines()[2:] if isinstance(node, FileNode) else []
     return int(lines[-1].split()[0]) if lines else -1
@@ -84,7 +84,7 @@ def joining_at(machine: Machine) -> BrokerId | None:
 
 
 def is_synced(disk: SimDisk, path: str) -> bool:
-    """Whether nothing of a file awaits a sync: neither bytes nor a cut."""
+    """True where nothing of a file awaits a sync: neither bytes nor a cut."""
     node = _find(disk, path, durable=False)
     return not isinstance(node, FileNode) or not node.pending
 

@@ -26,13 +26,13 @@ class KnownTopic(NamedTuple):
 
 
 class Setting(Protocol):
-    """What clients ask of the workload."""
+    """The part of the workload that clients know."""
 
     plan: Plan
     loop: SimLoop
     history: History
     ending: bool
-    """Whether clients are to come to their end."""
+    """Clients are to come to their end."""
 
     def peer(self, name: str, timeout_ms: int = PATIENT_MS) -> Peers: ...
 
@@ -41,7 +41,7 @@ class Setting(Protocol):
     def some_topic(self, random: Random, *, durable: bool = False) -> KnownTopic | None: ...
 
     def life_of(self, broker: BrokerId) -> int:
-        """How often its process has ended."""
+        """The number of its processes that have ended."""
 
     def saw(self, event: Event) -> None: ...
 

@@ -41,7 +41,7 @@ def topic(world: World) -> KnownTopic:
 
 @pytest.fixture
 def leader(world: World, topic: KnownTopic) -> Machine:
-    """Of the topic's first partition."""
+    """The machine whose broker leads the topic's first partition."""
     state = world.machines[BrokerId(1)].serving.node.metadata.partition(topic.topic_id, 0)
     return world.machines[state.leader]
 

@@ -1,4 +1,4 @@
-"""What ends what was before it: histories with one thing wrong in them, and sound ones."""
+"""Generations and epochs that end the ones before: histories with one thing wrong in them, and sound ones."""
 
 from __future__ import annotations
 

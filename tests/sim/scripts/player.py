@@ -60,7 +60,7 @@ class Script(NamedTuple):
     name: str
     title: str
     seed: int
-    """In which it was found."""
+    """The one in which it was found."""
     mended: str
     """The commit."""
     found: tuple[str, ...]
@@ -70,7 +70,7 @@ class Script(NamedTuple):
     topic: dict[str, str]
     """Options of its topic."""
     options: dict[str, str]
-    """Of all brokers."""
+    """Options of all brokers."""
 
 
 def scripts() -> list[Script]:
@@ -273,7 +273,7 @@ class Story(Workload):
             self.world.power_lost(machine)
 
     async def _empty_disk(self, broker: int) -> None:
-        """Of a broker that does not run."""
+        """Another, empty disk takes its place; the broker does not run."""
         (machine,) = self._machines((broker,))
         machine.lose_disk()
         self.world.invariants.disk_lost(machine.broker_id)

@@ -24,11 +24,11 @@ _Place = tuple[str, bytes, int]
 
 
 class _Epochs(NamedTuple):
-    """Of one partition in a Fetch."""
+    """Leader epochs of one partition in a Fetch."""
 
     asked: int
     then: int
-    """In which the broker was when the request was sent."""
+    """The broker's own, when the request was sent."""
 
 
 class Question(NamedTuple):
@@ -56,7 +56,7 @@ def asked(machine: Machine, request: Any) -> Question | None:
 
 
 def answered(question: Question, response: Any) -> Iterator[Anomaly]:
-    """What the broker that was asked cannot have answered."""
+    """Anomalies: answers that the broker that was asked cannot have given."""
     current = question.incarnation
     sound = list(_answered_well(response))
     if sound and (late_us := question.sent_us - current.lease_ended_us()) > 0:
