@@ -13,22 +13,22 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from ottla.broker.replicas.partition import Partition
 from ottla.client.consume.fetch_session import SessionRequest, WantedPartition
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import BrokerId, TopicPartition
+from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.records.compression import Codec
 from ottla.sim.checkers.history import DeleteAsked, DeleteDone, Failed, OutOfRange, Polled
 from ottla.sim.coordination import CALM
-from ottla.sim.peek import within
+from ottla.sim.machine import Machine
 from ottla.sim.plan import Plan, TopicPlan
 from ottla.sim.producers import Prober
 from ottla.sim.readers import fetch_request, parse
 from ottla.sim.setting import KnownTopic
 from ottla.sim.workload import Workload, create_topic
 from ottla.sim.world import Result, World
-from ottla.storage.segment.segment import LOG
 
 HERE = Path(__file__).parent
 _AGAIN_US = 5_000
@@ -125,10 +125,14 @@ def _plan(script: Script) -> Plan:
 
 
 class _Least(Random):
-    """Draws nothing: each batch has one record of the least size."""
+    """Draws nothing: each batch has so many records, of the least size."""
+
+    def __init__(self, records: int) -> None:
+        super().__init__(0)
+        self._records = records
 
     def randint(self, a: int, b: int) -> int:
-        return a
+        return self._records if a == 1 else a
 
 
 class Stage(World):
@@ -150,9 +154,10 @@ class Story(Workload):
         self._script = script
         self._teller = self.peer("teller", 800)
         self._writer = Prober("writer", self)
-        self._writer.random = _Least()
+        self._writer.random = _Least(1)
         self._verbs = {
             "write": self._write,
+            "write one of": self._write_large,
             "write alone": self._write_alone,
             "make topic": self._make_topic,
             "delete topic at": self._delete_topic,
@@ -168,7 +173,9 @@ class Story(Workload):
             "leader is": self._leader_is,
             "delete to": self._delete,
             "read": self._read,
-            "flip a bit of": self._flip,
+            "leave room at": self._leave_room,
+            "make room at": self._make_room,
+            "starts": self._starts,
         }
 
     def start(self) -> None:
@@ -208,6 +215,12 @@ class Story(Workload):
         for _ in range(count):
             while not await self._writer.probe(self.topic, 0):
                 await self._teller.sleep_us(_AGAIN_US)
+
+    async def _write_large(self, records: int) -> None:
+        """One batch of so many records, until it is acknowledged by all in sync."""
+        self._writer.random = _Least(records)
+        await self._write(1)
+        self._writer.random = _Least(1)
 
     async def _write_alone(self, count: int) -> None:
         """So many batches at the leader, which answers before anybody else has them."""
@@ -283,19 +296,24 @@ class Story(Workload):
             machine.start()
         await self._until(lambda: all(machine.serving is not None for machine in self._machines(brokers)))
 
-    async def _flip(self, broker: int, base_offset: int, batch: int, at: int) -> None:
-        """A bit at a place in one batch of a closed segment."""
+    async def _leave_room(self, broker: int, count: int) -> None:
+        """Its disk takes so many more bytes."""
         (machine,) = self._machines((broker,))
-        directory = f"{machine.directories[0]}/{_TOPIC}-0"
-        bodies = [body for _, _, body in within(machine.disk, directory, base_offset)]
-        position = sum(map(len, bodies[:batch])) + at
-        machine.disk.flip_bit(f"{directory}/{base_offset:020d}{LOG}", position)
+        machine.disk.capacity_bytes = machine.disk.used_bytes() + count
+
+    async def _make_room(self, broker: int) -> None:
+        (machine,) = self._machines((broker,))
+        machine.disk.capacity_bytes = 1 << 62
+
+    async def _starts(self, broker: int, offset: int) -> None:
+        """Its log starts there."""
+        await self._until(lambda: (found := self._replica(broker)) is not None and found.log.log_start_offset == offset)
 
     def _broker(self, number: int) -> BrokerId:
         """Script's brokers are numbered by the order of the replicas, wherever these were placed: 1 leads at first."""
         return self._replicas[number - 1]
 
-    def _machines(self, brokers: tuple[int, ...]) -> list[Any]:
+    def _machines(self, brokers: tuple[int, ...]) -> list[Machine]:
         return [self.world.machines[self._broker(broker)] for broker in brokers]
 
     # --- the network ---
@@ -335,9 +353,13 @@ class Story(Workload):
         self._teller.forget(_TOPIC, 0)
 
     def _leads(self, broker: int) -> bool:
-        current = self.world.machines[self._broker(broker)].serving
-        found = None if current is None else current.node.replicas.by_id.get((self.topic.topic_id, 0))
+        found = self._replica(broker)
         return found is not None and found.leader is not None
+
+    def _replica(self, broker: int) -> Partition | None:
+        """The topic's replica on a broker that serves."""
+        current = self.world.machines[self._broker(broker)].serving
+        return None if current is None else current.node.replicas.by_id.get((TopicId(self.topic.topic_id), 0))
 
     def _state(self) -> Any:
         """The partition by the newest metadata that a broker knows."""
