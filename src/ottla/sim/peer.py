@@ -96,8 +96,8 @@ class Peer:
         loop: SimLoop,
         network: Network,
         machine: Machine,
-        timeout_ms: int = PATIENT_MS,
-        hold: Hold = list,
+        timeout_ms: int,
+        hold: Hold,
     ) -> None:
         """`hold` is told what is wrong with the answers."""
         self.name = name
@@ -196,8 +196,8 @@ class Peers:
         loop: SimLoop,
         network: Network,
         machines: Mapping[BrokerId, Machine],
-        timeout_ms: int = PATIENT_MS,
-        hold: Hold = list,
+        timeout_ms: int,
+        hold: Hold,
     ) -> None:
         many = len(machines) > 1
         self.by_broker = {
