@@ -90,7 +90,7 @@ def test_the_new_starts_of_one_request_are_noted_down_together(monkeypatch: pyte
             notes.append(1)
             return noted
 
-        monkeypatch.setattr(node, "log_start_moved", note)
+        monkeypatch.setattr(node.replicas.upkeep, "note_starts", note)
         partitions = [DeleteRecordsPartition(partition_index=index, offset=-1) for index in range(6)]
         request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=partitions)], timeout_ms=1000)
         answers = connection.ask(DELETE_RECORDS, 2, request).topics[0].partitions

@@ -1,4 +1,4 @@
-"""The log without faults: append, read, roll, look up, shrink."""
+"""The log without faults: append, read, roll, look up, delete, truncate."""
 
 from __future__ import annotations
 

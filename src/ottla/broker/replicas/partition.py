@@ -35,21 +35,25 @@ NEVER_CHANGED = PartitionEpoch(-1)
 
 
 class Surroundings(Protocol):
-    """What a partition needs of its node."""
+    """What a partition needs of its broker: environment.py."""
 
-    broker: BrokerId
-    clock: Clock
-    deadlines: Deadlines
-    syncer: Syncer
+    @property
+    def broker(self) -> BrokerId: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def deadlines(self) -> Deadlines: ...
+
+    @property
+    def syncer(self) -> Syncer: ...
 
     def disk_failed(self, error: OSError) -> None:
         """The log directory is gone: called where an append or a sync raised (rule B3)."""
 
     def may_lead(self) -> bool:
         """Whether the lease still stands (rule A12)."""
-
-    def suspect(self, partition: Partition, offset: int) -> None:
-        """The log may be damaged at an offset: it is checked soon."""
 
 
 class Partition:
@@ -60,6 +64,7 @@ class Partition:
         "_agreed_epoch",
         "_around",
         "_commit_listeners",
+        "_suspect",
         "config",
         "follower",
         "index",
@@ -89,7 +94,9 @@ class Partition:
         config: TopicConfig,
         traffic: Traffic,
         around: Surroundings,
+        suspect: Callable[[Partition, int], None],
     ) -> None:
+        """`suspect` is called where the log may be damaged at an offset, and has it checked soon."""
         self.topic = topic
         self.index = index
         self.is_internal = topic in INTERNAL_TOPICS
@@ -117,6 +124,7 @@ class Partition:
         """Of followers, who read what is not committed yet."""
         self._commit_listeners: list[Callable[[int], None]] = []
         self._around = around
+        self._suspect = suspect
 
     # --- roles ---
 
@@ -242,10 +250,10 @@ class Partition:
         """The replica has moved to another log directory: the same records, all on disk, in another log."""
         self.log = log
         if self.leader is not None:
-            self.leader.epoch_ends = log.epoch_end
+            self.leader.go_on_with(log.epoch_end)
         if self.follower is not None:
-            self.follower.epoch_ends = log.epoch_end
-        log.on_synced = self.on_synced
+            self.follower.go_on_with(log.epoch_end)
+        log.listen(on_synced=self.on_synced)
         self._take_synced()
         self.mark()
 
@@ -258,7 +266,7 @@ class Partition:
             slot: Slot[ErrorCode] = Slot()
             slot.fill(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return slot
-        leader.promised_start = max(leader.promised_start, start)
+        leader.promise_start(start)
         slot = self.start_waits.add(EndOffset(start), self._around.clock.mono_ms() + timeout_ms)
         self._starts_moved()
         return slot
@@ -435,7 +443,7 @@ class Partition:
     def suspect(self, offset: int) -> None:
         """What was read at `offset` cannot have been written so; damage that is known needs no other look."""
         if self.log.damaged_at is None and not self.log.damage.covers(offset):
-            self._around.suspect(self, offset)
+            self._suspect(self, offset)
 
     def mark(self) -> None:
         """Something that readers see has moved."""
