@@ -80,7 +80,7 @@ def mark_failed_sync(""",
     Removal(
         "stale partition epoch applied",
         (
-            ("replication/leader.py", "if partition_epoch <= self.partition_epoch:", "if False:"),
+            ("replication/leader.py", "if partition_epoch <= self._partition_epoch:", "if False:"),
             ("broker/replicas/reconcile.py", "if partition.partition_epoch != state.partition_epoch:", "if True:"),
         ),
     ),
@@ -154,7 +154,7 @@ def mark_failed_sync(""",
         (
             (
                 "replication/leader.py",
-                "on_every_disk = min(held[broker].through for broker in committed | self.proposed_in_sync)",
+                "on_every_disk = min(held[broker].through for broker in committed | self._proposed_in_sync)",
                 "on_every_disk = held[self.me].through",
             ),
         ),
@@ -173,17 +173,17 @@ def mark_failed_sync(""",
         "producer state not restored from its snapshot",
         (
             (
-                "storage/recovery.py",
-                "        start, log.producers = max(loaded[0], start), loaded[1]\n",
-                "        start = max(loaded[0], start)\n",
+                "storage/producers/replay.py",
+                "        producers.take_over(loaded[1])\n",
+                "",
             ),
         ),
     ),
     Removal(
         "truncation leaves the epoch cache",
         (
-            ("storage/shrink.py", "    _cut_epochs(log, end)\n", ""),
-            ("storage/shrink.py", "    log.epochs.cut_end(end_offset)\n", ""),
+            ("storage/truncation.py", "        self._cut_epochs(end)\n", ""),
+            ("storage/truncation.py", "        self._epochs.cut_end(end_offset)\n", ""),
         ),
     ),
     Removal(
@@ -191,7 +191,7 @@ def mark_failed_sync(""",
         (
             (
                 "replication/leader.py",
-                "if broker != self.me and registered.get(broker) != self.registered.get(broker):",
+                "if broker != self.me and registered.get(broker) != self._registered.get(broker):",
                 "if False:",
             ),
         ),
