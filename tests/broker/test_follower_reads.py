@@ -100,7 +100,7 @@ def test_a_follower_serves_what_is_committed_and_says_how_far_that_is(calm):
     told = calm.fetch(2, 4, rack="rack-2", epoch=calm.replica(1).leader_epoch)
     assert (told.error_code, told.preferred_read_replica, told.high_watermark) == (0, -1, 10)
     assert told.records
-    assert calm.cluster.node(2).traffic["t"].bytes_out >= len(told.records)
+    assert calm.cluster.node(2).replicas.traffic["t"].bytes_out >= len(told.records)
 
 
 def test_a_follower_checks_epochs_as_a_leader_does(calm):

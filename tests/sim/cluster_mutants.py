@@ -52,8 +52,8 @@ CLUSTER_MUTANTS = (
     Mutant(
         "who is proposed counts until it is decided",
         "replication/leader.py",
-        "self.proposed_in_sync = self.proposed_in_sync | in_sync",
-        "self.proposed_in_sync = self.committed_in_sync",
+        "self._proposed_in_sync = self._proposed_in_sync | in_sync",
+        "self._proposed_in_sync = self._committed_in_sync",
         _CUT_OFF,
         3,
         _MISSING,
@@ -62,8 +62,8 @@ CLUSTER_MUTANTS = (
     Mutant(
         "who is to leave counts until it is decided",
         "replication/leader.py",
-        "min(held[broker].through for broker in committed | self.proposed_in_sync)",
-        "min(held[broker].through for broker in self.proposed_in_sync)",
+        "min(held[broker].through for broker in committed | self._proposed_in_sync)",
+        "min(held[broker].through for broker in self._proposed_in_sync)",
         _CUT_OFF,
         4,
         _MISSING,
@@ -71,8 +71,8 @@ CLUSTER_MUTANTS = (
         more=(
             (
                 "replication/leader.py",
-                "self.proposed_in_sync = self.proposed_in_sync | in_sync",
-                "self.proposed_in_sync = in_sync",
+                "self._proposed_in_sync = self._proposed_in_sync | in_sync",
+                "self._proposed_in_sync = in_sync",
             ),
         ),
     ),
@@ -176,7 +176,7 @@ CLUSTER_MUTANTS = (
     Mutant(
         "a receipt is of the registered incarnation",
         "replication/leader.py",
-        "if self.registered.get(replica.broker) != replica.broker_epoch:",
+        "if self._registered.get(replica.broker) != replica.broker_epoch:",
         "if False:",
         ("lost disk",),
         2,
@@ -263,9 +263,9 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "what is known of producers goes back with the log",
-        "storage/shrink.py",
-        "    recovery.load_producers(log, at_most=end_offset)",
-        "    pass",
+        "storage/truncation.py",
+        "        replay_producers(self._producers, chain, self._damage, end_offset=end_offset, at_most=end_offset)",
+        "        pass",
         _LEADERS,
         0,
         ("lost-write", "moved"),
@@ -297,8 +297,8 @@ CLUSTER_MUTANTS = (
     Mutant(
         "a replica that moves takes its start along",
         "storage/directory/moving.py",
-        "    future.log_start_offset = current.log_start_offset\n",
-        "",
+        "    future.bounds.took_place_of(current.bounds)\n",
+        "    future.set_high_watermark(current.high_watermark)\n",
         ("kill",),
         0,
         ("start-went-back",),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """What was looked at: each line fine, wrong (with what to do) or for information."""
+    """The findings: each line fine, wrong (with what to do) or for information."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str, str]] = []
@@ -87,7 +87,7 @@ def _doctor(given: Given) -> int:
 
 
 def decoder_name() -> str:
-    """Which of the two record decoders runs here."""
+    """The name of the record decoder that runs here: compiled or pure."""
     from ottla.records import compiled
 
     return compiled.which()
@@ -165,8 +165,10 @@ def _say_troubles(told: Sequence[ReplicaTrouble], report: Report) -> None:
 def _look_at_leaderless(
     cluster: Cluster, topics: Iterable[TopicView], told: Sequence[ReplicaTrouble], bootstrap: str, report: Report
 ) -> None:
-    """Why partitions have no leader: they wait for an administrator, their brokers are down, or these are up and cannot
-    serve what they hold."""
+    """Say why partitions have no leader.
+
+    They wait for an administrator, their brokers are down, or the brokers are up and cannot serve what they hold.
+    """
     leaderless = {
         TopicPartition(topic.name, index): partition
         for topic in topics

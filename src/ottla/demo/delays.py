@@ -1,4 +1,4 @@
-"""What the query's answer says: mean delays by airline, hour and weather, and the sentence that sums them up.
+"""The answer of the query: mean delays by airline, hour and weather, and the sentence that sums them up.
 
 Comes from query.py, whose rows are one airline at one hour in one kind of weather; the next doors are picture.py,
 page.py and the table in the terminal.
@@ -40,7 +40,7 @@ class Delays:
         return self._means(["airline"]).sort_values()
 
     def by_airline_between(self, first: int, last: int) -> pd.Series:
-        """Of departures scheduled in these hours."""
+        """The delays by airline of departures scheduled in these hours."""
         return Delays(self.answer[self.answer["hour"].between(first, last)]).by_airline()
 
     def by_hour(self) -> pd.Series:
@@ -67,7 +67,7 @@ class Delays:
         return int(self.answer["flights"].sum() - self.answer["departed"].sum())
 
     def finding(self) -> str:
-        """What a reader should take away, in one sentence, from the figures themselves."""
+        """The conclusion for a reader, in one sentence, from the figures themselves."""
         morning, evening = self.between(5, 8), self.between(19, 21)
         if evening < 1.5 * morning:
             return f"New York departures of 2013 left {self.overall():.0f} minutes late, at all hours alike"

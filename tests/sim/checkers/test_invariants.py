@@ -20,7 +20,6 @@ from ottla.metadata.state import Metadata
 from ottla.sim.checkers.decay import Flipped
 from ottla.sim.checkers.invariants import Invariants
 from ottla.sim.disk import SimDisk
-from ottla.storage import rolling
 from ottla.storage.segment.segment import LOG
 
 TOPIC = "t"
@@ -122,7 +121,7 @@ def rotten() -> Place:
     for value in (b"a", b"b"):
         place.written(value)
         for replica in place.replicas.values():
-            rolling.roll(replica.log, replica.log.end_offset, 0)
+            replica.log.roll(replica.log.end_offset, 0)
             replica.log.sync_now()
     place.committed(2)
     assert place.look() == []
@@ -170,7 +169,7 @@ def test_what_a_follower_that_was_cut_back_writes_behind_a_flipped_bit_is_excuse
     damaged.write(b"b")
     assert len(damaged.log.segments) == 1, "in the file in which the bit has flipped"
     assert list(place.invariants.after_power_cut(damaged.machine)) == []
-    rolling.roll(damaged.log, 2, 0)
+    damaged.log.roll(2, 0)
     place.written(b"c").committed(3)
     assert place.look() == []
     damaged.disk.flip_bit(f"{FOLDER}/{2:020d}{LOG}", 30)
@@ -194,7 +193,7 @@ def test_a_watermark_that_goes_back_is_out_of_line():
 
 def test_a_start_behind_the_watermark_is_out_of_line():
     place = Place().written().written().committed(1)
-    place.replicas[2].log.log_start_offset = 2
+    place.replicas[2].log.bounds.start = 2
     assert set(place.look()) == {"lines"}
 
 

@@ -31,7 +31,7 @@ from ottla.messages.describe_configs import (
 from ottla.metadata.state import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -75,7 +75,8 @@ def _describe(call: Call, resource: DescribeConfigsResource) -> list[Described] 
             )
         described = describe_broker(node.layers, keys)
         if keys is not None and REPLICA_TROUBLES in keys:
-            described.append(a_state(REPLICA_TROUBLES, as_json(node), "What is wrong with replicas of this broker."))
+            troubles = as_json(node.replicas, node.metadata)
+            described.append(a_state(REPLICA_TROUBLES, troubles, "What is wrong with replicas of this broker."))
         return described
     if resource.resource_type == GROUP_RESOURCE:
         if not name:

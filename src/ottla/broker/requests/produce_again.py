@@ -9,30 +9,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.partition import ALL_IN_SYNC
+from ottla.broker.requests.call import Call, encode
 from ottla.kernel.errors import ErrorCode
 from ottla.storage.values import Appended
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.services import Services
     from ottla.wire.connection import Exchange, Part, ServerConnection
     from ottla.wire.hot_shape import ProduceShape
+
+_PRODUCE = 0
 
 
 class Waiting:
     """A Produce with `acks=all`, until its batch is committed; stands in the partition's waits."""
 
-    __slots__ = ("_appended", "_connection", "_correlation_id", "_exchange", "_node", "_shape")
+    __slots__ = ("_appended", "_connection", "_correlation_id", "_exchange", "_services", "_shape")
 
     def __init__(
         self,
-        node: Node,
+        services: Services,
         connection: ServerConnection,
         exchange: Exchange,
         shape: ProduceShape,
         correlation_id: int,
         appended: Appended,
     ) -> None:
-        self._node = node
+        self._services = services
         self._connection = connection
         self._exchange = exchange
         self._shape = shape
@@ -56,24 +59,23 @@ class Waiting:
     def _moved(self, error: ErrorCode) -> list[Part]:
         """As the story says it: with the current leader (rule A9)."""
         from ottla.broker.handlers.produce_refused import explain
-        from ottla.broker.requests.dispatch import PRODUCE, Call
 
-        shape, node = self._shape, self._node
-        call = Call(node, self._connection, PRODUCE, shape.version, self._correlation_id)
+        shape = self._shape
+        call = Call(self._services, self._connection, _PRODUCE, shape.version, self._correlation_id)
         answers = [(shape.name, shape.topic_id, [(shape.index, int(error), -1, -1, -1)])]
-        return node.dispatch.encode(call, explain(call, answers, []))
+        return encode(call, explain(call, answers, []))
 
 
 def produce_again(
-    node: Node, connection: ServerConnection, shape: ProduceShape, records: memoryview, correlation_id: int
+    services: Services, connection: ServerConnection, shape: ProduceShape, records: memoryview, correlation_id: int
 ) -> bool:
     """Whether the request was taken; False leaves it untouched, for the story to answer."""
-    replicas = node.replicas
+    replicas = services.replicas
     partition = (replicas.by_id if shape.by_id else replicas.by_name).get(shape.place)  # type: ignore[arg-type]
     if partition is None or partition.is_internal:
         return False
     acks = shape.acks
-    appended = partition.produce(records, acks=acks, wall_ms=node.clock.wall_ms())
+    appended = partition.produce(records, acks=acks, wall_ms=services.clock.wall_ms())
     if appended.__class__ is not Appended:
         return False  # refused before anything was written: the story finds the same, and explains it
     partition.traffic.produces += 1
@@ -83,8 +85,8 @@ def produce_again(
         leader = partition.leader
         assert leader is not None
         if leader.high_watermark < appended.next_offset:
-            waiting = Waiting(node, connection, connection.expect(), shape, correlation_id, appended)
-            partition.waits.put(appended.next_offset, node.clock.mono_ms() + shape.timeout_ms, waiting)
+            waiting = Waiting(services, connection, connection.expect(), shape, correlation_id, appended)
+            partition.waits.put(appended.next_offset, services.clock.mono_ms() + shape.timeout_ms, waiting)
             return True
     answer = shape.answer(correlation_id, appended.base_offset, appended.append_time_ms, appended.log_start_offset)
     if not connection.answer_at_once([answer]):
