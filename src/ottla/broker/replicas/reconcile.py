@@ -250,7 +250,7 @@ class Replicas:
             )
             self._coordinating.started_leading(partition, before)
             log.info("leads %s-%d from leader epoch %d on", partition.topic, partition.index, state.leader_epoch)
-            partition.partition_epoch = state.partition_epoch
+            partition.settled_in(state.partition_epoch)
             self._see_to_damage(partition, state)
             return
         partition.registered_changed(self._registered())
@@ -258,7 +258,7 @@ class Replicas:
             partition.in_sync_changed(state.partition_epoch, frozenset(state.in_sync), state.replicas)
             if partition.follower is not None and here not in state.in_sync:
                 self.fetches.say_again(partition)  # a leader forgets what replicas hold that it was told to drop
-        partition.partition_epoch = state.partition_epoch
+        partition.settled_in(state.partition_epoch)
         if partition.leader is not None and len(state.replicas) > 1:
             self.in_sync.look(partition)
         self._see_to_damage(partition, state)
