@@ -35,7 +35,7 @@ NEVER_CHANGED = PartitionEpoch(-1)
 
 
 class Surroundings(Protocol):
-    """What a partition needs of its broker: environment.py."""
+    """The parts of the environment that a partition needs: environment.py."""
 
     @property
     def broker(self) -> BrokerId: ...
