@@ -150,7 +150,7 @@ class LeaderFetch:
         """Ask for it from now on; also where the leader's session holds it, from before it was left."""
         key = (partition.topic_id, partition.index)
         self._places.add(key, partition)
-        partition.on_disk = partial(self._is_on_disk, key)
+        partition.tell_on_disk(partial(self._is_on_disk, key))
         if not self._more:  # all that are added in this turn are asked for together
             self._more = True
             self._around.clock.call_soon(self._ask_for_more)
@@ -171,7 +171,7 @@ class LeaderFetch:
     def remove(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.index)
         if self._places.remove(key):
-            partition.on_disk = None
+            partition.tell_on_disk(None)
             self._refused.pop(key, None)
             self.wake()
 
