@@ -127,7 +127,7 @@ class Run:
     def __init__(self, broker: OttlaBroker, members: int, partitions: int, leaving: int) -> None:
         self._broker = broker
         self._wanted, self._partitions, self._leaving = members, partitions, leaving
-        self._admin = AdminClient({"bootstrap.servers": broker.address})
+        self._admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
         self._epoch = 1
         """The epoch that the group reaches by what was done to it."""
         self._members: dict[Member, asyncio.Task[None]] = {}

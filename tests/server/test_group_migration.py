@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
+from java_tools import java
 from tests.server.test_consumer_groups import OPTIONS, admin, assigned, produce
 
 from ottla.testing import TestBroker
@@ -84,6 +89,14 @@ def members() -> Iterator[Members]:
                 made.stop(consumer)
 
 
+def dumped(libs: Path, log: Path) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
+    """Keys and values as Kafka's dump tool reads them in a log of the offsets topic."""
+    said = java(libs, "DumpLogSegments", "--files", str(log), "--offsets-decoder")
+    assert "could not be decoded" not in said and "Error" not in said
+    found = re.findall(r" key: (\{.*?\}) payload: (.*)", said)
+    return [(json.loads(key), json.loads(value) if value.startswith("{") else None) for key, value in found]
+
+
 def kind(client: AdminClient) -> str:
     (listed,) = client.list_consumer_groups().result(30).valid
     return str(listed.type.name)
@@ -108,3 +121,34 @@ def test_a_group_is_rolled_to_the_consumer_protocol_and_back_without_a_stop(memb
     assert sorted(members.read) == list(range(40 * len(changes))), "none is lost"
     twice = {number for number, times in members.read.items() if times > 1}
     assert twice <= members.commit_failed, "none is read again once it is committed"
+
+
+@pytest.mark.kafka
+def test_kafkas_consumer_joins_a_classic_group_and_its_tools_read_what_is_written(
+    kafka_libs: Path, tmp_path: Path
+) -> None:
+    with TestBroker(OPTIONS | {"offsets.topic.num.partitions": "1"}, directory=tmp_path) as broker:
+        servers = broker.bootstrap_servers
+        client = admin(servers, t=PARTITIONS)
+        members = Members(servers)
+        classic = members.start(CLASSIC)
+        members.poll_until(members.share_all)
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(
+                java, kafka_libs, "consumer.ConsoleConsumer", "--bootstrap-server", servers, "--topic", "t",
+                "--group", "g", "--from-beginning", "--max-messages", "5", "--timeout-ms", "60000",
+                "--command-property", "group.protocol=consumer",
+            )  # fmt: skip
+            members.poll_until(lambda: len(assigned(classic)) == PARTITIONS // 2)
+            assert kind(client) == "CONSUMER"
+            produce(servers, "t", range(40), PARTITIONS)
+            members.poll_until(reading.done)
+        members.poll_until(members.share_all)
+        assert kind(client) == "CLASSIC"
+        members.stop(classic)
+    records = dumped(kafka_libs, tmp_path / "__consumer_offsets-0" / "00000000000000000000.log")
+    described = [value["data"] for key, value in records if key["type"] == "5" and value is not None]
+    assert any(each.get("classicMemberMetadata") for each in described)
+    generations = [value["data"] for key, value in records if key["type"] == "2" and value is not None]
+    assert any(each["leader"] is None and each["members"] for each in generations), "that of the downgrade"
+    assert {*"235678"} <= {key["type"] for key, value in records if value is None}

@@ -120,8 +120,6 @@ def downgrade_entries(before: ConsumerGroup, after: ConsumerGroup, topics: Topic
     a leader and rebalances from memory; and it writes members' targets, where we write what they may still read.
     """
     yield from write.group_tombstones(before)
-    for member_id in sorted(after.members.keys() - before.members.keys()):
-        yield from write.departure_entries(before.group_id, member_id)
     protocol = _elected(after.members.values())
     value = GroupMetadataValue(
         protocol_type=CONSUMER_PROTOCOL_TYPE,

@@ -32,7 +32,8 @@ from ottla.sim.plan import TopicPlan
 from ottla.sim.readers import offset_of
 
 if TYPE_CHECKING:
-    from ottla.sim.workload import KnownTopic, Workload
+    from ottla.sim.setting import KnownTopic
+    from ottla.sim.workload import Workload
 
 _TOPIC, _BROKER = 2, 4
 _ALL_BROKERS = ""

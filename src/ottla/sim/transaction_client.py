@@ -32,7 +32,8 @@ from ottla.sim.checkers.transaction_history import EndAsked, Ended, OffsetsPut, 
 
 if TYPE_CHECKING:
     from ottla.sim.peer import Peer, Peers
-    from ottla.sim.workload import KnownTopic, Workload
+    from ottla.sim.setting import KnownTopic
+    from ottla.sim.workload import Workload
 
 _GROUP, _TRANSACTION = 0, 1
 """Key types of FindCoordinator."""

@@ -5,6 +5,7 @@ transaction_client.py speaks to the brokers; transactions.py starts these storie
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,8 @@ from ottla.sim.producers import Producer
 from ottla.sim.transaction_client import VERSION_1, VERSION_2, TransactionClient, Verdict
 
 if TYPE_CHECKING:
+    from ottla.sim.setting import KnownTopic
     from ottla.sim.transactions import Transactions
-    from ottla.sim.workload import KnownTopic
 
 COMMITTED = "transaction committed"
 ABORTED = "transaction aborted"
@@ -93,9 +94,14 @@ class Owner:
         raise NotImplementedError
 
     async def _conclude(self) -> None:
-        """The world is healed: once more, from the beginning to the end."""
-        while True:
+        """The world is healed: once more, from the beginning to the end; each try may take longer than the one before.
+
+        A transaction over all partitions takes many syncs, one after the other: on a slow disk more than its first
+        timeout allows.
+        """
+        for patience in itertools.count(1):
             client = self.new_client()
+            client.timeout_ms *= patience
             if await client.own() is Verdict.DONE and await self._last_step(client):
                 client.peer.close()
                 return

@@ -22,8 +22,8 @@ from ottla.sim.checkers.transaction_history import Stable, Stored, TransactionRe
 from ottla.sim.readers import fetch_request, offset_of
 
 if TYPE_CHECKING:
+    from ottla.sim.setting import KnownTopic
     from ottla.sim.transactions import Transactions
-    from ottla.sim.workload import KnownTopic
 
 _EARLIEST, _LATEST = -2, -1
 _AFRESH_SHARE = 0.05

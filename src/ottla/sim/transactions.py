@@ -20,7 +20,8 @@ from ottla.sim.transformer import Transformer
 
 if TYPE_CHECKING:
     from ottla.sim.peer import Peers
-    from ottla.sim.workload import KnownTopic, Workload
+    from ottla.sim.setting import KnownTopic
+    from ottla.sim.workload import Workload
 
 _AGAIN_US = 50_000
 _SHORTEST_PAUSE_US = (20_000, 150_000)
@@ -72,7 +73,8 @@ class Transactions:
             self.spawn("transformer", self._transform())
 
     async def _create(self) -> KnownTopic:
-        from ottla.sim.workload import KnownTopic, create_topic
+        from ottla.sim.setting import KnownTopic
+        from ottla.sim.workload import create_topic
 
         plan = self.plan.ledger
         peer = self.workload.peer("transactions")
@@ -87,7 +89,7 @@ class Transactions:
         return KnownTopic(plan, topic_id)
 
     def _internal(self) -> list[KnownTopic]:
-        from ottla.sim.workload import KnownTopic
+        from ottla.sim.setting import KnownTopic
 
         texts = dict(self.workload.plan.broker_texts)
         counts = {

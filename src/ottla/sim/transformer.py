@@ -23,8 +23,8 @@ from ottla.sim.transaction_client import TransactionClient, Verdict
 from ottla.sim.transaction_producers import ABORT_SHARE, Owner
 
 if TYPE_CHECKING:
+    from ottla.sim.setting import KnownTopic
     from ottla.sim.transactions import Transactions
-    from ottla.sim.workload import KnownTopic
 
 _BY_NAME = 9
 _EARLIEST = -2

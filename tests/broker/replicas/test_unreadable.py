@@ -204,7 +204,7 @@ def test_a_stray_is_deleted_after_its_time(broker: SimBroker, caplog: pytest.Log
     over_ms = node.around.clock.wall_ms() + kept_ms
     assert directory.deletions.remove_strays(wall_ms=over_ms - 1000, retention_ms=kept_ms) == []
     assert len(directory.deletions.remove_strays(wall_ms=over_ms, retention_ms=kept_ms)) == 1
-    node.replicas.remove_later()
+    node.replicas.removal.later()
     broker.loop.run_for(5000)
     assert not broker.machine.disk.exists(folder)
 

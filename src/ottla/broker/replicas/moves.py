@@ -25,6 +25,7 @@ from ottla.storage.log import FULL_DISK
 if TYPE_CHECKING:
     from ottla.broker.environment import Environment
     from ottla.broker.replicas.partition import Partition
+    from ottla.broker.replicas.removal import Removal
     from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.moves")
@@ -82,9 +83,6 @@ class Replicas(Protocol):
     @property
     def by_id(self) -> Mapping[Key, Partition]: ...
 
-    def remove_later(self) -> None:
-        """Something in a directory is to be deleted."""
-
     def together(self, count: int) -> AbstractContextManager[None]:
         """What so many logs ask the disk to sync goes together."""
 
@@ -97,12 +95,14 @@ class ReplicaMoves:
         around: Environment,
         directories: LogDirectories,
         replicas: Replicas,
+        removal: Removal,
         is_compacting: Callable[[Partition], bool],
     ) -> None:
         """`is_compacting` says whether a log is being compacted: then it is not copied."""
         self._around = around
         self._directories = directories
         self._replicas = replicas
+        self._removal = removal
         self._is_compacting = is_compacting
         self._moves: dict[Key, Move] = {}
         self.warm: Warm = _is_warm
@@ -176,7 +176,7 @@ class ReplicaMoves:
         move.dropped = True
         try:
             moving.abandon(move.future, move.target)
-            self._replicas.remove_later()
+            self._removal.later()
         except OSError as error:
             if error.errno not in FULL_DISK:
                 self._around.disk_failed(error)
@@ -206,7 +206,7 @@ class ReplicaMoves:
         try:
             if not move.dropped:
                 moving.abandon(move.future, move.target)
-            self._replicas.remove_later()
+            self._removal.later()
             if not move.partition.log.refusing:
                 moving.unmark(move.partition.log)
         except OSError as error:
@@ -287,7 +287,7 @@ class ReplicaMoves:
 
     def _begin_again(self, move: Move) -> int:
         """With a new future log; a disk that is full is asked again later."""
-        self._replicas.remove_later()
+        self._removal.later()
         move.future = self._new_future(move.partition, move.target)
         move.dropped, move.syncing, move.unsynced_bytes, move.warm_from = False, False, 0, -1
         return _LOOK_MS
@@ -334,7 +334,7 @@ class ReplicaMoves:
         except OSError as error:
             self._around.disk_failed(_with_path(error, source.path))
         self._unmark(future)
-        self._replicas.remove_later()
+        self._removal.later()
         log.info("%s-%d has moved to %s", *key_name(move), target.path)
 
     def _unmark(self, served: Log) -> None:

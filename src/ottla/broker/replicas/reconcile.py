@@ -1,7 +1,7 @@
 """The replicas on this broker: reconciles what the metadata says should be here with the logs that are (rule C2).
 
 node.py comes here whenever the metadata has moved; each replica is a broker/replicas/partition.py over a log in one of
-the log directories (log_directories.py). Deletion of dropped logs runs from here too; log_upkeep.py has what recurs.
+the log directories (log_directories.py). removal.py deletes dropped logs; log_upkeep.py has what recurs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ottla.broker.replicas.log_upkeep import LogUpkeep
 from ottla.broker.replicas.moves import ReplicaMoves
 from ottla.broker.replicas.offline_replicas import OfflineReplicas
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.removal import Removal
 from ottla.broker.replicas.short_leaders import ShortLeaders
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, TopicId, TopicPartition
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.replicas")
-_REMOVE_EVERY_MS = 50
-_REMOVE_AGAIN_MS = 10_000
 _WORK_AGAIN_MS = 1000
 _FEW = 2
 _FILES_OF_A_LOG = 3
@@ -96,7 +95,8 @@ class Replicas:
         self._disk = disk
         self.directories = LogDirectories(around, disk, paths, needed=needed)
         self.offline = OfflineReplicas(around, self.directories)
-        self.moves = ReplicaMoves(around, self.directories, self, care.is_compacting)
+        self.removal = Removal(around, self.directories)
+        self.moves = ReplicaMoves(around, self.directories, self, self.removal, care.is_compacting)
         self._files_kept = min(_FILES_KEPT_FREE, disk.free_files() // 4)
         self._open = False
         self.by_name: dict[tuple[str, int], Partition] = {}
@@ -110,8 +110,7 @@ class Replicas:
         self._said = ""
         """The trouble that the log was last told of."""
         self._working = False
-        self._removing = False
-        self.upkeep = LogUpkeep(around, self.directories, self.by_id, self.remove_later)
+        self.upkeep = LogUpkeep(around, self.directories, self.by_id, self.removal.later)
         self.fetches = ReplicaFetches(around, self, peers, throttle, self.upkeep, ShortLeaders(around))
         self.spoke_ms: dict[BrokerId, int] = {}
         """When each follower's broker last fetched from here."""
@@ -130,7 +129,7 @@ class Replicas:
         """Recover first, register second (rule A7)."""
         self.directories.open(cluster_id, new_id, lock)
         self._open = True
-        self.remove_later()
+        self.removal.later()
 
     def led(self) -> list[Partition]:
         """Those that lead."""
@@ -345,7 +344,7 @@ class Replicas:
 
     def _put_some_away(self) -> None:
         some = self._to_put_away[:_IN_A_TURN]
-        self.remove_later()  # also where the disk is too full to note it down: deleting is what makes room
+        self.removal.later()  # also where the disk is too full to note it down: deleting is what makes room
         self.directories.each(lambda directory: directory.delete_logs(some))
         del self._to_put_away[: len(some)]
 
@@ -415,26 +414,6 @@ class Replicas:
         """A new log asks for ten syncs, a new leader for two, its followers too; those of many go together."""
         return self._disk.gathered(*self.directories.usable_paths) if count > _FEW else nullcontext()
 
-    def remove_later(self, after_ms: int = _REMOVE_EVERY_MS) -> None:
-        """Delete `*-delete` directories one by one, with turns of the loop between them."""
-        if not self._removing:
-            self._removing = True
-            self._around.deadlines.after(after_ms, self._remove_one)
-
-    def _remove_one(self) -> None:
-        self._removing = False
-        if not self._open:
-            return  # closed meanwhile; the next start goes on
-        more = stuck = False
-        for directory in self.directories.online:
-            try:
-                more |= directory.deletions.remove_one()
-            except OSError as error:
-                stuck = True
-                log.warning("could not delete a dropped partition's files, trying again: %s", error)
-        if more or stuck:
-            self.remove_later(_REMOVE_EVERY_MS if more else _REMOVE_AGAIN_MS)
-
     def start_on_disk(self, partition: Partition) -> int:
         """Where a log starts, after a crash too."""
         return self.directories.of(partition.log).start_on_disk(partition.log)
@@ -482,6 +461,7 @@ class Replicas:
         self.by_id.clear()
         self.by_name.clear()
         self.upkeep.close()
+        self.removal.close()
         if self._open:
             self._open = False
             self.directories.close(clean=clean, broker_epoch=broker_epoch)
