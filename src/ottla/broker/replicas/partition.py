@@ -460,6 +460,11 @@ class Partition:
         if watch.session.replica:
             self._replica_watches[watch] = None
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether fetch sessions are told of it."""
+        return bool(self._watches)
+
     def unwatched_by(self, watch: Watch) -> None:
         self._watches.pop(watch, None)
         self._replica_watches.pop(watch, None)
