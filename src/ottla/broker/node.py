@@ -119,9 +119,6 @@ class Node:
         self._topics_here: dict[bytes, str] = {}
         self._topic_configs: dict[TopicId, tuple[Layers, Mapping[str, str], TopicConfig]] = {}
         """Each with what it was made of."""
-        self.syncs: Callable[[], int] = _zero
-        self.connections: Callable[[], int] = _zero
-        self.accepted: Callable[[], int] = _zero
 
     def _new_coordinators(self) -> tuple[GroupCoordinator, TransactionCoordinator]:
         groups = GroupCoordinator(
@@ -435,7 +432,3 @@ def _upkeep(config: BrokerConfig) -> Upkeep:
 
 def _ignore(changes: Changes) -> None:
     """The logs are closed: what the metadata says is for the next start."""
-
-
-def _zero() -> int:
-    return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.partition import ALL_IN_SYNC
+from ottla.broker.requests.request_times import NOT_TIMED
 from ottla.kernel.errors import ErrorCode
 from ottla.storage.values import Appended
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.broker.node import Node
     from ottla.wire.connection import Exchange, Part, ServerConnection
     from ottla.wire.hot_shape import ProduceShape
+_PRODUCE = 0
 
 
 class Waiting:
@@ -64,8 +66,28 @@ class Waiting:
         return node.dispatch.encode(call, explain(call, answers, []))
 
 
+class _Timed:
+    """A Produce with `acks=all` whose time is taken."""
+
+    __slots__ = ("_began_ns", "_node", "_waiting")
+
+    def __init__(self, waiting: Waiting, node: Node, began_ns: int) -> None:
+        self._waiting = waiting
+        self._node = node
+        self._began_ns = began_ns
+
+    def fill(self, value: ErrorCode) -> None:
+        self._node.dispatch.times.ended(_PRODUCE, self._began_ns)
+        self._waiting.fill(value)
+
+
 def produce_again(
-    node: Node, connection: ServerConnection, shape: ProduceShape, records: memoryview, correlation_id: int
+    node: Node,
+    connection: ServerConnection,
+    shape: ProduceShape,
+    records: memoryview,
+    correlation_id: int,
+    began_ns: int = NOT_TIMED,
 ) -> bool:
     """Whether the request was taken; False leaves it untouched, for the story to answer."""
     replicas = node.replicas
@@ -78,14 +100,19 @@ def produce_again(
         return False  # refused before anything was written: the story finds the same, and explains it
     partition.traffic.produces += 1
     if acks == 0:
+        if began_ns:
+            node.dispatch.times.ended(_PRODUCE, began_ns)
         return True
     if acks == ALL_IN_SYNC:
         leader = partition.leader
         assert leader is not None
         if leader.high_watermark < appended.next_offset:
             waiting = Waiting(node, connection, connection.expect(), shape, correlation_id, appended)
-            partition.waits.put(appended.next_offset, node.clock.mono_ms() + shape.timeout_ms, waiting)
+            waiter = waiting if not began_ns else _Timed(waiting, node, began_ns)
+            partition.waits.put(appended.next_offset, node.clock.mono_ms() + shape.timeout_ms, waiter)
             return True
+    if began_ns:
+        node.dispatch.times.ended(_PRODUCE, began_ns)
     answer = shape.answer(correlation_id, appended.base_offset, appended.append_time_ms, appended.log_start_offset)
     if not connection.answer_at_once([answer]):
         connection.answer(connection.expect(), [answer])
