@@ -92,13 +92,15 @@ class ConsumerGroups:
 
     def _hear(self, group_id: str, member: ConsumerMember, settings: ConsumerSettings, now: Moment) -> None:
         key = DeadlineKey(DeadlineKind.CONSUMER_SESSION, group_id, member.member_id)
-        self._deadlines.set(key, now.mono_ms + settings.session_timeout_ms)
+        within_ms = settings.session_timeout_ms
+        self._deadlines.set(key, now.mono_ms + within_ms, timeout_ms=within_ms)
 
     def _watch_revocation(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
         """A member that must give up partitions has its own rebalance timeout for that."""
         key = DeadlineKey(DeadlineKind.REVOCATION, group_id, member.member_id)
         if member.state is MemberState.UNREVOKED:
-            self._deadlines.set(key, now.mono_ms + max(member.rebalance_timeout_ms, 0))
+            within_ms = max(member.rebalance_timeout_ms, 0)
+            self._deadlines.set(key, now.mono_ms + within_ms, timeout_ms=within_ms)
         else:
             self._deadlines.cancel(key)
 
