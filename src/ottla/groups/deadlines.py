@@ -38,8 +38,8 @@ STOOD_STILL_MS = 500
 class Deadlines:
     """Keyed deadlines, which are postponed where this process could not hear its members (rule A5).
 
-    A process that stood still postpones them by all of that time. A busy one is a little late again and again, and hears
-    its members in between: what it postpones a deadline by adds up to the deadline's own timeout at most.
+    A process that stood still postpones them by all of that time. A busy one is a little late again and again, and
+    hears its members in between: what it postpones a deadline by adds up to the deadline's own timeout at most.
     """
 
     def __init__(self) -> None:
