@@ -321,3 +321,22 @@ def test_the_lines_to_paste_do_what_they_say(tmp_path: Path):
         ours = [sys.executable, "-m", *consume, "--exit"]
         shown = subprocess.run(ours, check=True, timeout=60, capture_output=True, text=True)
         assert shown.stdout == "a\nb\n"
+
+
+def test_a_missing_compiled_part_is_said_at_start(tmp_path: Path):
+    program = (
+        "import sys; sys.modules['ottla.records._records'] = None; from ottla.server.main import command; "
+        "sys.exit(command(['--memory', '--port', '0', '--http-port', '0']))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OTTLA_PURE"}
+    for forbidden in ("", "1"):
+        process = subprocess.Popen(
+            [sys.executable, "-c", program], cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=environment | {"OTTLA_PURE": forbidden},
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert " ready: " in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+        said = "warning: the compiled part is not there" in err and "pure Python" in err
+        assert said == (not forbidden), err

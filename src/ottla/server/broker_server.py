@@ -154,6 +154,7 @@ class BrokerServer:
     async def _start(self) -> None:
         disk, lock = self._lock_directories()
         self._count_files()
+        self._look_for_compiled_part()
         pool = FramePool(FRAME_BUDGET_BYTES)
         self._open_listeners(pool)
         for path in self.directories:
@@ -228,6 +229,15 @@ class BrokerServer:
             raise CannotStart(why)
         if (said := open_files.warning()) is not None:
             self.warnings.append(said)
+
+    def _look_for_compiled_part(self) -> None:
+        from ottla.records import compiled
+
+        if (why := compiled.missing()) is not None:
+            self.warnings.append(
+                f"{why}; records are read and checked in pure Python, many times slower: install a C compiler and "
+                "Python's headers, then ottla again (OTTLA_PURE=1 says that this is wanted)"
+            )
 
     def _needed_directory(self) -> str | None:
         """The log directory in which the metadata store lies, if it lies in one."""
