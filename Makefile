@@ -25,7 +25,7 @@ demo:
 	@$(PYTHON) -m ottla.demo $(ARGS)
 
 test:
-	@tools/setup.sh test demo java kafka-if-possible zookeeper-if-possible hdfs-if-possible
+	@tools/setup.sh test demo java kafka-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible
 	@$(PYTHON) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 check:

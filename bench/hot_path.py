@@ -78,7 +78,7 @@ async def main(profile: bool) -> None:
         server = BrokerServer(loop, {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": directory})
         await server.start()
         assert server.node is not None
-        await ended(run_story(server.node.create_topic_as_configured("t")))
+        await ended(run_story(server.node.services.create_topic_as_configured("t")))
         for acks in (1, -1):
             figures = sorted([await run(server, acks) for _ in range(5)])
             print(f"acks={acks:2}  median {figures[2]:5.1f} us   ({figures[0]:.1f} to {figures[-1]:.1f})")

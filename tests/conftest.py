@@ -30,7 +30,10 @@ NO_RIGHTS = "needs to be root, with the right to mount"
 NO_HISTORY = "the repository's history is not here"
 """Reason of the tests that run an older commit, in a copy without Git or a clone that is not whole."""
 
-FORESEEN_SKIPS = ("needs to be root", "real input is not here", NO_HISTORY)
+NO_AZURITE = "Azurite is not here"
+"""Reason of the tests of lakes on Azure, on a machine without npm."""
+
+FORESEEN_SKIPS = ("needs to be root", "real input is not here", NO_HISTORY, NO_AZURITE)
 """How the reason of a skip that is allowed everywhere begins."""
 
 NO_ZOOKEEPER = "Apache ZooKeeper's jars are not here"

@@ -5,6 +5,7 @@
 #   java cc maven    programs from the system's package manager, where they are missing
 #   zookeeper-if-possible Apache ZooKeeper for tests, as jars under .cache
 #   hdfs-if-possible      Apache Hadoop's HDFS for tests, as jars under .cache
+#   azurite-if-possible   Microsoft's stand-in for Azure Blob Storage, where npm is at hand
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
 #   delta-jars       Delta's writer for Spark and S3A (two thirds of a gigabyte), as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
@@ -175,6 +176,14 @@ need_node() {
         { tail -n 5 .cache/npm.log >&2; fail "npm could not install node@22"; }
 }
 
+need_azurite() {
+    [ -x .cache/azurite/node_modules/.bin/azurite-blob ] && return
+    command -v node >/dev/null && command -v npm >/dev/null || return 1
+    say "Azurite"
+    mkdir -p .cache/azurite
+    npm install --silent --no-audit --no-fund --prefix .cache/azurite azurite@3.35.0 >.cache/npm.log 2>&1
+}
+
 case "$(uname -s)" in
     Linux) ;;
     Darwin) say "macOS is not tested; going on" ;;
@@ -189,6 +198,7 @@ for part in "$@"; do
         kafka-if-possible) (need_jars kafka) || say "going on without Apache Kafka: the tests that compare with it are skipped" ;;
         zookeeper-if-possible) (need_jars zookeeper) || say "going on without ZooKeeper: the tests that need it are skipped" ;;
         hdfs-if-possible) (need_jars hdfs) || say "going on without HDFS: the tests that need it are skipped" ;;
+        azurite-if-possible) (need_azurite) || say "going on without Azurite: the tests of lakes on Azure are skipped" ;;
         spark-jars) need_jars spark-kafka ;;
         delta-jars) need_jars spark-delta ;;
         java | cc | maven | node | clients | spark42) "need_$part" ;;

@@ -1,4 +1,4 @@
-"""The house rules that no other checker keeps: sizes, docstrings, and which room may touch the world.
+"""The house rules that no other checker keeps: sizes, docstrings, which room may touch the world, and who assigns.
 
 `python tools/tidy.py [FILE...]` prints one line per broken rule and ends with 1 where there is one.
 """
@@ -13,6 +13,8 @@ import sys
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
+
+import owners
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE_LINES, FUNCTION_LINES = 500, 60
@@ -50,19 +52,23 @@ OS_FILE_CALLS = {
     "makedirs", "listdir", "scandir", "walk", "stat", "fstat", "lstat", "link", "symlink", "utime", "chmod",
     "posix_fadvise", "posix_fallocate", "copy_file_range", "lseek", "statvfs", "access",
 }  # fmt: skip
+MOST_IN_A_CIRCLE = 3
 SET_NAMES = {"set", "frozenset", "Set", "AbstractSet", "MutableSet"}
 
 Finding = tuple[int, str]
 
 
 def main(arguments: list[str]) -> int:
-    """Check the files named, or all that git knows or would add."""
+    """Check the files named, or all that git knows or would add; and how the modules of src import each other."""
     files = [Path(name).resolve() for name in arguments] or tracked_files()
     broken = 0
     for path in files:
         for line, sentence in sorted(check(path)):
             print(f"{path.relative_to(ROOT)}:{line}: {sentence}")
             broken += 1
+    for place, sentence in circles_too_large(imports_within(ROOT / "src", "ottla")):
+        print(f"{place}: {sentence}")
+        broken += 1
     print(f"{broken} broken rules in {len(files)} files" if broken else f"{len(files)} files in order")
     return 1 if broken else 0
 
@@ -91,6 +97,7 @@ def check(path: Path) -> Iterator[Finding]:
         if not ast.get_docstring(tree):
             yield 1, "a module says in its docstring what happens here"
         yield from check_room(room if package == "ottla" else "spark/" + room, tree)
+        yield from owners.check(path, tree)
 
 
 def check_room(room: str, tree: ast.Module) -> Iterator[Finding]:
@@ -253,6 +260,57 @@ def consumed_without_order(node: ast.AST, tree: ast.Module) -> bool:
     orderless = {"sorted", "set", "frozenset", "sum", "min", "max", "any", "all", "len"}
     calls = (parent for parent in ast.walk(tree) if isinstance(parent, ast.Call) and node in parent.args)
     return any(target_name(call.func) & orderless for call in calls)
+
+
+def circles_too_large(imports: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
+    """Circles of more than three modules, each with its first module."""
+    for circle in circles(imports):
+        if len(circle) > MOST_IN_A_CIRCLE:
+            names = " ".join(circle)
+            yield circle[0], f"{len(circle)} modules import each other, {MOST_IN_A_CIRCLE} may at most: {names}"
+
+
+def circles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Modules that reach each other by imports, each set of them once and sorted."""
+    reached = {module: everything_reached(imports, module) for module in imports}
+    found = {
+        tuple(sorted(other for other in reached[module] if module in reached[other]))
+        for module in imports
+        if module in reached[module]
+    }
+    return [list(circle) for circle in sorted(found)]
+
+
+def everything_reached(imports: dict[str, set[str]], start: str) -> set[str]:
+    reached: set[str] = set()
+    ahead = [start]
+    while ahead:
+        for module in imports[ahead.pop()] - reached:
+            reached.add(module)
+            ahead.append(module)
+    return reached
+
+
+def imports_within(root: Path, package: str) -> dict[str, set[str]]:
+    """The modules of a package that each of them imports: within functions and under TYPE_CHECKING, too."""
+    paths = {module_name(path.relative_to(root)): path for path in sorted((root / package).rglob("*.py"))}
+    imports: dict[str, set[str]] = {}
+    for module, path in paths.items():
+        named: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+            if isinstance(node, ast.Import):
+                named.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+                named.update(name if name in paths else node.module for name in names)
+        imports[module] = named & paths.keys() - {module}
+    return imports
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of a file below the root; that of a package for its `__init__.py`."""
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 if __name__ == "__main__":

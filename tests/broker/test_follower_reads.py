@@ -100,7 +100,7 @@ def test_a_follower_serves_what_is_committed_and_says_how_far_that_is(calm):
     told = calm.fetch(2, 4, rack="rack-2", epoch=calm.replica(1).leader_epoch)
     assert (told.error_code, told.preferred_read_replica, told.high_watermark) == (0, -1, 10)
     assert told.records
-    assert calm.cluster.node(2).traffic["t"].bytes_out >= len(told.records)
+    assert calm.cluster.node(2).replicas.traffic["t"].bytes_out >= len(told.records)
 
 
 def test_a_follower_checks_epochs_as_a_leader_does(calm):
@@ -146,7 +146,7 @@ def test_a_fetch_that_waits_at_a_follower_is_woken_by_what_is_committed():
     place.cluster.wait_for(
         peer.ask(place.request(session_epoch=2, forgotten_topics_data=forgotten, **kept), most=ANY_REPLICA)
     )
-    assert not place.replica(2).watches
+    assert not place.replica(2).is_watched
 
 
 def test_a_follower_shows_nothing_that_is_not_committed():

@@ -50,7 +50,7 @@ def test_it_can_be_configured():
     place = Place()
     assert place.configured() == ErrorCode.NONE
     node = place.cluster.node(1)
-    place.cluster.until(lambda: node.topic_config(node.metadata.topic("t")).retention_ms == 5000)
+    place.cluster.until(lambda: node.around.options.topic_config(node.metadata.topic("t")).retention_ms == 5000)
 
 
 def test_where_the_metadata_cannot_be_read_nobody_says_that_it_is_not_there():

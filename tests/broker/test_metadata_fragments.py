@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.handlers import metadata as metadata_handler
-from ottla.broker.handlers.metadata import Fragments
+from ottla.broker.requests import metadata_fragments
+from ottla.broker.requests.metadata_fragments import Fragments
 
 
 def test_what_is_kept_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata_handler, "_MOST_FRAGMENT_BYTES", 1000)
+    monkeypatch.setattr(metadata_fragments, "_MOST_FRAGMENT_BYTES", 1000)
     fragments = Fragments()
     metadata: Any = SimpleNamespace(is_live=lambda broker: True)
     answers = set()

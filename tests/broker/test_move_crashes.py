@@ -34,15 +34,15 @@ def directories_on(disk: SimDisk) -> LogDirectories:
     """Opened, as a start does."""
     state = SimpleNamespace(partition=0, replicas=(1,), in_sync=(1,), eligible=())
     topic = SimpleNamespace(topic_id=TOPIC_ID, name="t", partitions=[state])
-    node: Any = SimpleNamespace(
+    around: Any = SimpleNamespace(
         broker=1,
         metadata=SimpleNamespace(topics={TOPIC_ID: topic}, topic={"t": topic}.get, brokers={}, version=1),
         follow=SimpleNamespace(incarnation=bytes(16), entry_crc=lambda: None),
         clock=SimpleNamespace(wall_ms=lambda: T0),
         config=SimpleNamespace(producer_id_expiration_ms=DAY_MS),
-        topic_config=lambda topic: config(**OPTIONS),
+        options=SimpleNamespace(topic_config=lambda topic: config(**OPTIONS)),
     )
-    found = LogDirectories(node, disk, PATHS, needed=None)
+    found = LogDirectories(around, disk, PATHS, needed=None)
     identities = iter(("A" * 22, "B" * 22))
     found.open("cluster", lambda: next(identities), None)
     return found

@@ -68,7 +68,7 @@ class Chaos:
         try:
             node.replicas.upkeep.apply_retention()
         except OSError as error:  # as its round does
-            node.disk_failed(error)
+            node.around.disk_failed(error)
 
     def fail(self) -> None:
         """One error at a time: of two, the second could keep the mark from being left that the first asks for."""

@@ -13,7 +13,6 @@ from ottla.messages.find_coordinator import FindCoordinatorRequest
 from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.storage import lookup
-from ottla.storage.log import Log
 from ottla.testing import TestBroker
 
 LIST_OFFSETS, METADATA, FIND_COORDINATOR, DELETE_RECORDS = 2, 3, 10, 21
@@ -67,7 +66,7 @@ def test_records_of_an_internal_topic_are_not_deleted(connection: RawConnection)
 
 
 def test_a_log_that_cannot_be_read_is_a_fault_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(log: Log, timestamp: int) -> None:
+    def fails(*looked_up: object) -> None:
         raise OSError(5, "Input/output error")
 
     with TestBroker() as broker, RawConnection(broker.bootstrap_servers) as connection:
@@ -90,7 +89,7 @@ def test_the_new_starts_of_one_request_are_noted_down_together(monkeypatch: pyte
             notes.append(1)
             return noted
 
-        monkeypatch.setattr(node, "log_start_moved", note)
+        monkeypatch.setattr(node.replicas.upkeep, "note_starts", note)
         partitions = [DeleteRecordsPartition(partition_index=index, offset=-1) for index in range(6)]
         request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=partitions)], timeout_ms=1000)
         answers = connection.ask(DELETE_RECORDS, 2, request).topics[0].partitions

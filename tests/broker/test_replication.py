@@ -151,7 +151,7 @@ def test_a_new_leader_says_no_end_before_it_knows_what_was_committed():
     cluster.until(lambda: place.state(others[0]).leader not in (old, -1), 60_000)
     new = place.state(others[0]).leader
     cluster.until(lambda: ("t", 0) in cluster.node(new).replicas.by_name and place.replica(new).leader is not None)
-    cluster.until(cluster.node(new).may_lead)
+    cluster.until(cluster.node(new).around.may_lead)
     assert place.end_at(new).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
     cluster.network.unblock_all()
     cluster.until(lambda: place.end_at(new).offset == 1, 60_000)

@@ -97,7 +97,7 @@ def test_a_broker_that_runs_stops_at_a_damaged_entry_with_the_same_sentence():
     cluster = SimCluster(1)
     create(cluster, 1, "t")
     stopped: list[str] = []
-    cluster.node(1)._on_fatal = stopped.append
+    cluster.node(1).around.failures.on_fatal = stopped.append
     head = cluster.store.head
     bare = encode_entry(FeatureLevelSet(name="a.feature", level=1), broker_epoch=3, sequence=1)
     cluster.store.append([sealed(bare, head + 1)], head)

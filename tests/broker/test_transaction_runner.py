@@ -64,8 +64,9 @@ class Place(HandSyncer):
             producer_expiration_ms=86_400_000,
             on_synced=lambda _: None,
         )
-        self.partition = Partition(topic, 0, TOPIC_ID, log, TopicConfig(), Traffic(), self)  # type: ignore[arg-type]
-        log.on_synced = self.partition.on_synced
+        traffic, config = Traffic(), TopicConfig()
+        self.partition = Partition(topic, 0, TOPIC_ID, log, config, traffic, self, self.suspect)  # type: ignore[arg-type]
+        log.listen(on_synced=self.partition.on_synced)
         self.epoch = 0
         self.runner: Any = None
         self.lead()

@@ -7,7 +7,9 @@ from typing import Any
 from tests.groups.consumer_desk import ConsumerDesk
 from tests.groups.test_consumer_heartbeat import error_of
 
+from ottla.groups.values import MigrationPolicy
 from ottla.kernel.errors import ErrorCode
+from ottla.messages.leave_group import MemberIdentity
 
 
 def listed(desk: ConsumerDesk, *, states: list[str] | None = None, types: list[str] | None = None) -> dict[str, Any]:
@@ -18,8 +20,8 @@ def a_stable_classic_group(desk: ConsumerDesk, group: str = "g") -> str:
     return desk.stable("c", group=group)[1][0]
 
 
-def test_a_consumer_member_is_refused_by_a_classic_group_that_has_members():
-    desk = ConsumerDesk()
+def test_a_consumer_member_is_refused_by_a_classic_group_that_has_members_where_the_policy_says_so():
+    desk = ConsumerDesk(migration_policy=MigrationPolicy.DISABLED)
     a_stable_classic_group(desk)
     assert error_of(desk.join_consumer("m")) == ErrorCode.GROUP_ID_NOT_FOUND
     assert listed(desk) == {"g": ("classic", "Stable")}
@@ -43,11 +45,13 @@ def test_a_group_of_offsets_alone_becomes_a_consumer_group():
     assert listed(desk) == {"g": ("consumer", "Stable")} and not desk.replayed().groups
 
 
-def test_a_classic_member_is_refused_by_a_consumer_group_that_has_members():
+def test_a_member_of_the_consumer_protocol_is_not_known_to_the_classic_apis():
     desk = ConsumerDesk()
-    desk.join_consumer("m")
-    assert desk.join().result().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    desk.join_consumer("m", instance="i")
     assert desk.heartbeat("m", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert desk.sync("m", 2).result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    by_instance = MemberIdentity(member_id="", group_instance_id="i")
+    assert {each.error_code for each in desk.leave("m", by_instance).members} == {ErrorCode.UNKNOWN_MEMBER_ID}
 
 
 def test_a_classic_member_takes_over_an_empty_consumer_group_with_its_offsets():

@@ -2,6 +2,7 @@ import pytest
 from group_desk import TOPIC_ID, Desk, offers
 
 from ottla.groups.entries import offset_entry
+from ottla.groups.values import Decision
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.group_records import OffsetCommitValue
 from ottla.messages.offset_commit import OffsetCommitResponse
@@ -318,6 +319,32 @@ def test_a_commit_of_the_old_kind_says_itself_how_long_it_is_kept():
     assert desk.committed() == {("t", 0): 5}
     desk.pass_ms(600_001)
     assert desk.committed() == {}
+
+
+def test_an_offset_expires_in_the_millisecond_to_which_its_commit_kept_it():
+    desk = Desk()
+    desk.commit({("t", 0): 5}, retention_ms=DAY_MS, version=2)
+    (group,) = desk.shard.groups.values()
+    offsets, until_ms = desk.shard.offsets, desk.now.wall_ms + DAY_MS
+    for wall_ms, tombstones in ((until_ms - 1, 0), (until_ms, 1)):
+        out = Decision()
+        assert offsets.expire(group, wall_ms, out) is bool(tombstones)
+        assert len(out.entries) == tombstones
+
+
+def test_a_commit_that_is_kept_for_longer_than_time_lasts_is_kept():
+    desk = Desk()
+    assert errors(desk.commit({("t", 0): 5}, retention_ms=2**63 - 1, version=2)) == [ErrorCode.NONE]
+    desk.fail_over()
+    desk.pass_ms(30 * DAY_MS)
+    assert desk.committed() == {("t", 0): 5}
+
+
+@pytest.mark.parametrize(("committed", "known"), [(-5, -1), (-1, -1), (0, 0), (7, 7)])
+def test_a_leader_epoch_below_zero_means_that_none_is_known(committed: int, known: int):
+    desk = Desk()
+    desk.commit({("t", 0): 5}, leader_epoch=committed)
+    assert desk.fetch({"t": [0]}).topics[0].partitions[0].committed_leader_epoch == known
 
 
 def test_an_offset_that_a_transaction_is_about_to_move_does_not_expire():

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from store_rigs import BUCKET, MiniHdfs, MotoServer, hdfs_jars
-from tests.conftest import NO_HDFS
+from store_rigs import BUCKET, AzuriteServer, MiniHdfs, MotoServer, azurite, hdfs_jars
+from tests.conftest import NO_AZURITE, NO_HDFS
 from tests.pipeline import bootstrap, eventually, spark, spark_session, topics
 
 from ottla import lake
@@ -22,6 +22,17 @@ _numbers = itertools.count()
 def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
     """An S3 server with the bucket `lake`."""
     server = MotoServer(tmp_path_factory.mktemp("moto"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzuriteServer]:
+    """An Azure Blob Storage with the container `lake`."""
+    program = azurite()
+    if program is None:
+        pytest.skip(NO_AZURITE)
+    server = AzuriteServer(program, tmp_path_factory.mktemp("azurite"))
     yield server
     server.stop()
 
@@ -51,6 +62,14 @@ def s3_url(moto: MotoServer, monkeypatch: pytest.MonkeyPatch, short_lease: None)
     for name, value in moto.environment().items():
         monkeypatch.setenv(name, value)
     return f"s3://{BUCKET}/{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture
+def az_url(azure: AzuriteServer, monkeypatch: pytest.MonkeyPatch, short_lease: None) -> str:
+    """The URL of a new lake on Azure; the environment says where Azure is."""
+    for name, value in azure.environment().items():
+        monkeypatch.setenv(name, value)
+    return f"az://{BUCKET}/{os.getpid()}-{next(_numbers)}"
 
 
 @pytest.fixture

@@ -1,8 +1,11 @@
-"""Stores for tests: moto's S3 as a process of its own, an HDFS of Hadoop's jars, and a process that uses a store."""
+"""Stores for tests: moto's S3, Azurite and an HDFS as processes of their own, and a process that uses a store."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
+import hmac
 import json
 import os
 import shutil
@@ -11,6 +14,8 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +66,56 @@ class MotoServer:
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
+
+
+class AzuriteServer:
+    """An Azure Blob Storage on a port of this machine, with one container."""
+
+    ACCOUNT = "devstoreaccount1"
+    KEY = base64.b64encode(b"a key that only this server knows").decode()
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}/{self.ACCOUNT}"
+        with open(folder / "azurite.log", "wb") as log:
+            command = [str(program), "--inMemoryPersistence", "--blobPort", str(port), "--silent", "--disableTelemetry"]
+            self.process = subprocess.Popen(
+                [*command, "--skipApiVersionCheck"], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                env={**os.environ, "AZURITE_ACCOUNTS": f"{self.ACCOUNT}:{self.KEY}"},
+            )  # fmt: skip
+        _wait_for_port(port, self.process)
+        self._create_container()
+
+    def environment(self) -> dict[str, str]:
+        """What a client finds the server by."""
+        return {
+            "AZURE_STORAGE_ENDPOINT": self.url,
+            "AZURE_STORAGE_ACCOUNT_NAME": self.ACCOUNT,
+            "AZURE_STORAGE_ACCOUNT_KEY": self.KEY,
+        }
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def _create_container(self) -> None:
+        """By a signed request (Microsoft's "Authorize with Shared Key"): obstore makes none."""
+        named = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
+        signed = "PUT" + "\n" * 12 + "".join(f"{name}:{value}\n" for name, value in named.items())
+        signed += f"/{self.ACCOUNT}/{self.ACCOUNT}/{BUCKET}\nrestype:container"
+        signature = base64.b64encode(hmac.digest(base64.b64decode(self.KEY), signed.encode(), hashlib.sha256)).decode()
+        request = urllib.request.Request(
+            f"{self.url}/{BUCKET}?restype=container",
+            method="PUT",
+            headers={**named, "Authorization": f"SharedKey {self.ACCOUNT}:{signature}"},
+        )
+        urllib.request.urlopen(request, timeout=START_SECONDS).close()
+
+
+def azurite() -> Path | None:
+    """The program, where npm has installed it and there is a Node."""
+    program = ROOT / ".cache" / "azurite" / "node_modules" / ".bin" / "azurite-blob"
+    return program if program.exists() and shutil.which("node") else None
 
 
 class MiniHdfs:

@@ -16,7 +16,16 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 DAY = 86_400_000
 NEW_YEAR = 1_356_998_400_000
-PLACES = ["parquet local", "parquet s3", "parquet hdfs", "delta local", "delta s3", "iceberg local", "iceberg s3"]
+PLACES = [
+    "parquet local",
+    "parquet s3",
+    "parquet az",
+    "parquet hdfs",
+    "delta local",
+    "delta s3",
+    "iceberg local",
+    "iceberg s3",
+]
 
 
 class Lake:
@@ -78,13 +87,13 @@ def iceberg_io():
 
 @pytest.fixture(params=PLACES)
 def place(request, tmp_path, spark):
-    """A lake; Spark's workers learn where S3 is, as they would from the environment of their machine."""
+    """A lake; Spark's workers learn where a store is, as they would from the environment of their machine."""
     import os
 
     made = Lake(request.param, request, tmp_path)
     environment = spark.sparkContext.environment
     before = dict(environment)
-    names = ("AWS_", "OTTLA_", "HADOOP_")
+    names = ("AWS_", "AZURE_", "OTTLA_", "HADOOP_")
     environment.update({name: value for name, value in os.environ.items() if name.startswith(names)})
     yield made
     environment.clear()

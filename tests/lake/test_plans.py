@@ -17,6 +17,7 @@ from ottla.lake.plans import (
     counted,
     named_files,
     next_plan,
+    totals,
 )
 from ottla.lake.stores import LakeRefused
 from ottla.lake.windows import Tally
@@ -69,6 +70,11 @@ def test_nothing_new_is_an_empty_plan():
 def test_a_round_is_bounded():
     plan = next_plan(Commit(), latest({A0: 900, A1: 100}), {A0: 0, A1: 0}, **{**WITHIN, "most": 100})
     assert spans(plan) == [(A0, 0, 90), (A1, 0, 10)]
+
+
+def test_a_partition_with_little_gets_on_in_every_bounded_round():
+    plan = next_plan(Commit(), latest({A0: 1_000_000, A1: 3}), {A0: 0, A1: 0}, **{**WITHIN, "most": 100_000})
+    assert spans(plan) == [(A0, 0, 99_999), (A1, 0, 1)]
 
 
 def ranges(*sizes):
@@ -164,6 +170,45 @@ def test_the_audit_adds_up_or_says_where_it_does_not():
 def test_more_records_than_offsets_do_not_add_up():
     assert not RangeCount(OffsetRange("a", 0, 0, 5), 6, 6).adds_up
     assert RangeCount(OffsetRange("a", 0, 0, 5), 3, 3).absent == 2
+
+
+def test_offsets_that_hold_a_marker_or_nothing_are_no_records():
+    count = RangeCount(OffsetRange("a", 0, 0, 10), records=6, rows=6, markers=3)
+    assert count.absent == 1 and count.adds_up
+    assert not replace(count, markers=5).adds_up, "11 things at 10 offsets"
+
+
+def test_an_aborted_record_is_accounted_for_and_is_not_a_row():
+    count = RangeCount(OffsetRange("a", 0, 0, 9), records=9, rows=5, aborted=4)
+    assert count.adds_up
+    assert not replace(count, aborted=3).adds_up and not replace(count, aborted=5).adds_up
+
+
+def test_the_parts_of_a_range_add_up_number_by_number():
+    first = RangeCount(OffsetRange("a", 0, 0, 100), 90, 50, 20, 13, 4, 7)
+    second = RangeCount(OffsetRange("a", 0, 100, 150), 40, 20, 9, 6, 3, 5)
+    other = RangeCount(OffsetRange("a", 1, 0, 1), 1, 1)
+    assert totals([second, other, first]) == {
+        A0: RangeCount(OffsetRange("a", 0, 0, 150), 130, 70, 29, 19, 7, 12),
+        A1: other,
+    }
+
+
+def test_the_audits_table_shows_markers_aborted_and_absent_of_both_parts():
+    counts = [
+        RangeCount(OffsetRange("a", 0, 0, 100), 90, 77, 0, 13, 4),
+        RangeCount(OffsetRange("a", 0, 100, 150), 40, 34, 0, 6, 3),
+    ]
+    heads, row, verdict = (line.split() for line in audit_lines(counts, Commit()))
+    assert row[:4] == ["a", "0", "0-150", "130"]
+    assert heads[-6:-2] == ["dead", "aborted", "markers", "absent"] and row[-5:-1] == ["0", "19", "7", "13"]
+    assert " ".join(verdict).endswith("111 in files + 0 dead letters + 19 aborted: adds up")
+
+
+def test_a_commit_never_goes_back():
+    plan = LoadPlan(8, (OffsetRange("a", 0, 4, 8, ID, 2),))
+    after = Commit(7, {A0: 10}, {"a": ID}, {A0: 9}).after(Publication(plan, (), (), (RangeCount(plan.ranges[0]),)))
+    assert after.offsets == {A0: 10} and after.rows == {A0: 9}
 
 
 def test_files_of_the_longest_topic_have_names_that_a_disk_takes():

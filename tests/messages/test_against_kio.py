@@ -21,7 +21,7 @@ from kio.serial import entity_reader, entity_writer
 from tests.messages.building import each_version, messages, version_id
 
 from ottla.kernel.errors import ErrorCode
-from ottla.messages import consumer_group_records, group_records, transaction_records
+from ottla.messages import consumer_group_records, consumer_protocol, group_records, transaction_records
 from ottla.messages.headers import RequestHeader, ResponseHeader
 from ottla.schema.codec import decode, encode
 from ottla.schema.message import Field, Message, schema_of
@@ -53,6 +53,8 @@ UNKNOWN_TO_KIO = [
     consumer_group_records.ConsumerGroupCurrentMemberAssignmentValue,
     consumer_group_records.ConsumerGroupRegularExpressionKey,
     consumer_group_records.ConsumerGroupRegularExpressionValue,
+    consumer_protocol.ConsumerProtocolSubscription,
+    consumer_protocol.ConsumerProtocolAssignment,
     transaction_records.TransactionLogKey,
     transaction_records.TransactionLogValue,
 ]

@@ -215,7 +215,7 @@ def test_who_joins_is_given_the_whole_lag_to_catch_up():
 
 def test_who_still_holds_what_was_deleted_for_good_does_not_join():
     place = Place(in_sync=(1, 2))
-    place.leader.promised_start = 4
+    place.leader.promise_start(4)
     place.fetched(2, 10, now_ms=1, log_start=4)
     place.fetched(3, 10, now_ms=1, log_start=3)
     assert place.look(2) is None

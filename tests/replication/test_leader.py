@@ -13,11 +13,12 @@ def one_epoch(asked):
     return (-1, -1) if asked > 5 else (asked, 1000 if asked == 5 else 0)
 
 
-def a_leader(*, in_sync=(1,), replicas=None, synced_through=0, min_in_sync=1, high_watermark=0, epoch_ends=one_epoch):
+def a_leader(*, in_sync=(1,), replicas=None, synced_through=0, min_in_sync=1, high_watermark=0, epoch_ends=one_epoch,
+             epoch_start=0):  # fmt: skip
     return LeaderReplica(
         me=1,
         epoch=5,
-        epoch_start=0,
+        epoch_start=epoch_start,
         epoch_ends=epoch_ends,
         partition_epoch=7,
         replicas=tuple(replicas or in_sync),
@@ -195,9 +196,30 @@ def test_whoever_reaches_the_end_of_the_last_time_had_caught_up_then():
     assert leader.held[2].caught_up_ms == 100
 
 
+def test_a_replica_that_was_at_the_end_later_than_known_has_caught_up_then_and_never_earlier():
+    leader = a_leader(in_sync=(1, 2))
+    fetched(leader, 2, 1000, now_ms=5)
+    leader.caught_up(2, 9)
+    assert leader.held[2].caught_up_ms == 9
+    leader.caught_up(2, 7)
+    assert leader.held[2].caught_up_ms == 9
+
+
+def test_a_start_that_was_promised_is_not_taken_back():
+    leader = a_leader()
+    leader.promise_start(4)
+    leader.promise_start(2)
+    assert leader.promised_start == 4
+
+
+def test_a_leader_goes_on_with_the_history_of_a_log_that_has_moved():
+    leader = a_leader(in_sync=(1, 2))
+    leader.go_on_with(lambda asked: (asked, 3))
+    assert fetched(leader, 2, 7) == Diverged(5, 3)
+
+
 def test_a_new_leader_does_not_know_what_was_committed_before_its_watermark_reaches_its_start():
-    leader = a_leader(in_sync=(1, 2), synced_through=10)
-    leader.epoch_start = 10
+    leader = a_leader(in_sync=(1, 2), synced_through=10, epoch_start=10)
     assert not leader.knows_committed
     fetched(leader, 2, 10)
     assert leader.knows_committed
@@ -205,7 +227,7 @@ def test_a_new_leader_does_not_know_what_was_committed_before_its_watermark_reac
 
 def test_a6_nothing_is_deleted_for_good_while_others_than_those_in_sync_may_come_to_lead():
     leader = a_leader(in_sync=(1,), replicas=(1, 2, 3), min_in_sync=2)
-    leader.promised_start = 4
+    leader.promise_start(4)
     assert leader.starts_everywhere() == 0
     leader.on_applied(8, frozenset({1, 2}), (1, 2, 3), now_ms=1)
     assert leader.starts_everywhere() == 0

@@ -51,7 +51,7 @@ MUTANTS = (
         "a sync covers what was there when it began",
         "storage/syncing.py",
         "under_way = self._under_way.popleft()",
-        "under_way = self._under_way.popleft(); under_way.end = log.end_offset",
+        "under_way = self._under_way.popleft(); under_way.end = self._bounds.end",
         _POWER,
         7,
         _LOST,
@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         "a roll syncs the directory's names",
         "storage/syncing.py",
-        "directories = (log.directory,) if self._dirty_directory else ()",
+        "directories = (self._chain.folder.path,) if self._dirty_directory else ()",
         "directories = ()",
         _POWER,
         2,
@@ -107,8 +107,8 @@ MUTANTS = (
     ),
     Mutant(
         "producer state is replayed after a crash",
-        "storage/recovery.py",
-        "if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= log.end_offset:",
+        "storage/producers/replay.py",
+        "if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= end_offset:",
         "if False:",
         _POWER,
         0,
@@ -126,7 +126,7 @@ MUTANTS = (
     Mutant(
         "DeleteRecords is on disk before it is answered",
         "broker/handlers/delete_records.py",
-        "if done and not call.node.log_start_moved():",
+        "if done and not call.node.replicas.upkeep.note_starts():",
         "if False:",
         _POWER,
         8,

@@ -60,6 +60,12 @@ def test_edges_are_asked_for_every_partition_and_given_offsets_for_none():
     assert questions(Timestamps(99), [A0], option="startingTimestamp") == {A0: 99}
 
 
+def test_an_explicit_offset_of_zero_is_an_offset_and_not_a_question():
+    limit = SpecificOffsets({A0: 0, A1: -2})
+    assert questions(limit, [A0, A1], option="startingOffsets") == {A1: -2}
+    assert resolved(limit, [A0, A1], {A1: 5}, starting=True) == {A0: 0, A1: 5}
+
+
 def test_specific_offsets_must_name_every_partition():
     with pytest.raises(
         ValueError, match=r"you must specify all TopicPartitions.*Specified: \[a-0\] Assigned: \[a-0, a-1\]"
@@ -80,6 +86,20 @@ def test_a_start_behind_its_end_is_refused_before_the_cluster_is_asked():
     with pytest.raises(ValueError, match="should have the same topic-partitions"):
         check_limits(SpecificOffsets({A0: 9}), SpecificOffsets({A1: 14}))
     check_limits(SpecificOffsets({A0: 9}), SpecificOffsets({A0: -1}))
+
+
+def test_an_empty_range_is_no_error_and_is_read_by_nobody():
+    check_limits(SpecificOffsets({A0: 4, A1: 0}), SpecificOffsets({A0: 4, A1: 0}))
+    check_limits(Timestamps({A0: 50}), Timestamps({A0: 50}))
+    plan = between(SourceOffset({A0: 4, A1: 6}), SourceOffset({A0: 4, A1: 7}), {})
+    assert plan.ranges == [OffsetRange("a", 1, 6, 7)] and plan.losses == []
+
+
+def test_an_end_at_zero_is_checked_and_an_edge_is_not():
+    with pytest.raises(ValueError, match="start offset 9 is greater than the end offset 0 for topic a partition 0"):
+        check_limits(SpecificOffsets({A0: 9}), SpecificOffsets({A0: 0}))
+    check_limits(SpecificOffsets({A0: 0}), SpecificOffsets({A0: -1}))
+    check_limits(SpecificOffsets({A0: -1}), SpecificOffsets({A0: -2}))
 
 
 def test_the_limit_is_shared_in_proportion_and_nobody_starves():
@@ -139,6 +159,12 @@ def test_ranges_are_split_by_the_longest_and_by_the_least_number():
     assert len(split(ranges, min_partitions=None, max_records=None)) == 2
     assert [span.size for span in split(ranges, min_partitions=None, max_records=300)] == [250] * 4 + [1]
     assert [span.size for span in split(ranges, min_partitions=6, max_records=None)] == [200] * 5 + [1]
+
+
+def test_the_tasks_of_a_range_are_rounded_to_its_nearest_share():
+    """700 of 1,000 offsets are 3.5 of five tasks, 300 are 1.5: four and two, as in Spark's own connector."""
+    ranges = [OffsetRange("a", 0, 0, 700), OffsetRange("a", 1, 0, 300)]
+    assert [span.size for span in split(ranges, min_partitions=5, max_records=None)] == [175] * 4 + [150] * 2
 
 
 @given(

@@ -53,6 +53,19 @@ def test_what_the_cache_still_shows_is_put_on_the_disk_before_it_is_served():
     assert again.damaged_at is None
 
 
+def test_a_disk_with_no_room_for_the_mark_does_not_make_the_cache_believed():
+    """A volume that ran out of blocks fails the sync and the mark alike."""
+    disk = SimDisk()
+    disk.fail("create", errno.ENOSPC, where=MARK)
+    after_a_failed_sync(disk)
+    log = opened(a_directory(disk))
+    shown = values_of(log)
+    disk.lose_unsynced()
+    again = opened(a_directory(disk))
+    assert values_of(again) == shown
+    assert again.damaged_at is None
+
+
 def test_a_reboot_takes_the_mark_away_together_with_the_cache():
     disk = SimDisk()
     after_a_failed_sync(disk)

@@ -1,4 +1,4 @@
-"""The log without faults: append, read, roll, look up, shrink."""
+"""The log without faults: append, read, roll, look up, delete, truncate."""
 
 from __future__ import annotations
 
@@ -738,6 +738,20 @@ def test_nothing_uncommitted_is_deleted_and_nothing_at_all_without_delete() -> N
     assert log.apply_retention(T0 + 60_000, mono_ms=0) == 1
     compacted = _aged(retention_ms=10_000, cleanup_policy=("compact",))
     assert compacted.apply_retention(T0 + 60_000, mono_ms=0) == 0
+
+
+def test_of_two_copies_the_one_that_stays_starts_where_the_other_did_and_what_was_deleted_was_committed():
+    disk = SimDisk()
+    kept, left = a_log(disk), a_log(disk, directory="/data/t-0.other-future")
+    for log in (kept, left):
+        put(log, a_batch(b"0", b"1", b"2"))
+    left.set_high_watermark(2)
+    left.delete_records_before(2)
+    kept.start_as(left)
+    assert (kept.log_start_offset, kept.high_watermark) == (2, 2)
+    left.truncate_fully_to(9, wall_ms=T0)
+    kept.start_as(left)
+    assert (kept.log_start_offset, kept.high_watermark) == (3, 3), "no log starts behind its end"
 
 
 def test_a_forward_jump_of_the_clock_pauses_deletion() -> None:

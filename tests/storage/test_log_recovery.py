@@ -9,7 +9,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch
 from ottla.records.control import Marker, build_marker
 from ottla.sim.disk import SimDisk
-from ottla.storage import rolling, syncing
+from ottla.storage import syncing
 from ottla.storage.log import Log
 from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX, segment_path
 from ottla.storage.values import Appended, Origin
@@ -224,7 +224,7 @@ def _abort(log: Log) -> None:
 def test_aborted_transactions_of_closed_segments_stay_known_where_all_snapshots_were_lost(clean: bool) -> None:
     log = a_log()
     _abort(log)
-    rolling.roll(log, 2, T0)
+    log.roll(2, T0)
     put(log, a_batch(b"tail"))
     log.close(clean=True)
     for name in log.disk.list(log.directory):
@@ -246,7 +246,7 @@ def test_an_aborted_transaction_whose_records_were_lost_is_not_known_any_more() 
     """A sync that was broken off may have put the index on disk, and of the segment nothing."""
     log = a_log()
     put(log, a_batch(b"0"))
-    rolling.roll(log, 1, T0)
+    log.roll(1, T0)
     sync(log)
     _abort(log)
     for file in log.active.write_indexes():
@@ -264,7 +264,7 @@ def test_indexes_whose_segment_is_gone_are_not_those_of_the_next_one_of_its_name
     """A power cut may keep an index and not the segment: at its birth, or where a truncation removes both."""
     log = a_log(index_interval_bytes=0)
     put(log, a_batch(b"0"))
-    rolling.roll(log, 1, T0)
+    log.roll(1, T0)
     _abort(log)
     for _ in range(8):
         put(log, a_batch(b"y"))
@@ -272,10 +272,10 @@ def test_indexes_whose_segment_is_gone_are_not_those_of_the_next_one_of_its_name
     log.disk.remove(_log_path(log, 1))
     after = reopened(log, recovery_point=1)
     assert after.damaged_at is None and after.end_offset == 1
-    rolling.roll(after, 1, T0)
+    after.roll(1, T0)
     for at in range(4):
         put(after, a_batch(*[b"%d" % at] * (20 if at == 2 else 1)))
-    rolling.roll(after, 24, T0)
+    after.roll(24, T0)
     put(after, a_batch(b"4"))
     after.close(clean=True)
     again = reopened(after, clean=clean, recovery_point=25)

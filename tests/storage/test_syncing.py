@@ -76,7 +76,7 @@ def test_indexes_that_cannot_be_written_are_a_failed_sync_and_keep_no_syncer_fro
     disk = SimDisk()
     log = a_log(disk)
     told: list[OSError] = []
-    log.on_failed = told.append
+    log.listen(on_failed=told.append)
     put(log, a_batch())
     disk.fail("write", errno.EIO, where=".timeindex")
     assert log.begin_sync() is None
@@ -100,7 +100,7 @@ def test_a_log_that_is_deleted_while_it_is_synced_takes_no_notice_of_the_end():
 def test_the_owner_is_told_of_a_failed_sync():
     log = a_log()
     told: list[OSError] = []
-    log.on_failed = told.append
+    log.listen(on_failed=told.append)
     put(log, a_batch())
     work = log.begin_sync()
     assert work is not None

@@ -68,3 +68,44 @@ def test_sizes_docstrings_and_todos_are_seen_in_a_whole_file(tmp_path: Path, mon
     found = sorted(tidy.check(file))
     assert [line for line, _ in found] == [1, 1, 3, 513]
     assert "TODO" in " ".join(sentence for line, sentence in found if line == 1)
+
+
+CIRCLE = {
+    "one.py": "from shop.broker.two import b",
+    "two.py": "def f():\n    import shop.broker.three",
+    "three.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from shop.broker import four",
+    "four.py": "from shop.broker.one import a",
+    "beside.py": "from shop.broker.one import a",
+}
+
+
+def a_package(root: Path, files: dict[str, str]) -> dict[str, set[str]]:
+    """The imports of a package `shop` whose folder `broker` has these files."""
+    folder = root / "shop" / "broker"
+    folder.mkdir(parents=True)
+    for init in (root / "shop" / "__init__.py", folder / "__init__.py"):
+        init.write_text("")
+    for name, source in files.items():
+        (folder / name).write_text(source)
+    return tidy.imports_within(root, "shop")
+
+
+def test_a_circle_is_found_through_functions_and_type_checking(tmp_path: Path) -> None:
+    imports = a_package(tmp_path, CIRCLE)
+    around = [f"shop.broker.{name}" for name in ("four", "one", "three", "two")]
+    assert tidy.circles(imports) == [around]
+    ((place, sentence),) = tidy.circles_too_large(imports)
+    assert place == around[0]
+    assert sentence.startswith("4 modules import each other, 3 may at most: ")
+
+
+def test_a_circle_of_three_is_left_alone(tmp_path: Path) -> None:
+    imports = a_package(tmp_path, {**CIRCLE, "three.py": "from shop.broker.one import a"})
+    assert [len(circle) for circle in tidy.circles(imports)] == [3]
+    assert list(tidy.circles_too_large(imports)) == []
+
+
+def test_a_package_is_named_by_its_folder_and_nothing_imports_itself(tmp_path: Path) -> None:
+    imports = a_package(tmp_path, {"one.py": "import shop.broker.one\nfrom shop.broker import CONSTANT"})
+    assert imports["shop.broker.one"] == {"shop.broker"}
+    assert tidy.circles(imports) == []

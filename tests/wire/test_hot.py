@@ -341,3 +341,36 @@ def test_a_mutated_frame_is_read_alike_or_refused_alike(data, fetch):
         except MalformedMessage:
             outcomes.append("malformed")
     assert outcomes[0] == outcomes[1]
+
+
+def _with_last_tags(encoded: bytes, tags: bytes) -> memoryview:
+    """A flexible body whose own tag section, which stands last and was empty, holds these."""
+    assert encoded[-1] == 0
+    return memoryview(encoded[:-1] + tags)
+
+
+@pytest.mark.parametrize("fetch", [False, True])
+@pytest.mark.parametrize(
+    ("tags", "legal"),
+    [
+        (b"\x02\x05\x01x\x06\x01y", True),
+        (b"\x02\x05\x01x\x05\x01y", False),
+        (b"\x02\x06\x01x\x05\x01y", False),
+        (b"\x01\x05\x02x", False),
+        (b"\x02\x05\x01x", False),
+    ],
+)
+def test_tagged_fields_stand_in_order_and_none_comes_twice(fetch, tags, legal):
+    message, version = (FetchRequest, 12) if fetch else (ProduceRequest, 9)
+    out = bytearray()
+    encoder(message, version)(message(), out)
+    view = _with_last_tags(bytes(out), tags)
+    for read in (
+        lambda: (decode_fetch if fetch else decode_produce)(view, 0, version),
+        lambda: decoder(message, version)(view, 0),
+    ):
+        if legal:
+            assert read()[1] == len(view)
+        else:
+            with pytest.raises(MalformedMessage):
+                read()

@@ -128,7 +128,7 @@ def gather(node: Node) -> Iterator[Sample]:
     """Everything, as of now."""
     yield Sample(INFO, (__version__,), 1)
     yield from _broker(node)
-    yield from _traffic_samples(node.traffic)
+    yield from _traffic_samples(node.replicas.traffic)
     yield from _cluster(node)
     for partition in node.replicas.all():
         yield from _log(partition)
@@ -145,7 +145,7 @@ def _broker(node: Node) -> Iterator[Sample]:
     for path in directories.paths:
         yield Sample(DIRECTORY_OFFLINE, (path,), path in directories.failed)
     yield Sample(OFFLINE_REPLICAS, (), len(directories.offline))
-    for trouble in replicas_in_trouble(node):
+    for trouble in replicas_in_trouble(node.replicas, node.metadata):
         yield Sample(TROUBLED, (trouble.topic, str(trouble.partition), trouble.reason), 1)
     for directory in directories.online:
         yield Sample(STRAYS, (directory.path,), len(stray_folders(directory.disk, directory.path)))
@@ -211,10 +211,10 @@ def _is_under_replicated(partition: Partition) -> bool:
 def _groups(node: Node) -> Iterator[Sample]:
     """Lag needs no sidecar: committed offsets and high watermarks are both here."""
     sums: dict[tuple[str, str], tuple[int, int]] = {}
-    for group, topic, index, offset in node.committed_offsets():
+    for group, topic, index, offset in _committed_offsets(node):
         labels = (group, topic, str(index))
         yield Sample(GROUP_OFFSET, labels, offset)
-        partition = node.partition(topic, bytes(16), index)
+        partition = node.services.partition(topic, bytes(16), index)
         lag = max(0, partition.log.high_watermark - offset) if hasattr(partition, "log") else 0
         yield Sample(GROUP_LAG, labels, lag)
         offsets, lags = sums.get((group, topic), (0, 0))
@@ -222,5 +222,17 @@ def _groups(node: Node) -> Iterator[Sample]:
     for (group, topic), (offsets, lags) in sorted(sums.items()):
         yield Sample(GROUP_OFFSET_SUM, (group, topic), offsets)
         yield Sample(GROUP_LAG_SUM, (group, topic), lags)
-    for group, members in node.group_members():
+    for group, members in _group_members(node):
         yield Sample(GROUP_MEMBERS, (group,), members)
+
+
+def _committed_offsets(node: Node) -> Iterator[tuple[str, str, int, int]]:
+    """(group, topic, partition, offset)."""
+    for shard in node.services.groups.shards():
+        yield from shard.offsets.everything()
+
+
+def _group_members(node: Node) -> Iterator[tuple[str, int]]:
+    for shard in node.services.groups.shards():
+        for group in sorted(shard.all_groups(), key=lambda each: each.group_id):
+            yield group.group_id, group.size

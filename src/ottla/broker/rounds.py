@@ -6,11 +6,15 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.broker.control.unclean_elections import EVERY_MS, UncleanElections
+from ottla.broker.control.unclean_elections import EVERY_MS
 from ottla.broker.requests.waiting import Deadline
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.control.unclean_elections import UncleanElections
+    from ottla.broker.environment import Environment
+    from ottla.broker.replicas.compactor import Compactor
+    from ottla.broker.replicas.reconcile import Replicas
+    from ottla.broker.replicas.scrubber import Scrubber
 
 log = logging.getLogger("ottla.rounds")
 _FLUSH_EVERY_MS = 1000
@@ -19,23 +23,33 @@ _FLUSH_EVERY_MS = 1000
 class Rounds:
     """Checkpoints, retention, flushes of cached topics, compaction, scrub, elections that nothing else brings about."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._unclean_elections = UncleanElections(node)
+    def __init__(
+        self,
+        around: Environment,
+        replicas: Replicas,
+        compactor: Compactor,
+        scrubber: Scrubber,
+        unclean_elections: UncleanElections,
+    ) -> None:
+        self._around = around
+        self._replicas = replicas
+        self._compactor = compactor
+        self._scrubber = scrubber
+        self._unclean_elections = unclean_elections
         self._next: dict[str, Deadline] = {}
         self._stopped = False
 
     def start(self) -> None:
-        config, replicas, logs = self._node.config, self._node.replicas, self._node.replicas.upkeep
+        config, replicas, logs = self._around.config, self._replicas, self._replicas.upkeep
         replicas.in_sync.round()  # from now on it is known whether the next comes late
         self._every("high watermarks", lambda: config.replica_high_watermark_checkpoint_interval_ms,
                     logs.checkpoint_high_watermarks)  # fmt: skip
         self._every("recovery points", lambda: config.log_flush_offset_checkpoint_interval_ms,
                     logs.checkpoint_recovery_points)  # fmt: skip
-        self._every("retention", lambda: self._node.config.log_retention_check_interval_ms, logs.apply_retention)
-        self._every("compaction", lambda: self._node.config.log_cleaner_backoff_ms, self._node.compactor.round)
-        self._every("in-sync sets", lambda: self._node.config.replica_lag_time_max_ms // 2, replicas.in_sync.round)
-        self._every("scrub", self._node.scrubber.every_ms, self._node.scrubber.round)
+        self._every("retention", lambda: self._around.config.log_retention_check_interval_ms, logs.apply_retention)
+        self._every("compaction", lambda: self._around.config.log_cleaner_backoff_ms, self._compactor.round)
+        self._every("in-sync sets", lambda: self._around.config.replica_lag_time_max_ms // 2, replicas.in_sync.round)
+        self._every("scrub", self._scrubber.every_ms, self._scrubber.round)
         self._every("unclean elections", lambda: EVERY_MS, self._unclean_elections.look)
         self._every("flush", lambda: _FLUSH_EVERY_MS, logs.flush_due)
 
@@ -54,7 +68,7 @@ class Rounds:
                 if not self._stopped:
                     self._every(name, interval_ms, work)
 
-        self._next[name] = self._node.deadlines.after(max(1, interval_ms()), run)
+        self._next[name] = self._around.deadlines.after(max(1, interval_ms()), run)
 
     def _failed(self, name: str, error: OSError) -> None:
         """A full disk lets a checkpoint wait for the next round; anything else fails the directory (rule B3)."""
@@ -63,4 +77,4 @@ class Rounds:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             log.warning("%s could not be written down, the disk is full: %s", name, error)
         else:
-            self._node.disk_failed(error)
+            self._around.disk_failed(error)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.storage.directory.strays import folder_in_words, stray_folders
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.replicas.reconcile import Replicas
+    from ottla.metadata.state import Metadata
     from ottla.storage.log import Log
 
 _MOST = 100
@@ -28,25 +29,25 @@ class Trouble(NamedTuple):
     set_aside: bool = False
 
 
-def as_json(node: Node) -> str:
+def as_json(replicas: Replicas, metadata: Metadata) -> str:
     """Replicas first, then what was set aside; no more than fit into an answer."""
-    found = [*replicas_in_trouble(node), *_set_aside(node)]
+    found = [*replicas_in_trouble(replicas, metadata), *_set_aside(replicas)]
     return json.dumps([one._asdict() for one in found[:_MOST]], separators=(",", ":"))
 
 
-def _set_aside(node: Node) -> Iterator[Trouble]:
-    for directory in node.replicas.directories.online:
+def _set_aside(replicas: Replicas) -> Iterator[Trouble]:
+    for directory in replicas.directories.online:
         for folder in stray_folders(directory.disk, directory.path):
             place, reason = folder_in_words(directory.disk, folder)
             yield Trouble(place.topic, place.partition, folder, reason, set_aside=True)
 
 
-def replicas_in_trouble(node: Node) -> Iterator[Trouble]:
+def replicas_in_trouble(replicas: Replicas, metadata: Metadata) -> Iterator[Trouble]:
     """Those that cannot be opened, and those that are served but for damaged parts."""
-    for key, one in sorted(node.replicas.directories.unreadable.by_key.items()):
-        if node.metadata.partition(*key) is not None:
+    for key, one in sorted(replicas.directories.unreadable.by_key.items()):
+        if metadata.partition(*key) is not None:
             yield Trouble(one.topic, one.found.partition, one.found.path, one.reason)
-    for partition in node.replicas.all():
+    for partition in replicas.all():
         if reason := _damage_in_words(partition.log):
             yield Trouble(partition.topic, partition.index, partition.log.directory, reason)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """What was looked at: each line fine, wrong (with what to do) or for information."""
+    """The findings: each line fine, wrong (with what to do) or for information."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str, str]] = []
@@ -160,8 +160,10 @@ def _say_troubles(told: Sequence[ReplicaTrouble], report: Report) -> None:
 def _look_at_leaderless(
     cluster: Cluster, topics: Iterable[TopicView], told: Sequence[ReplicaTrouble], bootstrap: str, report: Report
 ) -> None:
-    """Why partitions have no leader: they wait for an administrator, their brokers are down, or these are up and cannot
-    serve what they hold."""
+    """Say why partitions have no leader.
+
+    They wait for an administrator, their brokers are down, or the brokers are up and cannot serve what they hold.
+    """
     leaderless = {
         TopicPartition(topic.name, index): partition
         for topic in topics

@@ -102,7 +102,7 @@ def run(command: Command, arguments: Sequence[str]) -> int:
 
 
 def overview() -> str:
-    """What `ottla --help` prints."""
+    """The text of `ottla --help`."""
     width = max(map(len, [*COMMANDS, *KAFKA_TOOLS]))
     lines = ["usage: ottla COMMAND [OPTIONS]", "", "commands (ottla COMMAND --help tells more):"]
     lines += [f"  {name:<{width}}  {about}" for name, (_, about) in COMMANDS.items()]

@@ -1,4 +1,4 @@
-"""What ottla's own commands share: verbs, options, tables and JSON, colours on a terminal only."""
+"""Parts that ottla's own commands share: verbs, options, tables and JSON, colours on a terminal only."""
 
 from __future__ import annotations
 

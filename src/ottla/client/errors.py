@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a cluster; each sentence says what to do about it.
+"""Errors between a client and a cluster; each sentence says what to do about it.
 
 An error code in an answer is an `ApiError` of the ground floor; everything else is a `ClientError`.
 """

@@ -24,14 +24,14 @@ MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 
 
 class IsolationLevel(IntEnum):
-    """What a reader may see of transactions."""
+    """The transactions that a reader sees: all, or only those that are committed."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
 class Destination(NamedTuple):
-    """Where a request goes. Requests of different purposes have connections of their own (a long poll blocks)."""
+    """The address of a request. Requests of different purposes have connections of their own (a long poll blocks)."""
 
     host: str
     port: int
@@ -113,7 +113,7 @@ class Fetched:
 
 
 class Produced(NamedTuple):
-    """Where a batch landed. `base_offset` is -1 with acks=0, `timestamp` is -1 unless the log sets the time."""
+    """The place of a batch. `base_offset` is -1 with acks=0, `timestamp` is -1 unless the log sets the time."""
 
     base_offset: int
     timestamp: int = -1
@@ -168,7 +168,7 @@ class ConsumedRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """What clients can be told. Times in milliseconds; names follow Kafka's client options."""
+    """Settings of clients. Times in milliseconds; names follow Kafka's client options."""
 
     client_id: str = "ottla"
     request_timeout_ms: int = 30_000

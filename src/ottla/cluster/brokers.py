@@ -200,7 +200,7 @@ def fence(command: FenceBroker, state: Metadata) -> list[log.Body] | ApiError:
 
 
 def known_metadata_version(state: Metadata) -> int:
-    """What every registered broker knows, those that are down among them: they come back as they were."""
+    """The version that every registered broker knows, those that are down among them: they come back as they were."""
     return min((broker.metadata_version for broker in state.brokers.values()), default=FIRST_METADATA_VERSION)
 
 
@@ -287,5 +287,5 @@ def _partitions_of(state: Metadata, broker_id: BrokerId) -> Iterator[tuple[Topic
 
 
 def _with(state: Metadata, broker_id: BrokerId, *, active: bool) -> IsActive:
-    """Who is active once one broker has changed."""
+    """The active brokers once one broker has changed."""
     return lambda other: active if other == broker_id else state.is_active(other)

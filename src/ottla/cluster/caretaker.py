@@ -28,7 +28,7 @@ class Incarnation(NamedTuple):
 
 
 class Caretaker:
-    """What one broker does about the life and death of all."""
+    """One broker's work on the life and death of all."""
 
     def __init__(self, broker_id: BrokerId) -> None:
         self._broker_id = broker_id

@@ -1,4 +1,4 @@
-"""What may be asked of the cluster: commands carry an intent and what it was based on, never its result (rule C3).
+"""Commands to the cluster: they carry an intent and what it was based on, never its result (rule C3).
 
 Handlers and machines make them, `broker/control/metadata_follow.py` submits them, `decide.py` answers with entries.
 `footprint` names what a command reads and writes: commands that do not meet may share one append.
@@ -24,7 +24,7 @@ EVERYTHING: Footprint = ("everything",)
 
 
 class Writer(NamedTuple):
-    """Who asks: a command of a broker that is not registered in this epoch, or fenced, is refused."""
+    """The asking broker: a command of a broker that is not registered in this epoch, or fenced, is refused."""
 
     broker_id: BrokerId
     epoch: BrokerEpoch
@@ -147,7 +147,7 @@ class DeposeShortLeader(NamedTuple):
 
 
 class NewCluster(NamedTuple):
-    """What the first broker of an empty log calls the cluster."""
+    """The cluster id that the first broker gives to an empty log."""
 
     cluster_id: str
     secret: bytes
@@ -411,7 +411,7 @@ _OF_SETS = (DeposeShortLeader, ResignLeadership, WithdrawReplica, ChangeInSync)
 
 
 def goes_first(command: Command) -> bool:
-    """Who leads and who is in sync is decided before what can wait: creating thousands of topics, say (rule A4)."""
+    """Leaders and in-sync sets are decided before what can wait: creating thousands of topics, say (rule A4)."""
     return isinstance(command, (FenceBroker, TakeOffline, *_OF_SETS))
 
 

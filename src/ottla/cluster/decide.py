@@ -38,7 +38,7 @@ from ottla.metadata.state import Metadata
 
 
 def decide(command: Command, state: Metadata, by: Writer) -> list[Body] | ApiError:
-    """What to append for a command, all of it or nothing; an empty list where all is so already."""
+    """The entries to append for a command, all of them or none; an empty list where all is so already."""
     if isinstance(command, RegisterBroker):
         return brokers.register(command, state)
     if isinstance(command, UnfenceBroker):

@@ -64,7 +64,7 @@ def change_in_sync(command: ChangeInSync, state: Metadata, by: Writer) -> list[B
 
 
 def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
-    """What an administrator asks for: the preferred leader back, or any leader at the price of records."""
+    """An election that an administrator asks for: the preferred leader back, or any leader at the price of records."""
     topic = state.topic(command.topic)
     before = state.partition(topic.topic_id, command.partition) if topic is not None else None
     if topic is None:
@@ -347,7 +347,7 @@ def least_started_with(state: Metadata, broker_id: BrokerId | None = None, given
 
 
 def unclean_allowed(state: Metadata, topic: Topic) -> bool:
-    """Of the topic, else of all brokers, else where every broker was started so."""
+    """The option of the topic, else of all brokers, else true where every broker was started so."""
     said = _said(state, topic, UNCLEAN)
     texts = [said] if said is not None else _started_with(state, UNCLEAN)
     return bool(texts) and all(text.strip().lower() == "true" for text in texts)

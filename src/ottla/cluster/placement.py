@@ -1,4 +1,4 @@
-"""Where the replicas of new partitions go: spread over machines, then racks, then by load.
+"""Brokers for the replicas of new partitions: spread over machines, then racks, then by load.
 
 `topics.py` comes here. The same state gives the same answer; where brokers are alike, the topic's id decides who
 begins, so that small topics do not pile up on the first broker.
@@ -85,7 +85,7 @@ def _next(
 
 
 def _load(state: Metadata, brokers: Sequence[BrokerState]) -> tuple[dict[BrokerId, int], dict[BrokerId, int]]:
-    """How many partitions each broker is preferred to lead, and how many replicas it has."""
+    """For each broker, the partitions that it is preferred to lead, and the replicas that it has."""
     leaders = {broker.broker_id: 0 for broker in brokers}
     held = dict(leaders)
     for topic in state.topics.values():

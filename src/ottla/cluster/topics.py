@@ -93,7 +93,7 @@ def create_partitions(command: CreatePartitions, state: Metadata) -> list[log.Bo
 
 
 def name_error(name: str) -> str | None:
-    """What is wrong with a topic's name."""
+    """The fault of a topic's name; None for a good one."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -159,7 +159,7 @@ def _too_few_brokers(state: Metadata, replicas: int) -> ApiError | None:
 
 
 def _assignment_problem(assignment: Assignment, state: Metadata, replicas: int | None) -> ApiError | None:
-    """What is wrong with replicas that the client chose; `replicas` is the number each partition must have."""
+    """The fault of replicas that the client chose; `replicas` is the number each partition must have."""
     for brokers in assignment:
         if (wrong := replicas_problem(brokers, state)) is not None:
             return wrong
@@ -175,7 +175,7 @@ def _assignment_problem(assignment: Assignment, state: Metadata, replicas: int |
 
 
 def replicas_problem(replicas: tuple[BrokerId, ...], state: Metadata) -> ApiError | None:
-    """What is wrong with the replicas that the client chose for one partition."""
+    """The fault of the replicas that the client chose for one partition."""
     if not replicas:
         return _bad_assignment("The manual partition assignment includes an empty replica list.")
     for broker_id in replicas:

@@ -1,4 +1,4 @@
-"""What a cluster does for itself when nothing is wrong: leaders go back to where they are preferred, internal topics
+"""Upkeep of a cluster in which nothing is wrong: leaders go back to where they are preferred, internal topics
 get the replicas they were meant to have once there are brokers enough, and what a release can write is written once all
 brokers can read it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.config.option import Kind, OptionSet, Scope, Status, Value, at_least, option, some_of
+from ottla.config.option import Kind, OptionSet, Scope, Status, Value, at_least, one_of, option, some_of
 from ottla.config.topic import DAY_MS, LONG_MAX, MiB
 
 INT_MAX = (1 << 31) - 1
@@ -11,10 +11,15 @@ PLAIN_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_P
 
 
 _ASSIGNORS = some_of("uniform", "range")
+_MIGRATION_POLICIES = one_of("bidirectional", "upgrade", "downgrade", "disabled")
 
 
 def _assignors(value: Value) -> str | None:
     return _ASSIGNORS(value) if value else "At least one assignor must be named"
+
+
+def _migration_policy(value: Value) -> str | None:
+    return _MIGRATION_POLICIES(value.lower()) if isinstance(value, str) else None
 
 
 def _listener_addresses(value: Value) -> str | None:
@@ -39,7 +44,7 @@ def _selector(value: Value) -> str | None:
 
 
 class BrokerConfig(OptionSet):
-    """What one broker goes by; defaults for topics are in its `TopicConfig`s already."""
+    """The options of one broker; defaults for topics are in its `TopicConfig`s already."""
 
     # fmt: off
     # Who and where
@@ -214,6 +219,11 @@ class BrokerConfig(OptionSet):
     group_consumer_max_size: int = option(
         "group.consumer.max.size", INT_MAX, Kind.INT, check=at_least(1),
         doc="The most members of one group of the consumer protocol.",
+    )
+    group_consumer_migration_policy: str = option(
+        "group.consumer.migration.policy", "bidirectional", Kind.STRING, check=_migration_policy,
+        doc="Whether a group with members may go over to the consumer protocol (upgrade), back to the classic one "
+        "(downgrade), both or neither.",
     )
     group_consumer_min_assignment_interval_ms: int = option(
         "group.consumer.min.assignment.interval.ms", 0, Kind.INT, check=at_least(0),

@@ -1,4 +1,4 @@
-"""What DescribeConfigs tells: every option with its value, where it came from, and what it would be otherwise."""
+"""Answers to DescribeConfigs: every option with its value, where it came from, and what it would be otherwise."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def describe_broker(layers: Layers, names: Iterable[str] | None = None) -> list[
 
 
 def describe_broker_defaults(layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
-    """What was set for all brokers dynamically, and nothing else."""
+    """The options that were set for all brokers dynamically, and nothing else."""
     found = []
     for declared in _wanted(_broker_options().values(), names):
         if declared.name in layers.default_dynamic:
@@ -108,7 +108,7 @@ def text_of(config: OptionSet, declared: Option) -> str | None:
 
 
 def _broker_synonyms_of(declared: Option, layers: Layers) -> list[DescribedSynonym]:
-    """What brokers say about a topic or group option; without one, its own default."""
+    """The broker options that give a topic or group option its value; without one, its own default."""
     if not declared.synonyms:
         return []
     return _said([synonym.name for synonym in declared.synonyms], layers)
@@ -119,7 +119,7 @@ def _broker_synonyms(declared: Option, layers: Layers) -> list[DescribedSynonym]
 
 
 def _said(names: list[str], layers: Layers) -> list[DescribedSynonym]:
-    """What was said under any of the names, strongest source first, defaults last.
+    """The values given under any of the names, strongest source first, defaults last.
 
     Where nothing was said, Apache Kafka leaves out the defaults of other names than the first: so does this.
     """

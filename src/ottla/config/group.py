@@ -30,7 +30,7 @@ def _streams(name: str, default: int, low: int) -> int:
 
 
 class GroupConfig(OptionSet):
-    """What a group may have set for itself."""
+    """The options that a group may set for itself."""
 
     consumer_assignment_interval_ms: int = _consumer(
         "assignment.interval.ms", 1000, 0, "how long it waits at least between two new targets."

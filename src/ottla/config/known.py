@@ -24,7 +24,6 @@ _WHY = (
     ("ssl.", "There is no TLS yet; a listener that asks for it is refused."),
     ("security.", "There is no authentication yet; a listener that asks for it is refused."),
     ("delegation.", "There are no delegation tokens."),
-    ("group.consumer.migration.", "A group with members does not change its protocol; an empty one does."),
     ("group.share.", "Share groups are not announced."),
     ("share.", "Share groups are not announced."),
     ("group.streams.", "Streams groups are not announced."),
@@ -143,7 +142,6 @@ delete.records.purgatory.purge.interval.requests INT 1 R
 early.start.listeners LIST ~ R
 fetch.purgatory.purge.interval.requests INT 1000 R
 follower.fetch.last.tiered.offset.enable BOOLEAN false C
-group.consumer.migration.policy STRING bidirectional R
 group.coordinator.append.linger.ms INT -1 R
 group.coordinator.background.threads INT 2 R
 group.coordinator.cached.buffer.max.bytes INT 1048588 C

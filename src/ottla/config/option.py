@@ -1,4 +1,4 @@
-"""How an option is declared: once, with its name, type, default, check, synonyms and documentation.
+"""The declaration of an option: once, with its name, type, default, check, synonyms and documentation.
 
 `topic.py`, `group.py` and `broker.py` hold the declarations; `resolve.py` fills them with values; DescribeConfigs,
 the reference pages and the command line are derived from them.
@@ -31,7 +31,7 @@ class Kind(IntEnum):
 
 
 class Status(Enum):
-    """What the broker does with an option."""
+    """The broker's use of an option."""
 
     HONOURED = "honoured"
     REFUSED = "refused"
@@ -41,7 +41,7 @@ class Status(Enum):
 
 
 class Scope(Enum):
-    """Where a broker option can be changed while the broker runs."""
+    """The brokers for which an option can be changed while they run."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"

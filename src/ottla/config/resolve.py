@@ -1,4 +1,4 @@
-"""Which value an option has: defaults < file < environment < command line < dynamic.
+"""The value of an option from its layers: defaults < file < environment < command line < dynamic.
 
 `read_static` reads the first four once, at start; `Layers` puts the dynamic ones (kept in the metadata log) on top
 and makes the typed configurations. `describe.py` tells clients where each value came from.
@@ -26,7 +26,7 @@ OptionSetT = TypeVar("OptionSetT", bound=OptionSet)
 
 
 class Source(IntEnum):
-    """Where a value came from; the numbers are those of DescribeConfigs."""
+    """The layer that a value came from; the numbers are those of DescribeConfigs."""
 
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -37,7 +37,7 @@ class Source(IntEnum):
 
 
 class StaticConfig(NamedTuple):
-    """What was said at start."""
+    """The options given at start."""
 
     texts: Mapping[str, str]
     warnings: tuple[str, ...]
@@ -112,7 +112,7 @@ class Layers:
         self.dynamic = dynamic
 
     def given(self, name: str) -> list[tuple[Source, str]]:
-        """What was said about a broker option, the strongest first."""
+        """The values given for a broker option, the strongest first."""
         layers = (
             (Source.DYNAMIC_BROKER_CONFIG, self.dynamic),
             (Source.DYNAMIC_DEFAULT_BROKER_CONFIG, self.default_dynamic),
@@ -155,7 +155,7 @@ class Layers:
         return kind.of_texts(texts)
 
     def _inherited(self, declared: Option) -> str | None:
-        """What the broker options say; of several units the finest that is set wins."""
+        """The value that the broker options give; of several units the finest that is set wins."""
         for synonym in declared.synonyms:
             if said := self.given(synonym.name):
                 text = said[0][1].strip()
@@ -167,7 +167,7 @@ class Layers:
 
 
 def topic_problems(overrides: Mapping[str, str], layers: Layers) -> str | None:
-    """What is wrong with the options given for a topic, in Kafka's words; None if they may be stored."""
+    """The fault of the options given for a topic, in Kafka's words; None if they may be stored."""
     for name in overrides:
         if name not in TopicConfig.BY_NAME:
             return f"Unknown topic config name: {name}"
@@ -184,7 +184,7 @@ def topic_problems(overrides: Mapping[str, str], layers: Layers) -> str | None:
 
 
 def group_problems(overrides: Mapping[str, str], layers: Layers) -> str | None:
-    """What is wrong with the options given for a group: each lies between bounds that are broker options."""
+    """The fault of the options given for a group: each lies between bounds that are broker options."""
     for name in overrides:
         if name not in GroupConfig.BY_NAME:
             return f"Unknown group config name: {name}{nearest(name, GroupConfig.BY_NAME)}"

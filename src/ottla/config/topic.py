@@ -28,7 +28,7 @@ def _replicas(value: Value) -> str | None:
 
 
 class TopicConfig(OptionSet):
-    """What a log, its leader and its compaction go by."""
+    """The options of a topic, for its log, its leader and its compaction."""
 
     # fmt: off
     cleanup_policy: tuple[str, ...] = option(

@@ -187,7 +187,7 @@ class Database:
     # Guards
 
     def _reading(self, run: Callable[[sqlite3.Connection], T]) -> T:
-        """What cannot be read for damage cannot be followed; other failures may pass."""
+        """Tell damage, which cannot be followed, from other failures, which may pass."""
         try:
             return self._guarded(run)
         except DatabaseFailure as failure:

@@ -1,4 +1,4 @@
-"""Who is alive on this machine: a lock on a file per broker, which the kernel frees when its process dies.
+"""The brokers alive on this machine: a lock on a file per broker, which the kernel frees when its process dies.
 
 `sqlite.py` holds one `Presence` per broker and looks around ten times a second. A process that hangs keeps its lock,
 so the file holds the time of its last heartbeat too, written over in place: a full disk stops nothing (rule C7).

@@ -176,7 +176,7 @@ class SqliteCoordination:
         return rung
 
     def _look_around(self, database: Database) -> None:
-        """Who comes upon a change of the living tells the others, who then look once each.
+        """Look for a change of the living, and tell the other brokers, which then look once each.
 
         A look that fails shows nothing new; there is another one soon.
         """

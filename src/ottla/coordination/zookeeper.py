@@ -259,7 +259,7 @@ class _Worker:
 
 
 class _Connection:
-    """What kazoo keeps to itself: the session timeout that the ensemble granted, and the socket."""
+    """Values that kazoo keeps to itself: the session timeout that the ensemble granted, and the socket."""
 
     def __init__(self, client: Any) -> None:
         self._timeout_ms: float | None = None

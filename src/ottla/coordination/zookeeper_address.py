@@ -1,4 +1,4 @@
-"""Where a ZooKeeper ensemble is, as users write it: `zookeeper://h1:2181,h2:2181/chroot`."""
+"""The address of a ZooKeeper ensemble as users write it: `zookeeper://h1:2181,h2:2181/chroot`."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ FAILED = (KazooException, KazooTimeoutError)
 
 
 class SnapshotName(NamedTuple):
-    """Which nodes hold a snapshot. The mark keeps two brokers that save the same version apart."""
+    """The nodes that hold a snapshot. The mark keeps two brokers that save the same version apart."""
 
     version: int
     mark: str
@@ -46,7 +46,7 @@ class SnapshotName(NamedTuple):
 
 
 class Head(NamedTuple):
-    """How far the log goes, where it begins, and its snapshots, the older first; at most two."""
+    """The log's last version, its first one, and its snapshots, the older first; at most two."""
 
     version: int
     first: int
@@ -138,7 +138,7 @@ class ZookeeperLog:
         return Conflict(head.version)
 
     def _as_nodes(self, bodies: Sequence[bytes], first: int) -> list[bytes]:
-        """What the node of each entry says: the body, or where it is. Nobody reads a staged body before the append."""
+        """The text of each entry's node: the body, or where it is. Nobody reads a staged body before the append."""
         for bucket in {version // BUCKET for version in range(first, first + len(bodies))}:
             if first % BUCKET == 0 or first == 1 or bucket != first // BUCKET:  # else it was made with its first entry
                 with contextlib.suppress(NodeExistsError):

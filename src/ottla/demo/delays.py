@@ -1,4 +1,4 @@
-"""What the query's answer says: mean delays by airline, hour and weather, and the sentence that sums them up.
+"""The answer of the query: mean delays by airline, hour and weather, and the sentence that sums them up.
 
 Comes from query.py, whose rows are one airline at one hour in one kind of weather; the next doors are picture.py,
 page.py and the table in the terminal.
@@ -43,7 +43,7 @@ class Delays:
         return self._means(["airline"]).sort_values()
 
     def by_airline_between(self, first: int, last: int) -> pd.Series:
-        """Of departures scheduled in these hours."""
+        """The delays by airline of departures scheduled in these hours."""
         return Delays(self.answer[self.answer["hour"].between(first, last)]).by_airline()
 
     def by_hour(self) -> pd.Series:

@@ -93,7 +93,7 @@ def values(records: DataFrame, events: Events) -> DataFrame:
 
 
 def band(column: Column, names: tuple[str, ...], limits: tuple[float, ...]) -> Column:
-    """Which of the bands a figure falls in: each ends below its limit, the last has none."""
+    """The band that a figure falls in: each ends below its limit, the last has none."""
     from pyspark.sql import functions as f
 
     chosen = f.when(column.isNull(), UNKNOWN)

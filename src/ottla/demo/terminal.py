@@ -1,4 +1,4 @@
-"""What the demo says while it runs: one line a step, and the table at the end."""
+"""Output of the demo while it runs: one line a step, and the table at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Steps:
         print(f"{time.monotonic() - self.began:5.1f} s  {text}", flush=True)
 
     def progress(self, text: str) -> None:
-        """What is under way: one line that is written again and again on a terminal, nothing elsewhere."""
+        """Show the present step: one line that is written again and again on a terminal, nothing elsewhere."""
         if sys.stdout.isatty():
             print(f"\r\033[K         {text}", end="\r", flush=True)
 

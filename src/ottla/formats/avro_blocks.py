@@ -32,7 +32,7 @@ _WIDTHS = {"boolean": 1, "float": 4, "double": 8}
 
 
 def why_not(node: Node) -> str:
-    """Why a schema's payloads cannot be read in blocks; empty where they can."""
+    """The reason why a schema's payloads cannot be read in blocks; empty where they can."""
     if is_empty(node):
         return "values of no bytes"
     match node:
@@ -132,7 +132,7 @@ class _Check:
             raise BadPayload("a boolean, the index of a union or the last byte of a number is out of its range")
 
     def _sizes(self, node: Node, plain: pa.Array) -> Rows:
-        """How many bytes each value takes in the shortest encoding."""
+        """The size in bytes of each value in the shortest encoding."""
         match node:
             case Primitive(kind="int"):
                 return self._long_sizes(numbers(plain, np.int32).astype(np.int64))

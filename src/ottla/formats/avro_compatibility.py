@@ -19,7 +19,7 @@ _PROMOTIONS = {
 
 
 def avro_incompatibilities(reader: AvroSchema, writer: AvroSchema) -> list[Incompatibility]:
-    """Why `reader` cannot read what `writer` wrote; nothing where it can."""
+    """The reasons why `reader` cannot read what `writer` wrote; none where it can."""
     return _Comparison().compare(reader.root, writer.root, "")
 
 

@@ -68,7 +68,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """How the columns that a decoder wants grow by the schemas that it meets."""
+    """The growth of a decoder's columns by the schemas that it meets."""
 
     renames: Renames = field(default_factory=Renames)
     stays: Stays = lambda path: False

@@ -1,4 +1,4 @@
-"""How a column of one schema becomes a column of another: fields by name and alias, defaults, wider numbers.
+"""A column of one schema becomes a column of another: fields by name and alias, defaults, wider numbers.
 
 The target's fields say by their metadata under which other names they were written, and their defaults. A field that
 the writer does not know is its default, else null; nothing that is only missing makes a row bad.

@@ -20,7 +20,7 @@ Found = list[Incompatibility]
 
 
 def json_incompatibilities(reader: JsonSchema, writer: JsonSchema) -> Found:
-    """Why `reader` may refuse a document that `writer` lets pass; nothing where it cannot."""
+    """The reasons why `reader` may refuse a document that `writer` lets pass; none where it cannot."""
     return _Comparison(reader, writer).check(reader.root, (writer.root,), "")
 
 

@@ -87,7 +87,7 @@ class ProtobufReader:
 
 
 def index_path(descriptor: Descriptor) -> bytes:
-    """How the wire format names a message type: the length of its path and the indexes, zig-zag; one zero for [0]."""
+    """A message type's name in the wire format: the length of its path and the indexes, zig-zag; one zero for [0]."""
     path: list[int] = []
     while descriptor is not None:
         outer = descriptor.containing_type

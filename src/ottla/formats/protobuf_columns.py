@@ -50,7 +50,7 @@ Build = Callable[[list[Any]], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How values of one type become an array."""
+    """The steps from values of one type to an array."""
 
     type: pa.DataType
     build: Build

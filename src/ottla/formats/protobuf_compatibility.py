@@ -77,7 +77,7 @@ class ProtobufSchema:
 
 
 def protobuf_incompatibilities(reader: ProtobufSchema, writer: ProtobufSchema) -> list[Incompatibility]:
-    """Why `reader` does not understand what `writer` wrote; nothing where it does."""
+    """The reasons why `reader` does not understand what `writer` wrote; none where it does."""
     if reader.file.package != writer.file.package:
         detail = (
             f"the reader's package is {reader.file.package or 'none'}, the writer's {writer.file.package or 'none'}"

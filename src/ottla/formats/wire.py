@@ -97,7 +97,7 @@ def framed(schema_id: int, payloads: list[bytes | None]) -> pa.Array:
 
 
 def extents(values: pa.Array) -> tuple[Rows, Rows, Bytes]:
-    """Where each value starts and how long it is, and the bytes that all of them lie in."""
+    """The start and the length of each value, and the bytes that all of them lie in."""
     _, offsets_buffer, data_buffer = values.buffers()
     if not len(values):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint8)

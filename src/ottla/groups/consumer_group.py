@@ -43,6 +43,9 @@ class ConsumerGroup(AnyGroup):
         self._names: Counter[str] = Counter()
         self._regex_users: Counter[str] = Counter()
         self._assignors: Counter[str] = Counter()
+        self._classic = 0
+        self._protocols: Counter[str] = Counter()
+        """How many classic members know a protocol, by its name."""
         self._subscription_version = 0
         self._hash_at: tuple[int, int] | None = None
         self._hash = 0
@@ -109,6 +112,15 @@ class ConsumerGroup(AnyGroup):
         named = [(self._assignors[name], -place, name) for place, name in enumerate(known) if self._assignors[name]]
         return max(named)[2] if named else default
 
+    @property
+    def classic_members(self) -> int:
+        """How many members speak the classic protocol."""
+        return self._classic
+
+    def knows_protocol(self, name: str) -> bool:
+        """Whether all classic members know a protocol of theirs."""
+        return self._protocols[name] == self._classic
+
     def subscribed_hash(self, topics: Topics) -> int:
         """The hash of all topics that members read, as they are now."""
         seen_at = (topics.version, self._subscription_version)
@@ -136,6 +148,7 @@ class ConsumerGroup(AnyGroup):
         other._owners = dict(self._owners)
         other._names, other._regex_users = Counter(self._names), Counter(self._regex_users)
         other._assignors = Counter(self._assignors)
+        other._classic, other._protocols = self._classic, Counter(self._protocols)
         return other
 
     # Changes, by records alone
@@ -181,6 +194,9 @@ class ConsumerGroup(AnyGroup):
         _add(self._names, member.topics, change)
         _add(self._regex_users, [member.regex] if member.regex else [], change)
         _add(self._assignors, [member.assignor] if member.assignor else [], change)
+        if member.classic is not None:
+            self._classic += change
+            _add(self._protocols, {protocol.name for protocol in member.classic.supported_protocols}, change)
 
 
 def _places(member: ConsumerMember) -> list[tuple[bytes, int]]:

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable
 
 from ottla.groups import consumer_entries as write
 from ottla.groups.consumer_group import ConsumerGroup
-from ottla.groups.consumer_heartbeat import Surroundings, Trial, beat
+from ottla.groups.consumer_heartbeat import beat
 from ottla.groups.consumer_requests import is_leave, refusal, refused
+from ottla.groups.consumer_steps import Surroundings, Trial, may_assign
 from ottla.groups.consumer_values import JOINING, LEAVING_FOR_A_WHILE, ConsumerMember, MemberState
 from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.migration import downgrade_entries, only_classic_remain, upgrade_entries
 from ottla.groups.range_assignor import assign_range
 from ottla.groups.reconciliation import left_for_a_while
 from ottla.groups.regexes import RegexRuns
@@ -23,6 +25,7 @@ from ottla.kernel.errors import ErrorCode, clipped
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.messages.consumer_group_records import ConsumerGroupMetadataKey
 
+_SESSION = DeadlineKind.CONSUMER_SESSION
 ASSIGNORS = {"uniform": assign_uniform, "range": assign_range}
 
 
@@ -38,10 +41,11 @@ class ConsumerGroups:
         new_id: Callable[[], str],
     ) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
+        self.settings_of = settings_of
+        self.new_id = new_id
+        self._settings = settings
         self._deadlines = deadlines
-        self._settings_of = settings_of
-        self._new_id = new_id
-        self._around = Surroundings(
+        self.around = Surroundings(
             topics,
             {name: ASSIGNORS[name] for name in settings.consumer_assignors},
             settings.consumer_max_size,
@@ -50,59 +54,104 @@ class ConsumerGroups:
 
     @property
     def topics(self) -> Topics:
-        return self._around.topics
+        return self.around.topics
 
     @property
     def assignors(self) -> Iterable[str]:
-        return self._around.assignors
+        return self.around.assignors
 
     def preferred_assignor(self, group: ConsumerGroup) -> str:
         return group.preferred_assignor(next(iter(self.assignors)), known=self.assignors)
 
     # Heartbeats
 
-    def heartbeat(self, request: ConsumerGroupHeartbeatRequest, turn: Turn, *, taken: bool) -> None:
-        """Answer a heartbeat. `taken` says that the id belongs to a group of another kind that has members."""
-        if (no := refusal(request, turn.caller.version, self._around.assignors)) is not None:
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, turn: Turn, *, taken: bool, upgraded: ConsumerGroup | None = None
+    ) -> None:
+        """Answer a heartbeat. `taken` says that the id belongs to a group of another kind that has members.
+
+        `upgraded` is the group that a classic one becomes when a member joins.
+        """
+        if (no := refusal(request, turn.caller.version, self.around.assignors)) is not None:
             turn.answer(no)
             return
         if is_leave(request):
             self._leave(request, turn)
             return
-        group = self.groups.get(request.group_id)
+        group = self.groups.get(request.group_id) or upgraded
         if group is None and (request.member_epoch != JOINING or taken):
             turn.answer(_no_group(request.group_id))
             return
         if not request.member_id:
-            request.member_id = self._new_id()
+            request.member_id = self.new_id()
         group = group or ConsumerGroup(request.group_id)
-        settings = self._settings_of(group.group_id)
-        outcome = beat(group, request, turn.caller, turn.now, settings, self._around)
+        settings = self.settings_of(group.group_id)
+        outcome = beat(group, request, turn.caller, turn.now, settings, self.around)
         if isinstance(outcome, ConsumerGroupHeartbeatResponse):
             turn.answer(outcome)
             return
+        if group is upgraded:
+            self._begin(group, turn)
         for entry in outcome.entries:
             turn.out.write(entry)
         turn.answer(outcome.answer)
-        self._hear(group.group_id, outcome.member, settings, turn.now)
+        self._forget_classic_deadlines(group.group_id, outcome.member.member_id)
+        self.hear(group.group_id, outcome.member, turn.now)
         if outcome.moved:
             self._watch_revocation(group.group_id, outcome.member, turn.now)
         if outcome.wants_regex or self._regexes.is_due(group, turn.now):
             self._regexes.want(group.group_id, turn.now)
 
-    def _hear(self, group_id: str, member: ConsumerMember, settings: ConsumerSettings, now: Moment) -> None:
-        key = DeadlineKey(DeadlineKind.CONSUMER_SESSION, group_id, member.member_id)
-        within_ms = settings.session_timeout_ms
-        self._deadlines.set(key, now.mono_ms + within_ms, timeout_ms=within_ms)
+    def _begin(self, upgraded: ConsumerGroup, turn: Turn) -> None:
+        """Write a group as it was made of a classic one, in one batch with what follows."""
+        turn.out.whole = True
+        for entry in upgrade_entries(upgraded):
+            turn.out.write(entry)
+        for member in upgraded.members.values():
+            self.hear(upgraded.group_id, member, turn.now)
+
+    def hear(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
+        """A member showed itself: its session begins anew. A classic member brings its own session timeout."""
+        if member.classic is None:
+            session_ms = self.settings_of(group_id).session_timeout_ms
+        else:
+            session_ms = member.classic.session_timeout_ms
+        key = DeadlineKey(_SESSION, group_id, member.member_id)
+        self._deadlines.set(key, now.mono_ms + session_ms, timeout_ms=session_ms)
 
     def _watch_revocation(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
         """A member that must give up partitions has its own rebalance timeout for that."""
         key = DeadlineKey(DeadlineKind.REVOCATION, group_id, member.member_id)
-        if member.state is MemberState.UNREVOKED:
+        if member.state is MemberState.UNREVOKED and member.classic is None:
             within_ms = max(member.rebalance_timeout_ms, 0)
             self._deadlines.set(key, now.mono_ms + within_ms, timeout_ms=within_ms)
         else:
             self._deadlines.cancel(key)
+
+    # Classic members (classic_members.py)
+
+    def may_assign(self, group: ConsumerGroup, now: Moment) -> bool:
+        """Whether the time between two targets of a group is over."""
+        return may_assign(group, now, self.settings_of(group.group_id))
+
+    def await_join(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
+        """A classic member was told to join again: it has its rebalance timeout from the first time on."""
+        key = DeadlineKey(DeadlineKind.CLASSIC_JOIN, group_id, member.member_id)
+        if self._deadlines.at(key) is None:
+            self._deadlines.set(key, now.mono_ms + max(member.rebalance_timeout_ms, 0))
+
+    def await_sync(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
+        """A classic member has joined: it has its rebalance timeout to ask for its assignment."""
+        self._deadlines.cancel(DeadlineKey(DeadlineKind.CLASSIC_JOIN, group_id, member.member_id))
+        self._deadlines.cancel(DeadlineKey(DeadlineKind.REVOCATION, group_id, member.member_id))
+        key = DeadlineKey(DeadlineKind.CLASSIC_SYNC, group_id, member.member_id)
+        self._deadlines.set(key, now.mono_ms + max(member.rebalance_timeout_ms, 0))
+        self.hear(group_id, member, now)
+
+    def has_synced(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
+        """A classic member took its assignment away."""
+        self._deadlines.cancel(DeadlineKey(DeadlineKind.CLASSIC_SYNC, group_id, member.member_id))
+        self.hear(group_id, member, now)
 
     # Departures
 
@@ -125,24 +174,60 @@ class ConsumerGroups:
             turn.out.write(write.current_entry(group.group_id, left_for_a_while(member, epoch=LEAVING_FOR_A_WHILE)))
             self._deadlines.cancel(DeadlineKey(DeadlineKind.REVOCATION, group.group_id, member.member_id))
         else:
-            self._remove(group, [member], turn.out)
+            self.remove(group, [member], turn.now, turn.out)
         turn.answer(ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch))
 
-    def _remove(self, group: ConsumerGroup, members: Iterable[ConsumerMember], out: Decision) -> None:
-        """Members are gone: the group begins a new epoch without them."""
+    def remove(self, group: ConsumerGroup, members: Iterable[ConsumerMember], now: Moment, out: Decision) -> None:
+        """Members are gone: the group begins a new epoch without them, or becomes a classic one."""
         trial = Trial(group)
         for member in members:
             for entry in write.departure_entries(group.group_id, member.member_id):
                 trial.write(entry)
             trial.drop_unused(member.regex)
             self._forget_deadlines(group.group_id, member.member_id)
-        trial.bump(self._around.topics)
-        for entry in trial.entries:
+        if not self._downgrades(group, trial.group):
+            trial.bump(self.around.topics)
+        self.take(group, trial, now, out)
+        out.if_refused = lambda later, _: self._hear_all(group, later)
+
+    def take(self, group: ConsumerGroup, trial: Trial, now: Moment, out: Decision) -> bool:
+        """Write what was tried out on a group, or that it becomes a classic one by that; True for the latter."""
+        if not self._downgrades(group, trial.group):
+            for entry in trial.entries:
+                out.write(entry)
+            return False
+        out.whole = True
+        for entry in downgrade_entries(group, trial.group, self.around.topics, now.wall_ms):
             out.write(entry)
+        for member_id in group.members:
+            self._forget_deadlines(group.group_id, member_id)
+        for member in trial.group.members.values():
+            assert member.classic is not None
+            key = DeadlineKey(DeadlineKind.SESSION, group.group_id, member.member_id)
+            self._deadlines.set(key, now.mono_ms + member.classic.session_timeout_ms)
+        self._deadlines.set(DeadlineKey(DeadlineKind.UNLED, group.group_id), now.mono_ms)
+        out.if_refused = lambda later, _: self._hear_all(group, later)
+        return True
+
+    def _hear_all(self, group: ConsumerGroup, now: Moment) -> None:
+        """The sessions of all members begin anew."""
+        for member in group.members.values():
+            self.hear(group.group_id, member, now)
+
+    def _downgrades(self, before: ConsumerGroup, after: ConsumerGroup) -> bool:
+        """Whether a group becomes a classic one: its last member of the consumer protocol is gone."""
+        if not self._settings.migration_policy.downgrades or after.size > self._settings.max_size:
+            return False
+        return only_classic_remain(before, after)
 
     def _forget_deadlines(self, group_id: str, member_id: str) -> None:
-        self._deadlines.cancel(DeadlineKey(DeadlineKind.CONSUMER_SESSION, group_id, member_id))
+        self._deadlines.cancel(DeadlineKey(_SESSION, group_id, member_id))
         self._deadlines.cancel(DeadlineKey(DeadlineKind.REVOCATION, group_id, member_id))
+        self._forget_classic_deadlines(group_id, member_id)
+
+    def _forget_classic_deadlines(self, group_id: str, member_id: str) -> None:
+        self._deadlines.cancel(DeadlineKey(DeadlineKind.CLASSIC_JOIN, group_id, member_id))
+        self._deadlines.cancel(DeadlineKey(DeadlineKind.CLASSIC_SYNC, group_id, member_id))
 
     # Time
 
@@ -157,15 +242,14 @@ class ConsumerGroups:
         member = group.members.get(key.member_id)
         if member is None:
             return
-        if key.kind is DeadlineKind.CONSUMER_SESSION or member.state is MemberState.UNREVOKED:
-            self._remove(group, [member], out)
+        if key.kind is not DeadlineKind.REVOCATION or member.state is MemberState.UNREVOKED:
+            self.remove(group, [member], now, out)
 
     def loaded(self, now: Moment) -> None:
         """The log has been read to its end: sessions and revocations begin afresh."""
         for group_id, group in self.groups.items():
-            settings = self._settings_of(group_id)
+            self._hear_all(group, now)
             for member in group.members.values():
-                self._hear(group_id, member, settings, now)
                 self._watch_revocation(group_id, member, now)
 
     # Groups

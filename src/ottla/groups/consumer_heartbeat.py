@@ -1,28 +1,17 @@
 """One heartbeat of a member that is, or becomes, part of a consumer group: what it changes, step by step (KIP-848).
 
-Comes from consumer_groups.py. Each step tries out its entries on a copy of the group; the group itself changes when
-they are applied.
+Comes from consumer_groups.py; the steps are in consumer_steps.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla.groups import consumer_entries as write
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_requests import is_full, owned_partitions, refused, updated
-from ottla.groups.consumer_values import (
-    JOINING,
-    LEAVING_FOR_A_WHILE,
-    ConsumerMember,
-    MemberState,
-    is_subset,
-    same_assignment,
-    same_subscription,
-)
-from ottla.groups.reconciliation import Reconciliation, come_back
-from ottla.groups.target_assignment import Assignor, Spec, Subscriber
-from ottla.groups.topics import Topics, shapes_of
+from ottla.groups.consumer_steps import Surroundings, Trial, advance
+from ottla.groups.consumer_values import JOINING, LEAVING_FOR_A_WHILE, ConsumerMember, is_subset
+from ottla.groups.reconciliation import come_back
 from ottla.groups.values import Caller, ConsumerSettings, Entry, Moment
 from ottla.kernel.errors import ErrorCode, clipped
 from ottla.kernel.patterns import BadPattern, compile_pattern
@@ -34,16 +23,6 @@ from ottla.messages.consumer_group_heartbeat import (
 )
 
 Refused = ConsumerGroupHeartbeatResponse
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The surroundings of a consumer group that its decisions look at."""
-
-    topics: Topics
-    assignors: dict[str, Assignor]
-    """By name, the default first."""
-    max_size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +38,6 @@ class Beat:
     """Whether the member subscribes by a regular expression that is not resolved."""
 
 
-class Trial:
-    """A group with the entries of a decision applied to a copy of it, made once the first entry is there."""
-
-    def __init__(self, group: ConsumerGroup) -> None:
-        self.group = group
-        self.entries: list[Entry] = []
-        self._is_copy = False
-
-    def write(self, entry: Entry) -> None:
-        if not self._is_copy:
-            self.group, self._is_copy = self.group.copy(), True
-        self.entries.append(entry)
-        write.apply(self.group, entry.key, entry.value)  # type: ignore[arg-type]
-
-    def bump(self, topics: Topics) -> None:
-        """Begin the next epoch of the group, with the topics as they are now."""
-        group = self.group
-        self.write(write.epoch_entry(group.group_id, group.epoch + 1, group.subscribed_hash(topics)))
-
-    def drop_unused(self, regex: str) -> None:
-        """Forget the topics of a regular expression that no member subscribes by any more."""
-        if regex and regex in self.group.regexes and not self.group.regex_users(regex):
-            self.write(write.regex_entry(self.group.group_id, regex, None))
-
-
 def beat(
     group: ConsumerGroup,
     request: ConsumerGroupHeartbeatRequest,
@@ -97,32 +51,22 @@ def beat(
     if isinstance(before, Refused):
         return before
     asked = updated(before, request, caller)
-    new_regex = asked.regex != before.regex and asked.regex and asked.regex not in group.regexes
-    if new_regex:
+    if asked.regex and asked.regex != before.regex and asked.regex not in group.regexes:
         try:
             compile_pattern(asked.regex)
         except BadPattern as fault:
             return refused(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{clipped(asked.regex)}: {fault}")
     trial = Trial(group)
-    resubscribed = _write_subscription(trial, before, asked)
-    regex_settled = asked.regex != before.regex and not new_regex
-    stale = trial.group.subscribed_hash(around.topics) != group.metadata_hash
-    if asked.topics != before.topics or regex_settled or stale:
-        trial.bump(around.topics)
-    _assign(trial, now, settings, around)
-    moved = _reconcile(trial, asked, request, around.topics, resubscribed=resubscribed)
-    if moved is None:
+    advanced = advance(trial, before, asked, owned_partitions(request), now, settings, around)
+    if advanced is None:
         return refused(ErrorCode.FENCED_MEMBER_EPOCH, "The member must give up its partitions and join again.")
-    known = trial.group.members.get(moved.member_id)
-    wrote = known is None or not same_assignment(known, moved) or _took_over(group, before)
-    if wrote:
-        trial.write(write.current_entry(group.group_id, moved))
+    moved = advanced.member
     tell = is_full(request) or moved.assigned != before.assigned
     return Beat(
         trial.entries,
         _answer(moved, settings, tell=tell),
         moved,
-        moved=wrote,
+        moved=advanced.moved,
         wants_regex=bool(moved.regex) and moved.regex not in group.regexes,
     )
 
@@ -145,7 +89,10 @@ def _member(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, max_si
 def _static_member(
     group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, instance_id: str, max_size: int
 ) -> ConsumerMember | Refused:
-    """A static member joins under any id while its place is free, and then stays under that id."""
+    """A static member joins under any id while its place is free, and then stays under that id.
+
+    The place of a classic member is free at any time, as it is in a classic group (KIP-345).
+    """
     holder = group.static_member(instance_id)
     if request.member_epoch != JOINING:
         if holder is None:
@@ -155,7 +102,7 @@ def _static_member(
         return _of_this_epoch(holder, request)
     if holder is None:
         return group.members.get(request.member_id) or _new_member(group, request, max_size)
-    if holder.epoch != LEAVING_FOR_A_WHILE:
+    if holder.epoch != LEAVING_FOR_A_WHILE and holder.classic is None:
         return refused(
             ErrorCode.UNRELEASED_INSTANCE_ID, f"The instance id {clipped(instance_id)} is used by another member."
         )
@@ -188,95 +135,6 @@ def _of_this_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatReques
 
 def _unknown(request: ConsumerGroupHeartbeatRequest) -> Refused:
     return refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{clipped(request.member_id)} is not a member of the group.")
-
-
-def _took_over(group: ConsumerGroup, before: ConsumerMember) -> bool:
-    """Whether a static member comes back: its place is written anew, whatever it is."""
-    if before.instance_id is None or before.epoch != JOINING:
-        return False
-    holder = group.static_member(before.instance_id)
-    return holder is not None and holder.epoch == LEAVING_FOR_A_WHILE
-
-
-# Its steps
-
-
-def _write_subscription(trial: Trial, before: ConsumerMember, asked: ConsumerMember) -> bool:
-    """Write what the member says anew; True where it subscribes to something else than before."""
-    group = trial.group
-    if _took_over(group, before):
-        assert before.instance_id is not None
-        old_id = group.static_members[before.instance_id]
-        target = group.target.get(old_id, {})
-        for entry in write.departure_entries(group.group_id, old_id):
-            trial.write(entry)
-        trial.write(write.member_entry(group.group_id, asked))
-        trial.write(write.target_entry(group.group_id, asked.member_id, target))
-        trial.write(write.current_entry(group.group_id, before))
-    elif asked.member_id not in group.members or not same_subscription(before, asked):
-        trial.write(write.member_entry(group.group_id, asked))
-    trial.drop_unused(before.regex)
-    return (asked.topics, asked.regex) != (before.topics, before.regex)
-
-
-def _assign(trial: Trial, now: Moment, settings: ConsumerSettings, around: Surroundings) -> None:
-    """Compute a new target where the group's epoch asks for one, not more often than the interval allows."""
-    group = trial.group
-    if group.assignment_epoch >= group.epoch:
-        return
-    if 0 <= now.wall_ms - group.assigned_at_ms < settings.assignment_interval_ms:
-        return
-    name = group.preferred_assignor(next(iter(around.assignors)), known=around.assignors)
-    target = around.assignors[name](spec_of(group, around.topics))
-    for member_id in sorted(target):
-        if group.target.get(member_id) != target[member_id]:
-            trial.write(write.target_entry(group.group_id, member_id, target[member_id]))
-    trial.write(write.target_epoch_entry(group.group_id, group.epoch, now.wall_ms))
-
-
-def spec_of(group: ConsumerGroup, topics: Topics) -> Spec:
-    """The group as an assignor sees it."""
-    partitions: dict[bytes, int] = {}
-    ids: dict[frozenset[str], frozenset[bytes]] = {}
-    subscribers = []
-    for member in group.ordered_members():
-        names = group.topics_of(member)
-        if names not in ids:
-            shapes = shapes_of(names, topics)
-            partitions |= {shape.topic_id: shape.partitions for shape in shapes}
-            ids[names] = frozenset(shape.topic_id for shape in shapes)
-        target = group.target.get(member.member_id, {})
-        subscribers.append(Subscriber(member.member_id, member.instance_id, ids[names], target))
-    return Spec(tuple(subscribers), partitions)
-
-
-def _reconcile(
-    trial: Trial,
-    asked: ConsumerMember,
-    request: ConsumerGroupHeartbeatRequest,
-    topics: Topics,
-    *,
-    resubscribed: bool,
-) -> ConsumerMember | None:
-    """The member one step nearer to its target; None where it must begin anew."""
-    group = trial.group
-    if asked.state is MemberState.STABLE and asked.epoch == group.assignment_epoch and not resubscribed:
-        return asked
-    subscribed = frozenset(shape.topic_id for shape in shapes_of(group.topics_of(asked), topics))
-
-    def held_by_other(topic: bytes, index: int) -> bool:
-        owner = group.owner(topic, index)
-        return owner is not None and owner != asked.member_id
-
-    return Reconciliation(
-        asked,
-        assignment_epoch=group.assignment_epoch,
-        target=group.target.get(asked.member_id, {}),
-        owned=owned_partitions(request),
-        subscribed=subscribed,
-        may_have_changed=resubscribed,
-        held_by_other=held_by_other,
-    ).step()
 
 
 def _answer(member: ConsumerMember, settings: ConsumerSettings, *, tell: bool) -> ConsumerGroupHeartbeatResponse:

@@ -23,6 +23,12 @@ class DeadlineKind(IntEnum):
     """A member of a consumer group had its time to give up partitions."""
     REGEX = 6
     """Time to go on matching the regular expressions of a group."""
+    CLASSIC_JOIN = 7
+    """A classic member of a consumer group was told to join again, and had its time to do so."""
+    CLASSIC_SYNC = 8
+    """A classic member of a consumer group had its time to ask for its assignment."""
+    UNLED = 9
+    """A group has become a classic one: its members must join again."""
 
 
 class DeadlineKey(NamedTuple):

@@ -113,6 +113,8 @@ class Group(AnyGroup):
         self.initial_wait: tuple[int, int] | None = None
         """While an empty group gathers its first members: the present delay, and what is left to extend it by."""
         self.member_added = False
+        self.unled = False
+        """Whether the log names no leader of this generation: it comes from a consumer group (migration.py)."""
         self.written = False
         """Whether the log holds an entry of this group."""
         self._supported: Counter[str] = Counter()
@@ -327,7 +329,7 @@ class Group(AnyGroup):
                 protocol_type=self.protocol_type or "",
                 generation=self.generation,
                 protocol=self.protocol_name,
-                leader=self.leader,
+                leader=None if self.unled else self.leader,
                 current_state_timestamp=wall_ms,
                 members=members,
             ),
@@ -346,7 +348,8 @@ class Group(AnyGroup):
                 member = self._restored(written, value.protocol or "")
             member.assignment = bytes(written.assignment)
             self.add(member, value.protocol_type)
-        self.leader = value.leader
+        self.unled = value.leader is None and bool(self.members)
+        self.leader = next(iter(self.members), None) if self.unled else value.leader
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
         self.state_since_ms = None if value.current_state_timestamp == -1 else value.current_state_timestamp
         self.written = True

@@ -77,6 +77,7 @@ class Rebalances:
             self._join_within(group, group.rebalance_timeout_ms, now)
             return
         group.initial_wait = None
+        group.unled = False
         group.generation += 1
         if group.members:
             self._hand_out_generation(group, now, out)
@@ -117,6 +118,11 @@ class Rebalances:
         """A member showed itself: its session begins anew."""
         self.expect(group, member.member_id, member.session_timeout_ms, now)
 
+    def hear_all(self, group: Group, now: Moment) -> None:
+        """The sessions of all members begin anew."""
+        for member in group.members.values():
+            self.hear(group, member, now)
+
     def expect(self, group: Group, member_id: str, within_ms: int, now: Moment) -> None:
         self._end_within(DeadlineKey(DeadlineKind.SESSION, group.group_id, member_id), within_ms, now)
 
@@ -147,6 +153,26 @@ class Rebalances:
     def _forget(self, group: Group, member_id: str) -> None:
         group.remove(member_id)
         self.deadlines.cancel(DeadlineKey(DeadlineKind.SESSION, group.group_id, member_id))
+
+    # Groups that change their protocol
+
+    def begin_unled(self, group: Group, now: Moment, out: Decision) -> None:
+        """The group was one of the consumer protocol until now: its members join again, and elect a leader."""
+        if group.unled and group.state is GroupState.STABLE:
+            self.prepare(group, now, out)
+
+    def give_up(self, group: Group, out: Decision) -> None:
+        """The group is to be one of the consumer protocol: all who wait in it join again there."""
+        for member in group.members.values():
+            self.answer_join(group, member, out, _superseded(member))
+            answer_sync(member, out, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+
+    def forget(self, group: Group) -> None:
+        """The group is gone, and with it all that it waited for."""
+        for kind in (DeadlineKind.JOIN, DeadlineKind.SYNC, DeadlineKind.UNLED):
+            self.deadlines.cancel(DeadlineKey(kind, group.group_id))
+        for member_id in (*group.pending, *group.members):
+            self.deadlines.cancel(DeadlineKey(DeadlineKind.SESSION, group.group_id, member_id))
 
     # Waiting requests
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ottla.groups import consumer_entries as write
 from ottla.groups.consumer_group import ConsumerGroup
-from ottla.groups.consumer_heartbeat import Trial
+from ottla.groups.consumer_steps import Trial
 from ottla.groups.consumer_values import ResolvedRegex
 from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
 from ottla.groups.topics import Topics

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from ottla.groups import classic_sync, consumer_members, transactional
+from ottla.groups import classic_described, classic_members, classic_sync, consumer_members, migration, transactional
 from ottla.groups.classic_join import Joins
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_groups import ConsumerGroups
+from ottla.groups.consumer_values import JOINING
 from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
 from ottla.groups.entries import decode_entry, encode_entry, group_entry, writable
 from ottla.groups.group import Group, GroupState
@@ -33,13 +34,12 @@ from ottla.groups.values import (
     Turn,
     coordinator_error,
 )
-from ottla.kernel.errors import ErrorCode, clipped
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.retention import RetentionPause
 from ottla.kernel.shards import Writer
 from ottla.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.messages.delete_groups import DeletableGroupResult
-from ottla.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ottla.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from ottla.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -50,13 +50,21 @@ from ottla.messages.offset_delete import OffsetDeleteRequest
 from ottla.messages.offset_fetch import OffsetFetchRequestGroup
 from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ottla.schema.codec import MalformedMessage
 
-_NOT_FOUND_SINCE = 6
 _GROUPS_PER_EXPIRY = 200
 _EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
 
 
-_OF_CONSUMERS = frozenset({DeadlineKind.CONSUMER_SESSION, DeadlineKind.REVOCATION, DeadlineKind.REGEX})
+_OF_CONSUMERS = frozenset(
+    {
+        DeadlineKind.CONSUMER_SESSION,
+        DeadlineKind.REVOCATION,
+        DeadlineKind.REGEX,
+        DeadlineKind.CLASSIC_JOIN,
+        DeadlineKind.CLASSIC_SYNC,
+    }
+)
 
 
 class GroupShard:
@@ -102,12 +110,13 @@ class GroupShard:
         other = self.consumers.groups.get(request.group_id)
         if not request.group_id or not writable(request.group_id):
             error = ErrorCode.INVALID_GROUP_ID
-        elif other is not None and not other.is_empty:
-            error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         elif not (
             self.settings.min_session_timeout_ms <= request.session_timeout_ms <= self.settings.max_session_timeout_ms
         ):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
+        elif other is not None and not other.is_empty:
+            classic_members.join(self.consumers, other, request, Turn(caller, ticket, now, out))
+            return out
         elif group is None and request.member_id:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         if error:
@@ -126,6 +135,8 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if not request.group_id:
             out.answer(ticket, SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        elif (consumers := self.consumers.groups.get(request.group_id)) is not None:
+            classic_members.sync(self.consumers, consumers, request, Turn(caller, ticket, now, out))
         elif group is None:
             out.answer(ticket, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         else:
@@ -137,6 +148,8 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if not request.group_id:
             error = ErrorCode.INVALID_GROUP_ID
+        elif (consumers := self.consumers.groups.get(request.group_id)) is not None:
+            error = classic_members.heartbeat(self.consumers, consumers, request, now)
         elif group is None:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         else:
@@ -149,6 +162,8 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if not request.group_id:
             out.answer(ticket, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        elif (consumers := self.consumers.groups.get(request.group_id)) is not None:
+            classic_members.leave(self.consumers, consumers, request, Turn(caller, ticket, now, out))
         elif group is None:
             unknown = [
                 MemberResponse(
@@ -167,14 +182,34 @@ class GroupShard:
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now: Moment
     ) -> Decision:
-        """A member of a group of the consumer protocol joins, stays or leaves. It takes the place of an empty group."""
+        """A member of a group of the consumer protocol joins, stays or leaves.
+
+        A classic group that is empty gives way to it; one that has members becomes a consumer group.
+        """
         out = Decision()
         classic = self.groups.get(request.group_id)
         taken = classic is not None and not classic.is_empty
-        self.consumers.heartbeat(request, Turn(caller, ticket, now, out), taken=taken)
-        if classic is not None and classic.written and out.entries:
-            out.entries.insert(0, group_entry(request.group_id, None))
+        joins = request.member_epoch == JOINING
+        upgraded = self._upgraded(classic) if classic is not None and taken and joins else None
+        self.consumers.heartbeat(request, Turn(caller, ticket, now, out), taken=taken, upgraded=upgraded)
+        if classic is not None and out.entries:
+            if classic.written:
+                out.entries.insert(0, group_entry(request.group_id, None))
+            if taken:
+                self._rebalances.give_up(classic, out)
+                out.if_refused = lambda later, _: self._rebalances.hear_all(classic, later)
         return out
+
+    def _upgraded(self, group: Group) -> ConsumerGroup | None:
+        """The consumer group that a classic group may become; None where it must stay as it is."""
+        if not self.settings.migration_policy.upgrades or not group.uses_consumer_protocol:
+            return None
+        if group.size > self.settings.consumer_max_size:
+            return None
+        try:
+            return migration.upgraded(group, self.consumers.topics)
+        except MalformedMessage:
+            return None
 
     # Offsets
 
@@ -251,15 +286,7 @@ class GroupShard:
 
     def describe_group(self, group_id: str, caller: Caller, ticket: Ticket) -> Decision:
         out = Decision()
-        group = self.groups.get(group_id)
-        if group is not None:
-            out.answer(ticket, _described(group))
-            return out
-        gone = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
-        if caller.version >= _NOT_FOUND_SINCE:
-            gone.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            gone.error_message = f"Group {clipped(group_id)} not found."
-        out.answer(ticket, gone)
+        out.answer(ticket, classic_described.described(self.groups.get(group_id), group_id, caller.version))
         return out
 
     def describe_consumer_group(self, group_id: str, ticket: Ticket) -> Decision:
@@ -345,9 +372,8 @@ class GroupShard:
         out = Decision()
         self.consumers.loaded(now)
         for group in self.groups.values():
-            for member in group.members.values():
-                self._rebalances.hear(group, member, now)
-            if len(group.members) > self.settings.max_size:
+            self._rebalances.hear_all(group, now)
+            if group.unled or len(group.members) > self.settings.max_size:
                 self._rebalances.prepare(group, now, out)
         self._deadlines.set(_EXPIRY, now.mono_ms + self.settings.offsets_retention_check_interval_ms)
         self._pause.begin(now.wall_ms, now.mono_ms)
@@ -394,6 +420,8 @@ class GroupShard:
             return out
         if key.kind is DeadlineKind.SESSION:
             self._rebalances.session_over(group, key.member_id, now, out)
+        elif key.kind is DeadlineKind.UNLED:
+            self._rebalances.begin_unled(group, now, out)
         elif key.kind is DeadlineKind.JOIN:
             self._rebalances.join_time_over(group, now, out)
         else:
@@ -430,34 +458,10 @@ class GroupShard:
     def _remove(self, group_id: str) -> None:
         group = self.groups.pop(group_id, None)
         if group is not None:
-            for member_id in group.pending:
-                self._deadlines.cancel(DeadlineKey(DeadlineKind.SESSION, group_id, member_id))
+            self._rebalances.forget(group)
 
     def _drop_if_bare(self, group: Group) -> None:
         """Forget a group of which nothing was written and in which nobody is."""
         bare = group.state is GroupState.EMPTY and not group.pending and not group.written
         if bare and not self.offsets.holds(group.group_id):
             self.groups.pop(group.group_id, None)
-
-
-def _described(group: Group) -> DescribedGroup:
-    """What members say of themselves is shown only of a stable group."""
-    stable = group.state is GroupState.STABLE
-    protocol = (group.protocol_name or "") if stable else ""
-    return DescribedGroup(
-        group_id=group.group_id,
-        group_state=group.state.value,
-        protocol_type=group.protocol_type or "",
-        protocol_data=protocol,
-        members=[
-            DescribedGroupMember(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                member_metadata=member.metadata(protocol) if stable else b"",
-                member_assignment=member.assignment,
-            )
-            for member in group.members.values()
-        ],
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from ottla.kernel.shards import Moment, Outcome, Reply, Ticket, coordinator_error
@@ -38,6 +39,7 @@ __all__ = [
     "Decision",
     "Entry",
     "GroupSettings",
+    "MigrationPolicy",
     "Moment",
     "Reply",
     "Ticket",
@@ -64,6 +66,25 @@ class ConsumerSettings:
     assignment_interval_ms: int = 1_000
 
 
+class MigrationPolicy(Enum):
+    """Whether a group with members may change its protocol; values are those of `group.consumer.migration.policy`."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def upgrades(self) -> bool:
+        """Whether a classic group becomes a consumer group when a member of that protocol joins."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def downgrades(self) -> bool:
+        """Whether a consumer group becomes a classic one when the last member of its own protocol is gone."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
     """The broker's options that steer groups, under Kafka's defaults."""
@@ -79,6 +100,7 @@ class GroupSettings:
     consumer_max_size: int = 2_147_483_647
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_regex_refresh_interval_ms: int = 600_000
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
 
 
 class Entry(NamedTuple):

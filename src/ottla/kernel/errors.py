@@ -185,7 +185,7 @@ _LONGEST_END = 2000
 
 
 def clipped(text: str) -> str:
-    """Of a long text, which a client sent and is to read again, the beginning and the end: so it can be encoded."""
+    """The beginning and the end of a long text that a client sent and is to read again: so it can be encoded."""
     if len(text) <= _LONGEST_TEXT:
         return text
     left_out = len(text) - 2 * _LONGEST_END

@@ -97,7 +97,7 @@ class Disk(Protocol):
         """Another text once what was written there and not synced may be gone; empty where that cannot be known."""
 
     def free_files(self) -> int:
-        """How many more files may be open at once."""
+        """The number of files that may still be opened."""
 
 
 class FileSlice:
@@ -120,7 +120,7 @@ class FileSlice:
 
 
 class SyncWork(NamedTuple):
-    """What one sync must cover: fixed when the sync begins (rule B1)."""
+    """The part of a log that one sync must cover: fixed when the sync begins (rule B1)."""
 
     end_offset: int
     files: tuple[OpenFile, ...]
@@ -132,10 +132,10 @@ class Syncable(Protocol):
 
     @property
     def directory(self) -> str:
-        """Where its files are."""
+        """The folder of its files."""
 
     def begin_sync(self) -> SyncWork | None:
-        """What is dirty now, or None where nothing is; files inside are held until `end_sync`."""
+        """The dirty files now, or None where nothing is dirty; files inside are held until `end_sync`."""
 
     def end_sync(self, work: SyncWork, error: OSError | None) -> None:
         """The sync that began with `work` has ended."""
@@ -157,7 +157,7 @@ class Transport(Protocol):
 
 
 class Dialled(Protocol):
-    """Who asked for a connection to another broker. Everything is called on the loop."""
+    """The broker's side of a connection that it asked for. Everything is called on the loop."""
 
     def connected(self, transport: Transport) -> None: ...
 

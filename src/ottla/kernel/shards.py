@@ -46,13 +46,15 @@ class Outcome(Generic[E]):
     so; effects wait for as long as the shard lives.
     """
 
-    __slots__ = ("effects", "entries", "replies", "writer")
+    __slots__ = ("effects", "entries", "replies", "whole", "writer")
 
     def __init__(self) -> None:
         self.entries: list[E] = []
         self.replies: list[Reply] = []
         self.effects: list[object] = []
         self.writer: Writer | None = None
+        self.whole = False
+        """Whether the entries must stand in one batch, however many they are: some of them alone mean nothing."""
 
     def answer(self, ticket: Ticket, answer: object) -> None:
         self.replies.append(Reply(ticket, answer))

@@ -49,7 +49,7 @@ class Slot(Generic[T]):
 
     @property
     def error(self) -> BaseException | None:
-        """What `result` of a full slot would raise."""
+        """The exception that `result` of a full slot would raise."""
         return self._error
 
     def when_full(self, listener: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Where a topic begins that the lake does not know yet: `--from`, understood and looked up."""
+"""The beginning of a topic that the lake does not know yet: `--from`, understood and looked up."""
 
 from __future__ import annotations
 

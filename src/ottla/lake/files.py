@@ -30,7 +30,7 @@ ROW_GROUP = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where files go, and how they shall be."""
+    """The place of files, and their form."""
 
     folder: str
     """For temporary files, ending with a slash."""

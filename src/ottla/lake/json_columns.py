@@ -89,7 +89,7 @@ def column_names(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRules:
-    """How the fields of objects become columns."""
+    """Rules by which the fields of objects become columns."""
 
     rule: Rule = field(default_factory=Rule)
     kept: Callable[[pa.Schema], pa.Schema] = lambda found: found
@@ -216,7 +216,7 @@ def _one_shallow_object_each(values: pa.Array) -> bool:
 
 
 def depth(value: bytes) -> int:
-    """How many brackets are open at once, those in strings not counted."""
+    """The largest number of brackets that are open at once, those in strings not counted."""
     plain = np.frombuffer(_STRING.sub(b"", value), dtype=np.uint8)
     opened = ((plain == ord("{")) | (plain == ord("["))).astype(np.int64)
     closed = ((plain == ord("}")) | (plain == ord("]"))).astype(np.int64)

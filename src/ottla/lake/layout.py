@@ -1,4 +1,4 @@
-"""Which rows lie together: the lake's folders, by time and by fields. Pure; works on whole Arrow tables.
+"""The folder of each row: by time and by fields. Pure; works on whole Arrow tables.
 
 A group is the rows of one folder; its values are those of the partition columns, in order, as text.
 """
@@ -42,7 +42,7 @@ Values = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a lake is divided into folders."""
+    """The division of a lake into folders."""
 
     partition_by: tuple[str, ...] = ("day",)
     """At most one of TIME_UNITS, and names of fields; empty for one folder a topic."""
@@ -110,7 +110,7 @@ def _segment(name: str, text: str | None) -> str:
 
 
 def placed(table: pa.Table, layout: Layout, columns: dict[str, str]) -> np.ndarray:
-    """Which rows have values that a folder's name can hold."""
+    """A mask of the rows whose values can be the name of a folder."""
     kept = np.ones(table.num_rows, dtype=np.bool_)
     for name in layout.fields:
         column = columns.get(name)

@@ -75,7 +75,7 @@ def chosen(options: argparse.Namespace) -> LoadOptions:
 
 
 def _add_rounds(verb: argparse.ArgumentParser) -> None:
-    """When, how much at a time, and what is not an error."""
+    """Options about when to load, how much at a time, and what is not an error."""
     when = verb.add_mutually_exclusive_group()
     when.add_argument("--every", metavar="TIME", type=_duration, help="again and again, e.g. 1m, until stopped")
     when.add_argument("--continuous", action="store_true", help="again at once, until stopped")
@@ -134,7 +134,7 @@ def _add_values(verb: argparse.ArgumentParser) -> None:
 
 
 def _add_layout(verb: argparse.ArgumentParser) -> None:
-    """How the lake is laid out; the same from load to load."""
+    """Options about the lake's layout; the same from load to load."""
     group = verb.add_argument_group("the lake")
     group.add_argument(
         "--format", choices=FORMATS, help="parquet (default on file:// and hdfs://), delta (on object stores), iceberg"

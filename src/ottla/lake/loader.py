@@ -96,7 +96,7 @@ class Loader:
 
     @property
     def metrics_port(self) -> int | None:
-        """Where this loader's metrics are served, if they are."""
+        """The port of this loader's metrics, if they are served."""
         return self._reporter.metrics_port
 
     def close(self) -> None:
@@ -154,7 +154,7 @@ class Loader:
             self.loaded.committed = commit
 
     def latest(self) -> SourceOffset:
-        """Where the chosen topics end now; the dead letter topic is never one of those that a pattern chooses."""
+        """The present ends of the chosen topics; the dead letter topic is never one of those that a pattern chooses."""
         assigned = {
             partition: topic_id
             for partition, topic_id in self._survey.assigned().items()

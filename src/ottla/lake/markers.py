@@ -120,7 +120,7 @@ class Markers:
 
 
 def marker_name(shape: Shape, topic: str, period: Period) -> str:
-    """Where the marker of a period lies."""
+    """The name of the marker of a period."""
     unit = shape.layout.time_unit
     if shape.format == "parquet" and unit and shape.layout.partition_by[0] == unit:
         return f"{folder(topic, Layout((unit,)), period)}_COMPLETE"

@@ -32,7 +32,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """How a lake's time is divided: by its layout, by days where that has no time."""
+    """The division of a lake's time: by its layout, by days where that has no time."""
 
     unit: str
     time_zone: str
@@ -78,7 +78,7 @@ class Periods:
         return f"{period[0]} {period[1]}:00" if self.unit == "hour" else period[0]
 
     def end_us(self, period: Period) -> int:
-        """When a period ends, in microseconds; the later time where clocks are set back."""
+        """The end of a period, in microseconds; the later time where clocks are set back."""
         return self._us(self.next(period))
 
     def next(self, period: Period) -> Period:

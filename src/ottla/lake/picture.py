@@ -96,7 +96,7 @@ def _cell(cell: Cell, most: int) -> str:
 
 
 def shade(rows: int, most: int) -> int:
-    """How dark a cell is: 0 without rows, up to 5; by the square root, so that small days are told apart."""
+    """The shade of a cell: 0 without rows, up to 5; by the square root, so that small days are told apart."""
     if rows <= 0 or most <= 0:
         return 0
     return max(1, min(_SHADES, round(_SHADES * sqrt(rows / most))))

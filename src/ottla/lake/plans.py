@@ -196,7 +196,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Where the lake stands after a plan: the next offset of each partition, and all it ever took from it."""
+    """The state of the lake after a plan: the next offset of each partition, and all it ever took from it."""
 
     number: int = -1
     offsets: Offsets = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""How a round's files become visible: by their names in plain Parquet, by a table's commit in Delta and Iceberg.
+"""A round's files become visible: by their names in plain Parquet, by a table's commit in Delta and Iceberg.
 
 Called from a durable publication on; every call may be repeated after a kill.
 """

@@ -57,7 +57,7 @@ class Reporter:
 
     @property
     def metrics_port(self) -> int | None:
-        """Where metrics are served."""
+        """The port of the metrics."""
         return None if self._exporter is None else self._exporter.port
 
     def committed(self, publication: Publication, before: Commit, after: Commit) -> None:

@@ -29,7 +29,7 @@ class Resumed:
 
 
 def resumed(settings: LoadSettings, state: LakeRecords) -> Resumed | None:
-    """Where the tables of the topics stand; None where the lake has its state, or no table holds anything.
+    """The ends of the topics in the tables; None where the lake has its state, or no table holds anything.
 
     LakeRefused where two loaders filled the tables: which of them to go on as is not for a program to say.
     """

@@ -87,7 +87,7 @@ class LoadOptions(ReportOptions, total=False):
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """Which topics go where, and how their files shall be."""
+    """The topics to load, the lake, and the form of its files."""
 
     selection: Selection
     url: str

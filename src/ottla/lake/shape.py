@@ -11,7 +11,7 @@ from ottla.lake.stores.base import LakeRefused
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a lake's files are made, laid out and shown."""
+    """The form of a lake's files: how they are made, laid out and shown."""
 
     format: str = "parquet"
     values: str = "bytes"

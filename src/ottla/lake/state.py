@@ -45,7 +45,7 @@ class LakeRecords:
         self.store = store
 
     def shape(self) -> Shape | None:
-        """How the lake is laid out; None where nothing was ever loaded."""
+        """The lake's shape; None where nothing was ever loaded."""
         stored = self._read(f"{HOME}lake.json")
         if stored is None:
             return None
@@ -53,7 +53,7 @@ class LakeRecords:
         return Shape.from_json(stored)
 
     def committed(self) -> Commit:
-        """Where the lake stands."""
+        """The lake's committed state."""
         last = max(self._numbers("commit"), default=None)
         return Commit() if last is None else Commit.from_json(self._known("commit", last))
 
@@ -100,7 +100,7 @@ class LakeRecords:
         return History(Commit.from_json(committed), self._before(rounds, commits), rounds)
 
     def _before(self, rounds: tuple[Publication, ...], commits: list[int]) -> Forgotten | None:
-        """Where the lake stood before its first kept round, without a sum of what was forgotten."""
+        """The state of the lake before its first kept round, without a sum of what was forgotten."""
         first = rounds[0].plan.number if rounds else commits[-1] + 1
         if first == 0:
             return Forgotten()

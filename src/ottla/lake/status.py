@@ -1,4 +1,4 @@
-"""How a lake stands, topic by topic: loaded, behind, late, dead, complete through when. Pure but for `cluster_ends`."""
+"""A lake topic by topic: loaded, behind, late, dead, complete through when. Pure but for `cluster_ends`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Where the cluster's partitions began and ended at a time, uncommitted transactions included."""
+    """The begin and end of the cluster's partitions at a time, uncommitted transactions included."""
 
     asked_us: int
     """Before the cluster was asked, in microseconds."""
@@ -42,7 +42,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """How one topic of a lake stands."""
+    """The state of one topic of a lake."""
 
     topic: str
     rows: int

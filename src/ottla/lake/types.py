@@ -1,4 +1,4 @@
-"""How the types of JSON fields meet: what a column becomes when a value of another type arrives, and what is refused.
+"""The types of JSON fields meet: what a column becomes when a value of another type arrives, and what is refused.
 
 Pure. Types only widen, so a value that once fitted a column always will, and one that never fitted never will: what
 loads does not depend on where one round ends and the next begins.
@@ -112,7 +112,7 @@ def check_levels(schema: pa.Schema) -> None:
 
 
 def levels(kind: pa.DataType) -> int:
-    """How deep objects and arrays lie in one another; a scalar has none."""
+    """The depth of objects and arrays in one another; a scalar has none."""
     if pa.types.is_struct(kind):
         return 1 + max((levels(field.type) for field in kind), default=0)
     return 1 + levels(kind.value_type) if pa.types.is_list(kind) else 0

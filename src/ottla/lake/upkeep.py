@@ -25,7 +25,7 @@ from ottla.lake.tables import Compacted
 
 @dataclass(frozen=True, slots=True)
 class PartitionWhere:
-    """How far one partition is loaded: by the table itself, and by the loader's state."""
+    """The loaded end of one partition: by the table itself, and by the loader's state."""
 
     topic: str
     partition: int
@@ -49,7 +49,7 @@ class Lake:
         self.shape: Shape = shape
 
     def committed(self) -> Commit:
-        """Where the loader's state stands."""
+        """The committed offsets of the loader's state."""
         return self._records.committed()
 
     def history(self) -> History:

@@ -31,7 +31,7 @@ WITH_SCHEMA = ("avro", "protobuf", "json-schema")
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """How values are read; picklable, for executors."""
+    """The way in which values are read; picklable, for executors."""
 
     kind: str = "bytes"
     rule: Rule = field(default_factory=Rule)

@@ -95,7 +95,7 @@ class RowFilter:
         return sorted(".".join(path) for path in missing)
 
     def matches(self, rows: pa.Table) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], Faults]:
-        """Which rows match, and those for which the expression fails, with the reason. Null counts as no match."""
+        """Masks of the rows that match and of those that fail, with the reason. Null counts as no match."""
         found = np.zeros(rows.num_rows, dtype=np.bool_)
         faults: Faults = []
         spans = [(0, rows.num_rows)] if rows.num_rows else []

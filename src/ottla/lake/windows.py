@@ -126,7 +126,7 @@ def window_of(microseconds: int) -> int:
 
 
 def window_start(window: int) -> datetime:
-    """Where a window begins, in UTC; the ends of the calendar for one beyond it."""
+    """The begin of a window, in UTC; the ends of the calendar for one beyond it."""
     try:
         return _EPOCH + timedelta(microseconds=window * WINDOW_US)
     except OverflowError:

@@ -1,1 +1,1 @@
-"""What the metadata log can say (`entries.py`) and the one state that follows from it (`state.py`)."""
+"""The entries of the metadata log (`entries.py`) and the one state that follows from them (`state.py`)."""

@@ -1,4 +1,4 @@
-"""What the metadata log can say. Every change of the cluster is one or more of these entries, appended together.
+"""The entries of the metadata log. Every change of the cluster is one or more of these entries, appended together.
 
 `cluster/` decides them, a coordination engine keeps their bytes in order, `state.py` applies them. Each carries its
 type and version, and the broker epoch and sequence of its writer, by which a writer whose answer was lost finds its

@@ -70,7 +70,7 @@ class BrokerState(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """What the cluster agrees on about one partition."""
+    """The state of one partition that the cluster agrees on."""
 
     topic_id: TopicId
     partition: int
@@ -114,7 +114,7 @@ class Topic:
 
 
 class Changes(NamedTuple):
-    """What was touched since the last `take_changes`: a hint where to look; what is true stands in the state."""
+    """The parts touched since the last `take_changes`: a hint where to look; what is true stands in the state."""
 
     topics: frozenset[TopicId]
     brokers: bool
@@ -233,7 +233,7 @@ class Metadata:
         self.version = version
 
     def take_changes(self) -> Changes:
-        """What entries touched since this was called last."""
+        """The parts that entries touched since this was called last."""
         changes = Changes(
             frozenset(self._touched_topics),
             self._touched_brokers,

@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 class Traffic:
-    """What one topic has seen, as integers; the broker's totals are their sum."""
+    """Counts of one topic's traffic, as integers; the broker's totals are their sum."""
 
     __slots__ = (
         "bytes_in",

@@ -26,7 +26,7 @@ class Refused(Exception):
 
 
 class Fields(NamedTuple):
-    """Where one record's parts lie in the payload; a size of -1 is a null."""
+    """The places of one record's parts in the payload; a size of -1 is a null."""
 
     timestamp_delta: int
     offset_delta: int

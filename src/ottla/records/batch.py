@@ -140,7 +140,7 @@ class Batch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones; it then stands in the base timestamp's place."""
+        """The time to drop tombstones at; compaction puts it in the base timestamp's place."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
@@ -152,7 +152,7 @@ class Batch:
 
     @property
     def payload(self) -> memoryview:
-        """What follows the header: the records, compressed as `compression` says."""
+        """The bytes behind the header: the records, compressed as `compression` says."""
         return self.view[HEADER_SIZE:]
 
     def records_bytes(self, limit_bytes: int = DEFAULT_LIMIT) -> Buffer:
@@ -253,7 +253,7 @@ def produced_batch(records: Buffer | None) -> Batch | ErrorCode:
 
 
 def check_batch(batch: Batch, *, from_client: bool = True, max_bytes: int | None = None) -> ErrorCode:
-    """What a header can show before an append, in Apache Kafka's order (UnifiedLog, LogValidator.validateBatch).
+    """Checks of a header before an append, in Kafka's order (UnifiedLog, LogValidator.validateBatch).
 
     Where Kafka fails with UNKNOWN_SERVER_ERROR on an unknown codec, this answers UNSUPPORTED_COMPRESSION_TYPE.
     """
@@ -296,7 +296,7 @@ class RecordError(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What the records of a batch showed; `error` is NONE where they may be appended."""
+    """The result of a look at a batch's records; `error` is NONE where they may be appended."""
 
     error: ErrorCode
     message: str = ""

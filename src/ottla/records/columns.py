@@ -25,7 +25,7 @@ _HEADER = Struct(">qiibIhiqqqhii")
 
 
 class TimeUnit(IntEnum):
-    """Of timestamps in columns: how many make a millisecond."""
+    """Units of timestamps in columns: how many make a millisecond."""
 
     MILLIS = 1
     MICROS = 1000

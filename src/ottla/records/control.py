@@ -16,14 +16,14 @@ _VALUE = Struct(">hi")
 
 
 class Marker(IntEnum):
-    """How a transaction ended."""
+    """The end of a transaction: commit or abort."""
 
     ABORT = 0
     COMMIT = 1
 
 
 class EndOfTransaction(NamedTuple):
-    """What a marker says."""
+    """The content of a marker."""
 
     marker: Marker
     coordinator_epoch: int

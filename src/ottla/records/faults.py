@@ -1,4 +1,4 @@
-"""What can be wrong with the inside of a batch: one number per fault, the same with and without the compiled part."""
+"""Faults of the inside of a batch: one number per fault, the same with and without the compiled part."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.kernel.errors import ErrorCode
 
 
 class Fault(IntEnum):
-    """Why records do not parse. The numbers are also those of `_records.c`."""
+    """The reason why records do not parse. The numbers are also those of `_records.c`."""
 
     NONE = 0
     TRUNCATED = 1
@@ -31,7 +31,7 @@ class Fault(IntEnum):
 
     @property
     def error(self) -> ErrorCode:
-        """What a producer is told: Kafka's own choice (LogValidator, DefaultRecord)."""
+        """The error code for a producer: Kafka's own choice (LogValidator, DefaultRecord)."""
         if self in (Fault.BATCH_SIZE, Fault.MAGIC, Fault.CRC):
             return ErrorCode.CORRUPT_MESSAGE
         if self is Fault.CODEC:

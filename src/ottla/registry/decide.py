@@ -246,7 +246,7 @@ def _group(value: SchemaValue, name: str) -> Json:
 
 
 def conflicts(state: RegistryState, wanted: SchemaValue, level: Level, earlier: list[SchemaValue]) -> list[str]:
-    """Why a schema does not fit earlier versions at a level; nothing where it does."""
+    """The reasons why a schema does not fit earlier versions at a level; none where it does."""
     if level is Level.NONE or not earlier:
         return []
     try:
@@ -269,7 +269,7 @@ def conflicts(state: RegistryState, wanted: SchemaValue, level: Level, earlier: 
 def check(
     state: RegistryState, subject: str, proposal: Proposal, against: list[SchemaValue], *, normalize: bool = False
 ) -> list[str]:
-    """Why a schema would not fit these versions at the subject's level."""
+    """The reasons why a schema would not fit these versions at the subject's level."""
     wanted = _as_value(state, subject, _completed(state, subject, proposal), normalize=normalize)
     return conflicts(state, wanted, state.level(subject), against)
 

@@ -27,7 +27,7 @@ class ParsedSchema:
     """Equal for schemas that count as the same one."""
 
     def incompatibilities(self, writer: ParsedSchema) -> list[Incompatibility]:
-        """Why this schema, as the reader's, does not understand all that `writer` allows."""
+        """The reasons why this schema, as the reader's, does not understand all that `writer` allows."""
         if writer.schema_type != self.schema_type:
             detail = f"the reader's type is {self.schema_type}, the writer's {writer.schema_type}"
             return [Incompatibility("SCHEMA_TYPE_CHANGED", "", detail)]

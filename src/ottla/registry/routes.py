@@ -1,4 +1,4 @@
-"""Which endpoint answers a method and a path. Paths are cut before they are decoded: a subject may have slashes."""
+"""The endpoint of a method and a path. Paths are cut before they are decoded: a subject may have slashes."""
 
 from __future__ import annotations
 

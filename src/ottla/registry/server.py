@@ -47,7 +47,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def url_of(host: str, bound: socket.socket) -> str:
-    """Where a bound socket is reached."""
+    """The URL of a bound socket."""
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{bound.getsockname()[1]}"
 

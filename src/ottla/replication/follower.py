@@ -76,7 +76,7 @@ Todo = Append | Truncate | StartOver | Failed | BackOff | Stale
 class FollowerReplica:
     """Follows one leader in one epoch."""
 
-    __slots__ = ("agreed", "committed_before", "epoch", "epoch_ends", "failed", "heard", "high_watermark", "lasting",
+    __slots__ = ("_epoch_ends", "agreed", "committed_before", "epoch", "failed", "heard", "high_watermark", "lasting",
                  "leader", "leader_high_watermark", "overruled")  # fmt: skip
 
     def __init__(
@@ -101,7 +101,7 @@ class FollowerReplica:
         self.high_watermark = high_watermark
         self.committed_before = committed_before
         self.leader_high_watermark = EndOffset(0)
-        self.epoch_ends = epoch_ends
+        self._epoch_ends = epoch_ends
         self.lasting = lasting
         self.overruled = overruled
         self.agreed = False
@@ -114,6 +114,10 @@ class FollowerReplica:
     def keeps_committed(self) -> bool:
         """Whether the leader holds all that was committed here."""
         return self.lasting and (self.agreed or not self.overruled)
+
+    def go_on_with(self, epoch_ends: EpochEnds) -> None:
+        """The log has moved to another directory."""
+        self._epoch_ends = epoch_ends
 
     def ask(self, *, synced_through: SyncedOffset, end_offset: EndOffset, last_epoch: int) -> Asked | None:
         """The next fetch: a receipt for what is on disk (rule A2); None while something waits for its sync."""
@@ -157,7 +161,7 @@ class FollowerReplica:
         """Back to where both histories agree, as far as one answer shows it (KIP-595): the next answer shows more."""
         if epoch < 0 or leader_end < 0:
             return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
-        found, own_end = self.epoch_ends(epoch)
+        found, own_end = self._epoch_ends(epoch)
         target = min(leader_end, end_offset) if found < 0 else min(leader_end, own_end, end_offset)
         if target >= end_offset:  # there would be nothing to cut, and so no end of asking
             return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -74,8 +74,7 @@ class InSyncKeeper:
             return None  # the metadata is about to say who has gone
         members = tuple((broker, leader.registered[broker]) for broker in leader.replicas if broker in wanted)
         for broker in sorted(joining):  # it has the whole lag from now on, or it would leave as soon as it has joined
-            held = leader.held[broker]
-            leader.held[broker] = held._replace(caught_up_ms=max(held.caught_up_ms, held.seen_ms))
+            leader.caught_up(broker, leader.held[broker].seen_ms)
         leader.propose(frozenset(wanted))
         self._in_flight = Proposal(leader.epoch, leader.partition_epoch, members, shrinks=not now_in <= wanted)
         return self._in_flight
@@ -105,9 +104,7 @@ class InSyncKeeper:
             held = leader.held[broker]
             at_end = held.shown and held.through >= end_offset
             if at_end or broker in self._at_end:
-                spoke = min(now_ms, spoke_ms.get(broker, held.seen_ms))
-                if spoke > held.caught_up_ms:
-                    leader.held[broker] = held._replace(caught_up_ms=spoke)
+                leader.caught_up(broker, min(now_ms, spoke_ms.get(broker, held.seen_ms)))
             if at_end:
                 self._at_end.add(broker)
             else:

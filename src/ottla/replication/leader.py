@@ -7,7 +7,7 @@ join or leave.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, PartitionEpoch, SyncedOffset
@@ -59,20 +59,9 @@ class LeaderReplica:
     """
 
     __slots__ = (
-        "committed_in_sync",
-        "epoch",
-        "epoch_ends",
-        "epoch_start",
-        "held",
-        "high_watermark",
-        "me",
-        "min_in_sync",
-        "partition_epoch",
-        "promised_start",
-        "proposed_in_sync",
-        "registered",
-        "replicas",
-    )
+        "_committed_in_sync", "_epoch_ends", "_held", "_high_watermark", "_min_in_sync", "_partition_epoch",
+        "_promised_start", "_proposed_in_sync", "_registered", "_replicas", "epoch", "epoch_start", "me",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -91,45 +80,83 @@ class LeaderReplica:
         registered: Mapping[BrokerId, BrokerEpoch],
         now_ms: int,
     ) -> None:
-        self.me = me
-        self.epoch = epoch
-        self.epoch_start = epoch_start
-        self.epoch_ends = epoch_ends
-        self.replicas = replicas
-        self.committed_in_sync = in_sync
-        self.proposed_in_sync = in_sync
+        self.me: Final = me
+        self.epoch: Final = epoch
+        self.epoch_start: Final = epoch_start
+        self._epoch_ends = epoch_ends
+        self._replicas = replicas
+        self._committed_in_sync = in_sync
+        self._proposed_in_sync = in_sync
+        self._partition_epoch = partition_epoch
+        self._min_in_sync = min_in_sync
+        self._high_watermark = high_watermark
+        self._registered = registered
+        self._promised_start = log_start
+        self._held = {broker: Held(SyncedOffset(0), now_ms, now_ms, epoch_start) for broker in replicas}
+        self._held[me] = Held(synced_through, now_ms, now_ms, epoch_start, shown=True)
+
+    # --- what others may read ---
+
+    @property
+    def replicas(self) -> tuple[BrokerId, ...]:
+        return self._replicas
+
+    @property
+    def partition_epoch(self) -> PartitionEpoch:
+        return self._partition_epoch
+
+    @property
+    def committed_in_sync(self) -> frozenset[BrokerId]:
+        """The in-sync set by the last applied entry."""
+        return self._committed_in_sync
+
+    @property
+    def proposed_in_sync(self) -> frozenset[BrokerId]:
         """Every replica of the committed set and of the proposals that no applied entry has ended yet."""
-        self.partition_epoch = partition_epoch
-        self.min_in_sync = min_in_sync
-        self.high_watermark = high_watermark
-        self.registered = registered
-        self.promised_start = log_start
+        return self._proposed_in_sync
+
+    @property
+    def registered(self) -> Mapping[BrokerId, BrokerEpoch]:
+        """The incarnation of each broker."""
+        return self._registered
+
+    @property
+    def held(self) -> Mapping[BrokerId, Held]:
+        """What each replica has shown to hold."""
+        return self._held
+
+    @property
+    def high_watermark(self) -> EndOffset:
+        """Everything below is committed."""
+        return self._high_watermark
+
+    @property
+    def promised_start(self) -> int:
         """DeleteRecords was answered, or is to be once every replica in sync starts here: nobody joins who does not.
 
         What earlier leaders answered is not above our own start, as we were in sync.
         """
-        self.held = {broker: Held(SyncedOffset(0), now_ms, now_ms, epoch_start) for broker in replicas}
-        self.held[me] = Held(synced_through, now_ms, now_ms, epoch_start, shown=True)
+        return self._promised_start
 
     @property
     def required_in_sync(self) -> int:
-        return min(self.min_in_sync, len(self.replicas))
+        return min(self._min_in_sync, len(self._replicas))
 
     @property
     def enough_in_sync(self) -> bool:
         """Whether `acks=all` may be taken at all (error 19 where not, rule A9)."""
-        return len(self.committed_in_sync) >= self.required_in_sync
+        return len(self._committed_in_sync) >= self.required_in_sync
 
     @property
     def knows_committed(self) -> bool:
         """Whether all that earlier leaders committed, which lies below our epoch's start, is known to be (KIP-207)."""
-        return self.high_watermark >= self.epoch_start
+        return self._high_watermark >= self.epoch_start
 
     # --- receipts ---
 
     def on_own_sync(self, synced_through: SyncedOffset, *, now_ms: int) -> EndOffset | None:
         """Our own disk holds every record below `synced_through`; the new high watermark, or None."""
-        self.held[self.me] = Held(synced_through, now_ms, now_ms, self.epoch_start, shown=True)
+        self._held[self.me] = Held(synced_through, now_ms, now_ms, self.epoch_start, shown=True)
         return self._commit()
 
     def on_fetch(
@@ -148,10 +175,10 @@ class LeaderReplica:
         Only a fetch of this incarnation, in our epoch, on our history is one: a follower that is ahead in an older
         epoch would otherwise let us commit what it is about to cut off (KIP-595). `end_offset` is our own end now.
         """
-        before = self.held.get(replica.broker)
+        before = self._held.get(replica.broker)
         if before is None or replica.broker == self.me:
             return Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if self.registered.get(replica.broker) != replica.broker_epoch:
+        if self._registered.get(replica.broker) != replica.broker_epoch:
             return Refused(ErrorCode.STALE_BROKER_EPOCH)
         if leader_epoch != self.epoch:
             older = leader_epoch < self.epoch
@@ -163,14 +190,14 @@ class LeaderReplica:
             caught_up_ms = now_ms
         elif synced_through >= before.end_then:
             caught_up_ms = max(caught_up_ms, before.seen_ms)
-        self.held[replica.broker] = Held(synced_through, now_ms, caught_up_ms, end_offset, True, log_start)
+        self._held[replica.broker] = Held(synced_through, now_ms, caught_up_ms, end_offset, True, log_start)
         return self._commit()
 
     def _first_difference(self, last_epoch: int, offset: int, end_offset: int) -> Diverged | Refused | None:
         """None where `offset`, reached in `last_epoch`, lies on our history."""
         if last_epoch < 0:  # an empty log, or one that was started over at our start
             return Refused(ErrorCode.OFFSET_OUT_OF_RANGE) if offset > end_offset else None
-        epoch, ends_at = self.epoch_ends(last_epoch)
+        epoch, ends_at = self._epoch_ends(last_epoch)
         if epoch < 0:
             return Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
         if epoch != last_epoch or ends_at < offset:
@@ -184,18 +211,32 @@ class LeaderReplica:
         """
         if not self.enough_in_sync:
             return 0
-        others = (self.committed_in_sync | self.proposed_in_sync) - {self.me}
-        return min((self.held[broker].log_start for broker in others), default=self.promised_start)
+        others = (self._committed_in_sync | self._proposed_in_sync) - {self.me}
+        return min((self._held[broker].log_start for broker in others), default=self._promised_start)
+
+    def promise_start(self, start: int) -> None:
+        """Records below `start` are to be deleted for good."""
+        self._promised_start = max(self._promised_start, start)
+
+    def go_on_with(self, epoch_ends: EpochEnds) -> None:
+        """The log has moved to another directory."""
+        self._epoch_ends = epoch_ends
 
     # --- the in-sync set ---
 
+    def caught_up(self, broker: BrokerId, at_ms: int) -> None:
+        """The replica was at our end at that time."""
+        held = self._held[broker]
+        if at_ms > held.caught_up_ms:
+            self._held[broker] = held._replace(caught_up_ms=at_ms)
+
     def propose(self, in_sync: frozenset[BrokerId]) -> None:
         """A proposal leaves: until an applied entry ends it, its replicas count beside the committed ones."""
-        self.proposed_in_sync = self.proposed_in_sync | in_sync
+        self._proposed_in_sync = self._proposed_in_sync | in_sync
 
     def withdraw(self) -> EndOffset | None:
         """What was proposed will never be so: the committed set counts alone; the new high watermark."""
-        self.proposed_in_sync = self.committed_in_sync
+        self._proposed_in_sync = self._committed_in_sync
         return self._commit()
 
     def on_applied(
@@ -207,47 +248,47 @@ class LeaderReplica:
         now_ms: int,
     ) -> EndOffset | None:
         """An applied entry of a later partition epoch ends whatever was proposed (rule A4); the new high watermark."""
-        if partition_epoch <= self.partition_epoch:
+        if partition_epoch <= self._partition_epoch:
             return None
-        self.partition_epoch = partition_epoch
-        self.committed_in_sync = self.proposed_in_sync = in_sync
-        if replicas != self.replicas:
-            nothing = Held(SyncedOffset(0), now_ms, now_ms, self.epoch_start)
-            self.held = {broker: self.held.get(broker, nothing) for broker in replicas} | {self.me: self.held[self.me]}
-            self.replicas = replicas
+        self._partition_epoch = partition_epoch
+        self._committed_in_sync = self._proposed_in_sync = in_sync
+        if replicas != self._replicas:
+            held, nothing = self._held, Held(SyncedOffset(0), now_ms, now_ms, self.epoch_start)
+            self._held = {broker: held.get(broker, nothing) for broker in replicas} | {self.me: held[self.me]}
+            self._replicas = replicas
         return self._commit()
 
     def on_registered(self, registered: Mapping[BrokerId, BrokerEpoch], *, now_ms: int) -> None:
         """Brokers have come back: what their former incarnations held on disk is not known to be there (rule A8)."""
-        for broker, held in self.held.items():
-            if broker != self.me and registered.get(broker) != self.registered.get(broker):
-                self.held[broker] = Held(SyncedOffset(0), now_ms, held.caught_up_ms, self.epoch_start)
-        self.registered = registered
+        for broker, held in self._held.items():
+            if broker != self.me and registered.get(broker) != self._registered.get(broker):
+                self._held[broker] = Held(SyncedOffset(0), now_ms, held.caught_up_ms, self.epoch_start)
+        self._registered = registered
 
     def on_late_tick(self, late_ms: int) -> None:
         """The loop stood still: nobody could be heard meanwhile, so nobody is late for it (rule A5)."""
-        for broker, held in self.held.items():
-            self.held[broker] = held._replace(seen_ms=held.seen_ms + late_ms, caught_up_ms=held.caught_up_ms + late_ms)
+        for broker, held in self._held.items():
+            self._held[broker] = held._replace(seen_ms=held.seen_ms + late_ms, caught_up_ms=held.caught_up_ms + late_ms)
 
     # --- options ---
 
     def on_min_in_sync(self, min_in_sync: int) -> EndOffset | None:
         """`min.insync.replicas` was set anew; the new high watermark, or None."""
-        self.min_in_sync = min_in_sync
+        self._min_in_sync = min_in_sync
         return self._commit()
 
     def _commit(self) -> EndOffset | None:
         """The new high watermark, or None where it did not move."""
-        committed = self.committed_in_sync
+        committed = self._committed_in_sync
         if len(committed) < self.required_in_sync:
             return None
-        held = self.held
-        if len(committed) == 1 and self.proposed_in_sync is committed:
+        held = self._held
+        if len(committed) == 1 and self._proposed_in_sync is committed:
             (only,) = committed
             on_every_disk = held[only].through
         else:
-            on_every_disk = min(held[broker].through for broker in committed | self.proposed_in_sync)
-        if on_every_disk <= self.high_watermark:
+            on_every_disk = min(held[broker].through for broker in committed | self._proposed_in_sync)
+        if on_every_disk <= self._high_watermark:
             return None
-        self.high_watermark = EndOffset(on_every_disk)
-        return self.high_watermark
+        self._high_watermark = EndOffset(on_every_disk)
+        return self._high_watermark

@@ -1,1 +1,1 @@
-"""How messages are declared, and the codecs compiled from the declarations."""
+"""Declarations of messages, and the codecs compiled from them."""

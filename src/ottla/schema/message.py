@@ -1,4 +1,4 @@
-"""How messages are declared: `@message` for a whole one, `@struct` for a part, `field(...)` for each field.
+"""Declarations of messages: `@message` for a whole one, `@struct` for a part, `field(...)` for each field.
 
 One class stands for all versions. A field that a version does not have is left out when that version is encoded, and
 holds its default when that version was decoded. Creating a class compiles nothing; that waits for the first use.
@@ -117,7 +117,7 @@ def field(
 
 
 class Schema:
-    """What a message class declares; `versions` and `flexible_since` of a struct are those of its message."""
+    """The declaration of a message class; `versions` and `flexible_since` of a struct are those of its message."""
 
     __slots__ = ("fields", "flexible_since", "name", "versions")
 
@@ -141,7 +141,7 @@ class Schema:
 
 
 def schema_of(cls: type) -> Schema:
-    """What the class declares; TypeError for a class that is no message."""
+    """The class's declaration; TypeError for a class that is no message."""
     schema = getattr(cls, "__schema__", None)
     if not isinstance(schema, Schema):
         raise TypeError(f"{cls.__name__} is not a message")
@@ -149,7 +149,7 @@ def schema_of(cls: type) -> Schema:
 
 
 class Message:
-    """What all message classes are built on: construction by keyword, equality and a readable form."""
+    """The base of all message classes: construction by keyword, equality and a readable form."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]

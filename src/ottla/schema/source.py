@@ -1,4 +1,4 @@
-"""What the writers of encoders and of decoders share: lines of source, names for them, and least sizes."""
+"""The common part of the writers of encoders and decoders: lines of source, names for them, and least sizes."""
 
 from __future__ import annotations
 

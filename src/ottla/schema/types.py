@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Type(Generic[T]):
-    """What a field may hold; `name` is Kafka's name for it, `default` what an unset field holds."""
+    """The values of a field; `name` is Kafka's name for the type, `default` what an unset field holds."""
 
     __slots__ = ("default", "name")
 

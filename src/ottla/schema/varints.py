@@ -39,13 +39,16 @@ def put_varint(out: bytearray, value: int) -> None:
 
 
 def skip_tags(view: memoryview, position: int) -> int:
-    """The position after a block of tagged fields of which none is known."""
+    """The position after a block of tagged fields of which none is known. Their tags ascend (KIP-482)."""
     count, position = read_varint(view, position)
     if count > MOST_TAGS:
         raise MalformedMessage(f"{count} tagged fields")
-    limit = len(view)
+    limit, last = len(view), -1
     for _ in range(count):
-        _, position = read_varint(view, position)
+        tag, position = read_varint(view, position)
+        if tag <= last:
+            raise MalformedMessage(f"tagged field {tag} comes after {last}")
+        last = tag
         size, position = read_varint(view, position)
         position += size
         if position > limit:

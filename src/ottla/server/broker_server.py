@@ -114,7 +114,7 @@ class BrokerServer:
         """A callback of the loop, a timer or a sync's end, has raised: where an invariant is broken, all stops."""
         error = context.get("exception")
         if self.node is not None and isinstance(error, Exception) and broke_an_invariant(error):
-            self.node.broken(error)
+            self.node.around.broken(error)
         else:
             log.error("a fault of the broker's own: %s", context.get("message"), exc_info=error)
 
@@ -387,7 +387,7 @@ class BrokerServer:
         return 200, CONTENT_TYPE, render(chain(gather(self.node), process)).encode()
 
     def _health(self) -> Page:
-        from ottla.broker.health import health
+        from ottla.server.health import health
 
         assert self.node is not None
         found = health(self.node)

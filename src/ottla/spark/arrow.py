@@ -103,7 +103,7 @@ def all_numbers(column: pa.ChunkedArray, kind: Any = np.int64) -> np.ndarray[Any
 
 
 def null_mask(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which rows of an array are null (without pandas)."""
+    """A mask of the rows of an array that are null (without pandas)."""
     if not array.null_count:
         return np.zeros(len(array), dtype=np.bool_)
     if pa.types.is_null(array.type):

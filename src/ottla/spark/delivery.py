@@ -28,7 +28,7 @@ NOT_ADAPTIVE = (
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How rows are written exactly once."""
+    """The means by which rows are written exactly once."""
 
     prefix: str
     marker_topic: str

@@ -1,4 +1,4 @@
-"""What is done with each `kafka.*` setting: honoured, accepted without effect, or refused by name."""
+"""Every `kafka.*` setting: honoured, accepted without effect, or refused by name."""
 
 from __future__ import annotations
 

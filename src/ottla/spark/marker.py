@@ -15,7 +15,7 @@ _DIGESTS = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """How many rows, and the sum of their hashes: the same rows in another order have the same content."""
+    """The number of rows, and the sum of their hashes: the same rows in another order have the same content."""
 
     rows: int = 0
     digest: int = 0

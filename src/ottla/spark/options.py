@@ -143,7 +143,7 @@ _SPARKS_OWN = frozenset({"path", "paths", "checkpointlocation", "queryname", "us
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which partitions a source reads: those of named topics, of matching topics, or these."""
+    """The partitions that a source reads: those of named topics, of matching topics, or these."""
 
     topics: tuple[str, ...] = ()
     pattern: str = ""
@@ -239,7 +239,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is known of a read before it is known whether it is a batch or a stream."""
+    """The options of a read before it is known whether it is a batch or a stream."""
 
     selection: Selection
     kafka: KafkaSettings

@@ -1,4 +1,4 @@
-"""Which partition each row goes to: the column `partition`, else murmur2 of the key as Java clients do, else spread."""
+"""The partition of each row: the column `partition`, else murmur2 of the key as Java clients do, else spread."""
 
 from __future__ import annotations
 

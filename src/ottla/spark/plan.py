@@ -102,7 +102,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """Where a stream stands: Spark's `{"topic":{"0":123}}` and, beside it, which incarnation of each topic was read.
+    """A stream's position: Spark's `{"topic":{"0":123}}`, and which incarnation of each topic was read.
 
     `query` names the query for its consumer group: Spark shows its own query id to executors only. The layout, and
     where partitions begin that are new in this batch, stand here so that a repeated batch has the same tasks, whatever
@@ -171,7 +171,7 @@ def flat(topics: object) -> Offsets:
 
 
 def questions(limit: Limit, partitions: Iterable[TopicPartition], *, option: str) -> Offsets:
-    """What to ask ListOffsets (-2, -1 or a time) for a limit; partitions whose offset is given are left out."""
+    """The times to ask ListOffsets for (-2, -1 or a time); partitions whose offset is given are left out."""
     asked = sorted(partitions)
     if isinstance(limit, Edge):
         return dict.fromkeys(asked, int(limit))
@@ -263,7 +263,7 @@ def should_wait(least: int, start: Offsets, latest: Offsets, *, waited_ms: int, 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """What to read, and what turned out to be missing: the caller fails or warns (`failOnDataLoss`)."""
+    """The ranges to read, and what turned out to be missing: the caller fails or warns (`failOnDataLoss`)."""
 
     ranges: list[OffsetRange]
     losses: list[str]

@@ -128,7 +128,7 @@ def unreachable(kafka: KafkaSettings) -> str | None:
 
 
 def _no_way(destination: Destination, settings: ClientSettings) -> str | None:
-    """Why no connection to this address can be made, or None where it can."""
+    """The reason why no connection to this address can be made, or None where it can."""
     try:
         Connection(destination.host, destination.port, settings=settings).close()
     except ClientError as fault:

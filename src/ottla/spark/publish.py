@@ -1,4 +1,4 @@
-"""How far a query has read, committed as a consumer group's offsets so that lag tools see it; never fails a query.
+"""The position of a query, committed as a consumer group's offsets so that lag tools see it; never fails a query.
 
 Comes from stream.py. The group has no members: an outsider's commit is legal as long as it stays empty.
 """

@@ -45,7 +45,7 @@ _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTIT
 
 
 def read_ranges(spans: Iterable[OffsetRange], options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """What a task yields."""
+    """The batches that a task yields."""
     columns = options.columns
     kind = options.value_type if options.values.typed and VALUE in columns else None
     needed = {*columns, VALUE, "offset", *([HEADERS] if options.values.urls else [])}
@@ -165,13 +165,13 @@ def _pieces(
 
 
 def _worth_fetching(span: OffsetRange, position: int, kafka: KafkaSettings) -> int:
-    """How much to ask for at a time: what the rest of the range will take, by what the topic's records took before."""
+    """The number of bytes to ask for: what the rest of the range will take, by what the topic's records took before."""
     likely = (span.end - position) * _bytes_each.get(span.topic, 1024.0) * 1.2
     return min(kafka.fetch_max_bytes, max(LEAST_BYTES, int(likely)))
 
 
 def _next_kept(where: Cluster, span: OffsetRange, position: int) -> int:
-    """Where a range goes on after a gap that retention left."""
+    """The offset at which a range goes on after a gap that retention left."""
     earliest = where.list_offsets([span.topic_partition], EARLIEST)[span.topic_partition].offset
     return earliest if earliest > position else span.end
 

@@ -78,7 +78,7 @@ def on_this_machine(master: str) -> bool:
 
 
 def workers_python(master: str) -> str:
-    """What workers run where nobody says otherwise: this Python."""
+    """The Python of workers where nobody says otherwise: this one."""
     if not on_this_machine(master):
         return sys.executable
     from ottla.spark.daemon import launcher  # not before: Spark runs that module by its name

@@ -1,4 +1,4 @@
-"""What `df.write` and `df.writeStream` get: columns are checked on the driver, rows written on executors by writer.py.
+"""`df.write` and `df.writeStream`: columns are checked on the driver, rows written on executors by writer.py.
 
 Comes from source.py. Nothing heavy is imported before it is needed, as in batch.py.
 """
@@ -63,7 +63,7 @@ def checked(options: SinkOptions, schema: StructType) -> SinkOptions:
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task wrote."""
+    """The message of a task about what it wrote."""
 
     rows: int
     batches: int

@@ -149,7 +149,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._survey.cluster.close()
 
     def _latest(self, begin: SourceOffset) -> SourceOffset:
-        """Where the partitions end now. One that has not moved keeps its epoch: offsets are compared as text."""
+        """The present ends of the partitions. One that has not moved keeps its epoch: offsets are compared as text."""
         assigned = self.survey.assigned(missing_is_fine=bool(begin.offsets))
         offsets, epochs = self.survey.latest(assigned, begin.offsets)
         if losses := self.survey.truncated(begin, epochs):

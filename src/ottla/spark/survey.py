@@ -1,4 +1,4 @@
-"""What a plan needs to know of the cluster: which partitions there are, where they begin and end.
+"""Questions of a plan to the cluster: which partitions there are, where they begin and end.
 
 Comes from reader.py, stream.py and lake/loader.py; the answers go into plan.py.
 """

@@ -1,4 +1,4 @@
-"""What a Python worker of Spark's does better with: answers that go out at once, imports while it waits."""
+"""Helps for a Python worker of Spark's: answers that go out at once, imports while it waits."""
 
 from __future__ import annotations
 

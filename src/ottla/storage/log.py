@@ -1,93 +1,54 @@
-"""One partition's log: append, read, roll, sync. Comes from broker/replicas/partition.py; next door is segment.py.
+"""One partition's log: the door that others use. It appends a leader's batches itself; its parts do the rest.
 
 Plain synchronous code over an injected `Disk`. OSError rises to the caller, which fails the log directory (rule B3);
-only a full disk is answered here, with KAFKA_STORAGE_ERROR and nothing written. Opening is `recovery.py`, shrinking
-`shrink.py`, finding by time `lookup.py`, cleaning `compaction.py`.
+only a full disk is answered here, with KAFKA_STORAGE_ERROR and nothing written.
 """
 
 from __future__ import annotations
 
-import errno
 import struct
-from bisect import bisect_right
 from collections.abc import Callable
+from typing import Final
 
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.retention import RetentionPause
 from ottla.kernel.seams import Buffer, Disk, SyncWork
 from ottla.records.batch import Batch
-from ottla.records.control import EndOfTransaction
-from ottla.storage import lookup, reading, recovery, rolling, run, shrink
+from ottla.storage import lookup, recovery
+from ottla.storage.log_state import LogState
 from ottla.storage.opening import Known
-from ottla.storage.producers import sequencing
-from ottla.storage.producers.epochs import LeaderEpochs
-from ottla.storage.producers.producers import Producers
-from ottla.storage.segment.damage import Damage
+from ottla.storage.producers.producers import Mark
+from ottla.storage.producers.sequencing import check_producer, note_producer
+from ottla.storage.reading import Reading
+from ottla.storage.replica_append import ANY_EPOCH, ReplicaAppend
+from ottla.storage.retention import Retention
+from ottla.storage.rolling import Rolling
 from ottla.storage.segment.scan import OVERHEAD_BYTES
-from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, Doomed, Segment
+from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, Found, Segment
 from ottla.storage.stamp import stamped_parts
 from ottla.storage.syncing import Syncing
+from ottla.storage.truncation import Truncation
 from ottla.storage.values import (
+    FULL_DISK,
     ActiveProducer,
     Appended,
     EpochEnd,
     LogRead,
     Origin,
-    Recovered,
     TimestampOffset,
 )
 
-FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+__all__ = ["FULL_DISK", "Log"]
 _PLACE = struct.Struct(">qii")
 
 
-def _nothing_to_do(offset: int) -> None:
-    """A log outside a log directory has no checkpoint."""
-
-
-def _nobody_to_tell(error: OSError) -> None:
-    """A log outside a broker refuses by itself."""
-
-
-class Log:
+class Log(LogState):
     """The batches of one partition in segments, their indexes, producer state and leader epochs."""
 
     __slots__ = (
-        "active",
-        "append_time",
-        "bases",
-        "before_cut",
-        "config",
-        "damage",
-        "damaged_at",
-        "directory",
-        "disk",
-        "doomed",
-        "end_offset",
-        "epochs",
-        "high_watermark",
-        "log_start_offset",
-        "marker",
-        "on_failed",
-        "on_synced",
-        "partition",
-        "pause",
-        "producer_expiration_ms",
-        "producers",
-        "recovered",
-        "recovery_point",
-        "refusing",
-        "roll_timestamp",
-        "segment_bytes",
-        "segments",
-        "sparse",
-        "synced_offset",
-        "syncing",
-        "topic",
-        "topic_id",
-        "write_caching",
-    )
+        "_append_time", "_reading", "_replica_append", "_retention", "_rolling", "_truncation",
+        "producer_expiration_ms", "syncing",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -102,44 +63,32 @@ class Log:
         on_synced: Callable[[int], None],
     ) -> None:
         """Made by `open` and `create` only."""
-        self.disk = disk
-        self.directory = directory
-        self.topic = topic
-        self.partition = partition
-        self.topic_id = topic_id
-        self.producer_expiration_ms = producer_expiration_ms
-        self.producers = Producers()
-        self.epochs = LeaderEpochs(disk, directory)
-        self.segments: list[Segment] = []
-        self.bases: list[int] = []
-        self.active: Segment
-        self.end_offset = 0
-        """The offset after the last record appended."""
-        self.synced_offset = 0
-        """The offset after the last record known to be on disk; equals `end_offset` with write.caching=true."""
-        self.log_start_offset = 0
-        self.high_watermark = 0
-        self.recovery_point = 0
-        """Below this everything, indexes included, is on disk: what the recovery-point checkpoint holds."""
-        self.damaged_at: int | None = None
-        """Offset of damage found below the recovery point: nothing from here on is served (rule A7)."""
-        self.damage = Damage(disk, directory)
-        self.sparse = config.compacted
-        """Compaction may have left holes between batches: here, or in the log that this one copies."""
-        self.recovered = Recovered(0, 0, 0, 0, 0)
-        self.refusing = False
-        """After a failed sync or a failed cut: nothing is written any more, the directory is to be failed."""
-        self.doomed: list[Doomed] = []
-        """Segments taken out of the log; their files go by `purge`."""
-        self.pause = RetentionPause()
-        self.on_synced = on_synced
-        self.on_failed: Callable[[OSError], None] = _nobody_to_tell
-        """Told of a failed sync: the owner takes the directory offline (rule B3)."""
-        self.before_cut: Callable[[int], None] = _nothing_to_do
-        """Lowers the checkpoints before a truncation to that offset: else a crash would look like damage."""
-        self.syncing = Syncing()
-        self.marker: EndOfTransaction | None = None
-        """Of the control batch that is being appended."""
+        super().__init__(disk, directory, topic=topic, partition=partition, topic_id=topic_id)
+        self.producer_expiration_ms: Final = producer_expiration_ms
+        parts = (self.bounds, self.chain)
+        self._reading: Final = Reading(*parts, self.epochs, self.damage, self._gate)
+        self.syncing: Final = Syncing(*parts, self.producers, self._gate, on_synced)
+        self._rolling: Final = Rolling(f"{topic}-{partition}", *parts, self.producers, self.syncing)
+        self._retention: Final = Retention(*parts, self.epochs, self._gate, self._rolling, self.syncing)
+        self._truncation: Final = Truncation(
+            *parts,
+            self.epochs,
+            self.damage,
+            self.producers,
+            gate=self._gate,
+            reading=self._reading,
+            rolling=self._rolling,
+            syncing=self.syncing,
+        )
+        self._replica_append: Final = ReplicaAppend(
+            *parts,
+            self.epochs,
+            self.producers,
+            gate=self._gate,
+            retention=self._retention,
+            rolling=self._rolling,
+            truncation=self._truncation,
+        )
         self._take_config(config)
 
     @classmethod
@@ -177,10 +126,12 @@ class Log:
             producer_expiration_ms=producer_expiration_ms,
             on_synced=on_synced,
         )
-        lasting = clean or cache_kept or not log.write_caching
+        lasting = clean or cache_kept or not config.write_caching
+        if compacted:
+            log.chain.met_hole()
+        compacted = compacted or config.compacted
         known = Known(clean, recovery_point, committed if lasting else 0, log_start_offset, cache_kept, compacted)
-        log.sparse = log.sparse or compacted
-        recovery.recover(log, known, wall_ms=wall_ms)
+        log._recover(known, wall_ms)
         return log
 
     @classmethod
@@ -233,54 +184,58 @@ class Log:
         A duplicate is answered with the offset it first got. `sequencing.py` says what `guard` and `bumps` are.
         Written flat for speed: bench/append.py.
         """
-        if self.refusing:
+        if self._gate.closed:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if origin == 2:  # Origin.REPLICA, without the look-up
-            return run.append_run(self, batch.view, wall_ms=wall_ms)
+            return self._replica_append.append(batch.view, wall_ms=wall_ms)
         producer_id = batch.producer_id
         if producer_id >= 0:
-            verdict = sequencing.check_producer(self, batch, origin, guard, bumps=bumps)
+            verdict = check_producer(self.producers, batch, origin, guard, bumps=bumps)
             if verdict is not None:
-                return verdict
+                return self._duplicate(verdict) if verdict.__class__ is Mark else verdict  # type: ignore[return-value]
         size = batch.size
-        base_offset = self.end_offset
+        bounds = self.bounds
+        base_offset = bounds.end
         next_offset = base_offset + batch.last_offset_delta + 1
         max_timestamp = batch.max_timestamp
+        append_time_ms = -1
         parts: tuple[Buffer, ...]
-        if self.append_time:
-            max_timestamp = wall_ms
+        if self._append_time:
+            max_timestamp = append_time_ms = wall_ms
             parts = stamped_parts(batch, base_offset, leader_epoch, wall_ms)
         else:
             parts = (_PLACE.pack(base_offset, size - OVERHEAD_BYTES, leader_epoch), batch.view[16:])
-        active = self.active
+        active, rolling = self.chain.active, self._rolling
         try:
             if (
-                active.size + size > self.segment_bytes
-                or max_timestamp > self.roll_timestamp
+                active.size + size > rolling.segment_bytes
+                or max_timestamp > rolling.roll_timestamp
                 or active.index_full
                 or active.size == 0
                 or next_offset - active.base_offset > MAX_RELATIVE_OFFSET
             ):
-                if size > self.segment_bytes:
+                if size > rolling.segment_bytes:
                     return ErrorCode.RECORD_LIST_TOO_LARGE
-                rolling.roll_if_due(self, size, base_offset, next_offset, max_timestamp, wall_ms)
-                active = self.active
+                rolling.roll_if_due(size, base_offset, next_offset, max_timestamp, wall_ms)
+                active = self.chain.active
             if leader_epoch != self.epochs.latest:
                 if leader_epoch < self.epochs.latest:
                     return ErrorCode.FENCED_LEADER_EPOCH
                 self.epochs.assign(leader_epoch, base_offset)
             active.append(parts, size, base_offset, next_offset, max_timestamp)
         except OSError as fault:
-            return self.refuse(fault)
-        self.end_offset = next_offset
-        if self.write_caching:
-            self.synced_offset = next_offset
+            return self._gate.refuse(fault)
+        bounds.appended(next_offset)
         if producer_id >= 0:
-            sequencing.note_producer(self, batch, base_offset, next_offset - 1, max_timestamp)
-        return Appended(base_offset, next_offset, self.log_start_offset, False, wall_ms if self.append_time else -1)
+            note_producer(self.producers, active.aborted, batch, base_offset, next_offset - 1, max_timestamp)
+        return Appended(base_offset, next_offset, bounds.start, False, append_time_ms)
+
+    def _duplicate(self, mark: Mark) -> Appended:
+        timestamp = mark.timestamp if self._append_time else -1
+        return Appended(mark.first_offset, mark.last_offset + 1, self.bounds.start, True, timestamp)
 
     def append_run(
-        self, run_of_batches: Buffer, *, wall_ms: int, newest_epoch: int = run.ANY_EPOCH
+        self, run_of_batches: Buffer, *, wall_ms: int, newest_epoch: int = ANY_EPOCH
     ) -> Appended | ErrorCode:
         """Append a leader's contiguous batches as they are (rules A11, E10): one check and one write for all.
 
@@ -288,11 +243,11 @@ class Log:
         batch starts below our end or later ones do not follow on, FENCED_LEADER_EPOCH where an epoch falls. A trailing
         incomplete batch is left out.
         """
-        return run.append_run(self, run_of_batches, wall_ms=wall_ms, newest_epoch=newest_epoch)
+        return self._replica_append.append(run_of_batches, wall_ms=wall_ms, newest_epoch=newest_epoch)
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """This broker leads in `leader_epoch` from `end_offset` on; on disk before this returns (rule B2)."""
-        self.epochs.assign(leader_epoch, self.end_offset)
+        self.epochs.assign(leader_epoch, self.bounds.end)
 
     # -- reading ---
 
@@ -311,81 +266,85 @@ class Log:
         even where it is larger than `max_bytes`; without it, nothing comes where the first batch does not fit.
         A later batch may be cut off in the middle, as Apache Kafka cuts it.
         """
-        return reading.read(self, offset, max_bytes, limit_offset, at_least_one, with_aborted)
+        return self._reading.read(offset, max_bytes, limit_offset, at_least_one, with_aborted)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at or after a time; None where there is none."""
-        return lookup.offset_for_timestamp(self, timestamp)
+        return lookup.offset_for_timestamp(self.chain.segments, self.damage, self.bounds.start, timestamp)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The record with the largest timestamp; None in an empty log."""
-        return lookup.max_timestamp_offset(self)
+        return lookup.max_timestamp_offset(self.chain.segments, self.damage)
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
         """OffsetForLeaderEpoch: (-1, -1) for an epoch newer than any here."""
-        return self.epochs.end_of(leader_epoch, self.end_offset)
-
-    @property
-    def latest_epoch(self) -> int:
-        """The newest leader epoch in the log, -1 where there is none."""
-        return self.epochs.latest
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Rule B8."""
-        if self.producers.no_transactions:
-            return self.high_watermark
-        unstable = self.producers.first_unstable(self.high_watermark)
-        if unstable is None:
-            return self.high_watermark
-        return max(self.log_start_offset, min(unstable, self.high_watermark))
+        return self.epochs.end_of(leader_epoch, self.bounds.end)
 
     def active_producers(self) -> list[ActiveProducer]:
         """What DescribeProducers answers, by producer id."""
         return self.producers.active()
 
-    @property
-    def size_bytes(self) -> int:
-        return sum(segment.size for segment in self.segments)
-
-    @property
-    def segments_count(self) -> int:
-        return len(self.segments)
-
     # -- syncing (kernel.seams.Syncable) ------------------------------------------------------------------------------
 
     def begin_sync(self) -> SyncWork | None:
-        """What is dirty now; its end is what a successful sync makes `synced_offset` (rule B1)."""
-        return self.syncing.begin_or_tell(self)
+        """What is dirty now; its end is what a successful sync makes `synced_offset` (rule B1).
+
+        Indexes that cannot be written are told as a sync that failed: the syncer has other logs to see to.
+        """
+        try:
+            return self.syncing.begin()
+        except OSError as fault:
+            self.syncing.failed(fault)
+            return None
 
     def end_sync(self, work: SyncWork, error: OSError | None) -> None:
         """Raise `synced_offset` and tell `on_synced(offset)`; an error ends all writing, and `on_failed` is told."""
-        self.syncing.end(self, work, error)
+        self.syncing.end(work, error)
 
     def flush_due(self, wall_ms: int) -> bool:
         """Whether a roll, flush.messages or flush.ms ask for a sync now (with write.caching=true nothing else does)."""
-        return self.syncing.flush_due(self, wall_ms)
+        return self.syncing.flush_due(self._config, wall_ms)
 
     def move_recovery_point(self) -> bool:
         """Let the next sync move the recovery point to where it began; whether there is anything to move it over."""
-        return not self.refusing and self.syncing.take_indexes_along(self)
+        return not self._gate.closed and self.syncing.take_indexes_along(write_caching=self._config.write_caching)
 
     def sync_now(self) -> None:
         """A whole sync on the caller's thread, indexes included: at close, at recovery, in tools."""
-        self.syncing.sync_now(self)
+        self.syncing.sync_now()
+
+    def listen(
+        self,
+        *,
+        on_synced: Callable[[int], None] | None = None,
+        on_failed: Callable[[OSError], None] | None = None,
+        before_cut: Callable[[int], None] | None = None,
+    ) -> None:
+        """Call these from now on; one that is left out stays as it was.
+
+        `on_synced(offset)`: more is on disk. `on_failed(error)`: a sync failed, so the directory is to be taken offline
+        (rule B3). `before_cut(offset)`: lower the checkpoints, as the log is about to be cut.
+        """
+        self.syncing.listen(on_synced=on_synced, on_failed=on_failed)
+        if before_cut is not None:
+            self._truncation.listen(before_cut)
 
     # -- the owner's decisions ---
 
     def set_high_watermark(self, offset: int) -> None:
         """Never above `end_offset`; the owner keeps it from going back."""
-        self.high_watermark = offset if offset < self.end_offset else self.end_offset
+        self.bounds.committed(offset)
 
     def delete_records_before(self, offset: int) -> int | ErrorCode:
         """Raise the log's start (DeleteRecords; -1 is the high watermark); the new start, or OFFSET_OUT_OF_RANGE.
 
         The segments below go with the next `apply_retention`; the start is durable once it is checkpointed.
         """
-        return shrink.delete_records_before(self, offset)
+        return self._retention.delete_records_before(offset)
+
+    def start_as(self, other: Log) -> None:
+        """Start where another copy of this log does, if that is later: what it has deleted does not come back."""
+        self.bounds.start_raised(min(max(self.bounds.start, other.bounds.start), self.bounds.end))
 
     def apply_retention(self, wall_ms: int, *, mono_ms: int) -> int:
         """Take out what time, size and the log's start allow; how many segments went. A clock jump pauses it (B9).
@@ -393,75 +352,76 @@ class Log:
         Their files go by `purge`, which comes after the new log start is checkpointed: a crash between must not
         bring the start back.
         """
-        return shrink.apply_retention(self, wall_ms, mono_ms)
+        return self._retention.apply(self._config, wall_ms, mono_ms)
 
     def purge(self, wall_ms: int, *, one_by_one: bool = False) -> None:
         """Delete the files of segments taken out `file.delete.delay.ms` ago; `one_by_one` without a checkpoint."""
-        shrink.purge(self, wall_ms, one_by_one=one_by_one)
+        self._retention.purge(wall_ms, self._config.file_delete_delay_ms, one_by_one=one_by_one)
 
     def expire_producers(self, wall_ms: int) -> None:
         """Forget producers idle for `producer.id.expiration.ms`, and ended transactions, as nobody may read here."""
         self.producers.expire(wall_ms - self.producer_expiration_ms)
-        self.producers.forget_ended(self.high_watermark)
+        self.producers.forget_ended(self.bounds.high_watermark)
 
     def truncate_to(self, offset: int) -> None:
         """Drop everything from `offset` on, back to a batch boundary; producer state and epochs follow."""
-        shrink.truncate_to(self, offset)
+        self._truncation.cut_to(offset)
 
     def truncate_fully_to(self, offset: int, *, wall_ms: int) -> None:
         """Drop everything and start again, empty, at `offset`."""
-        shrink.truncate_fully_to(self, offset, wall_ms)
+        self._truncation.restart_at(offset, wall_ms)
 
     def update_config(self, config: TopicConfig) -> None:
         """Takes effect from the next append on."""
         self._take_config(config)
-        self.configure_segment(self.active)
-        self.schedule_roll(self.active.first_timestamp)
-        self.set_ends(self.end_offset)
+        self._rolling.schedule()
+        self.syncing.cut(self.bounds.end, self.chain.active.base_offset)
 
     def close(self, *, clean: bool) -> None:
         """Let the files go; a `clean` close syncs everything and leaves a producer snapshot at the end."""
-        self.syncing.close(self, clean=clean)
+        self.syncing.close(clean=clean)
 
-    # -- for the modules beside this one ---
+    # -- for maintenance ---
 
-    def set_ends(self, end_offset: int) -> None:
-        """The log now ends here; what is synced follows."""
-        self.end_offset = end_offset
-        self.high_watermark = min(self.high_watermark, end_offset)
-        self.recovery_point = min(self.recovery_point, end_offset)
-        self.syncing.cut(end_offset, self.active.base_offset)
-        self.synced_offset = end_offset if self.write_caching else self.syncing.held_to
+    @property
+    def segment_bytes(self) -> int:
+        """A segment is sealed once it would hold more."""
+        return self._rolling.segment_bytes
 
-    def segment_at(self, offset: int) -> int:
-        """Index of the segment that would hold `offset`; -1 below the first."""
-        return bisect_right(self.bases, offset) - 1
+    def roll(self, base_offset: int, wall_ms: int) -> None:
+        """Begin a new segment at `base_offset`, which is the end, or behind it where offsets are left out."""
+        self._rolling.roll(base_offset, wall_ms)
 
-    def set_segments(self, segments: list[Segment]) -> None:
-        self.segments = segments
-        self.bases = [segment.base_offset for segment in segments]
-        self.active = segments[-1]
-        self.schedule_roll(self.active.first_timestamp)
+    def end_behind(self, end_offset: int, wall_ms: int) -> None:
+        """End at a later offset; no batch holds the offsets in between."""
+        self._rolling.roll(end_offset, wall_ms)
+        self.bounds.appended(end_offset)
 
-    def configure_segment(self, segment: Segment) -> None:
-        segment.index_interval = self.config.index_interval_bytes
-        segment.max_entries = max(1, self.config.segment_index_bytes // 12)
+    def locate(self, offset: int) -> tuple[Segment, Found] | None:
+        """The first batch whose last offset is at or above `offset`, and its segment."""
+        return self._reading.locate(offset)
 
-    def schedule_roll(self, first_timestamp: int) -> None:
-        """When the active segment is too old, by the time of its first record."""
-        self.roll_timestamp = rolling.roll_timestamp(self, first_timestamp)
+    def stop_writing(self) -> None:
+        """Refuse all writes from now on."""
+        self._gate.close()
 
-    def refuse(self, fault: OSError) -> ErrorCode:
-        """A full disk refuses the batch and nothing more; any other error is the directory's end."""
-        if fault.errno in FULL_DISK:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        self.refusing = True
-        raise fault
+    def relocated(self, directory: str) -> None:
+        """Its folder has another name; its files stay open."""
+        self._folder.renamed(directory)
+        self.epochs.relocate(directory)
+        self.damage.relocate(directory)
+        self.chain.renamed()
+
+    def _recover(self, known: Known, wall_ms: int) -> None:
+        self._recovered = recovery.Recovery(
+            self.bounds, self.chain, self.epochs, self.damage, self.producers, known, wall_ms=wall_ms
+        ).run()
+        self.syncing.opened()
+        self._rolling.schedule()
 
     def _take_config(self, config: TopicConfig) -> None:
-        self.sparse = self.sparse or config.compacted
-        self.config = config
-        self.segment_bytes = config.internal_segment_bytes or config.segment_bytes
-        self.append_time = config.message_timestamp_type == "LogAppendTime"
-        self.write_caching = config.write_caching
-        self.roll_timestamp = rolling.ASK_THE_CLOCK
+        self._config = config
+        self._append_time = config.message_timestamp_type == "LogAppendTime"
+        self.chain.configure(config)
+        self._rolling.configure(config)
+        self.bounds.caching(config.write_caching)

@@ -11,8 +11,12 @@ from __future__ import annotations
 import posixpath
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ottla.storage.folder import LogFolder
+from ottla.storage.producers.epochs import LeaderEpochs
+from ottla.storage.segment.chain import SegmentChain
+from ottla.storage.segment.damage import Damage
 from ottla.storage.segment.index_witness import IndexWitness
 from ottla.storage.segment.scan import Header, scan_headers
 from ottla.storage.segment.segment import (
@@ -20,7 +24,6 @@ from ottla.storage.segment.segment import (
     LOG,
     MAX_RELATIVE_OFFSET,
     SUFFIXES,
-    Doomed,
     Segment,
     base_offset_of,
     bases_in,
@@ -28,9 +31,6 @@ from ottla.storage.segment.segment import (
 )
 from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
 from ottla.storage.values import Remark
-
-if TYPE_CHECKING:
-    from ottla.storage.log import Log
 
 _NEVER = 2**63 - 1
 _DELETED_NAME = 20 + len(LOG + DELETED)
@@ -49,6 +49,7 @@ class Known(NamedTuple):
     cache_kept: bool
     """No power was lost since: what was written and not synced is there too."""
     compacted: bool
+    """It has been compacted, or is to be."""
 
     @property
     def durable_end(self) -> int:
@@ -72,12 +73,18 @@ class Cost:
 class Opening:
     """One pass over the segments, from the first to the last."""
 
-    def __init__(self, log: Log, known: Known, wall_ms: int, cost: Cost) -> None:
-        self._log = log
+    def __init__(
+        self, chain: SegmentChain, epochs: LeaderEpochs, noted: Damage, known: Known, *, wall_ms: int, cost: Cost
+    ) -> None:
+        """`noted`: damage that was known before."""
+        self._chain = chain
+        self._folder: LogFolder = chain.folder
+        self._leader_epochs = epochs
+        self._noted = noted
         self._known = known
         self._wall_ms = wall_ms
         self.cost = cost
-        self._epochs = KnownEpochs(log.epochs.entries)
+        self._epochs = KnownEpochs(epochs.entries)
         self._epoch = -1
         self.segments: list[Segment] = []
         self.damage: dict[int, list[Extent]] = {}
@@ -108,8 +115,7 @@ class Opening:
         self._end()
 
     def _open(self, base: int) -> Segment:
-        segment = Segment(self._log.disk, self._log.directory, base, created_ms=self._wall_ms)
-        self._log.configure_segment(segment)
+        segment = self._chain.made(base, self._wall_ms)
         self.segments.append(segment)
         return segment
 
@@ -135,8 +141,8 @@ class Opening:
 
         What retention has renamed and not deleted yet says too that the log starts behind it.
         """
-        log, start = self._log, self._known.log_start
-        names = log.disk.list(log.directory)
+        start = self._known.log_start
+        names = self._folder.disk.list(self._folder.path)
         bases = bases_in(names)
         renamed = [base_offset_of(name[:_DELETED_NAME], LOG + DELETED) for name in names if DELETED in name]
         deleted = sorted({base for base in renamed if base is not None})
@@ -164,8 +170,8 @@ class Opening:
 
         That a start was moved there is told by its checkpoint, or by the leader epochs, which are cut before files go.
         """
-        base, disk, directory = bases[0], self._log.disk, self._log.directory
-        start, entries = max(self._known.log_start, 0), self._log.epochs.entries
+        base, disk, directory = bases[0], self._folder.disk, self._folder.path
+        start, entries = max(self._known.log_start, 0), self._leader_epochs.entries
         if start >= base:
             return base
         if entries:
@@ -174,13 +180,13 @@ class Opening:
         return start if held else base  # nothing was ever written behind a start that is not on disk yet
 
     def _put_back(self, base: int) -> None:
-        self._log.disk.open(segment_path(self._log.directory, base, LOG), create=True).release()
+        self._folder.disk.open(segment_path(self._folder.path, base, LOG), create=True).release()
         self.changed = True
 
     def _doom(self, base: int, *, renamed: bool = False) -> None:
         """It lies below the log's start: retention deletes it, no start does."""
-        segment = Segment(self._log.disk, self._log.directory, base, created_ms=self._wall_ms)
-        self._log.doomed.append(Doomed(segment, self._wall_ms, renamed))
+        segment = Segment(self._folder.disk, self._folder.path, base, created_ms=self._wall_ms)
+        self._chain.doom(segment, self._wall_ms, renamed=renamed)
 
     def _remove_orphans(self, names: Sequence[str], bases: Sequence[int]) -> None:
         """Indexes of segments that are gone: a crash may keep them, and a new segment of that name would use them."""
@@ -188,15 +194,15 @@ class Opening:
         for name in names:
             stem, suffix = name[:20], name[20:]
             if suffix in SUFFIXES[1:] and stem not in known and stem.isdecimal():
-                self._log.disk.remove(posixpath.join(self._log.directory, name))
+                self._folder.disk.remove(posixpath.join(self._folder.path, name))
 
     def _drop(self, bases: Sequence[int]) -> None:
         """Behind a torn end: they were written after what is lost, and never synced."""
-        log = self._log
+        folder = self._folder
         for base in reversed(bases):
-            self.cost.truncated_bytes += log.disk.file_size(segment_path(log.directory, base, LOG))
-            remove_segment(log, base)
-            log.disk.sync_directory(log.directory)
+            self.cost.truncated_bytes += folder.disk.file_size(segment_path(folder.path, base, LOG))
+            _remove_segment(folder, base)
+            folder.sync()
 
     # --- closed segments below the recovery point ---
 
@@ -205,7 +211,7 @@ class Opening:
 
         Damage that was noted before is believed, so that no start reads such a segment again.
         """
-        noted = self._log.damage.of(segment.base_offset)
+        noted = self._noted.of(segment.base_offset)
         if segment.open_sealed(following) and (noted or segment.ends_at(following)):
             return
         self.cost.rebuilt_indexes += 1
@@ -266,7 +272,7 @@ class Opening:
             segment.base_offset + MAX_RELATIVE_OFFSET if following is None else following,
             closed=following is not None,
             epochs=self._epochs,
-            sparse=self._known.compacted or self._log.config.compacted,
+            sparse=self._known.compacted,
             start=self._known.log_start,
         )
         size = segment.file.size()
@@ -288,7 +294,8 @@ class Opening:
             self._note_index(segment, True)
             return self._take_written(segment, following, anew=True)
         self._epoch = walk.epoch
-        self._log.sparse = self._log.sparse or walk.met_hole
+        if walk.met_hole:
+            self._chain.met_hole()
         self._note_index(segment, self._witness is not None and self._witness.lacks())
         if following is not None:
             segment.next_offset, segment.size = following, size
@@ -308,11 +315,11 @@ class Opening:
         if self._witness is not None:
             self._witness.saw(header)
         self.cost.scanned_bytes += header.size
-        if header.leader_epoch > self._log.epochs.latest:
+        if header.leader_epoch > self._leader_epochs.latest:
             known = self._known
             if known.clean or known.cache_kept or header.base_offset < known.durable_end:
                 self.epochs_are_older = True  # an epoch is on disk before its first record is appended
-            self._log.epochs.assign(header.leader_epoch, header.base_offset)
+            self._leader_epochs.assign(header.leader_epoch, header.base_offset)
 
     def _least_end(self, extent: Extent, following: int | None) -> int:
         """In the last segment, damage with nothing whole behind it reaches to what is known to have been on disk."""
@@ -404,7 +411,7 @@ def _segment_below(offset: int, names: Sequence[str]) -> int:
     return max((stem for stem in stems if stem <= offset), default=offset)
 
 
-def remove_segment(log: Log, base: int) -> None:
+def _remove_segment(folder: LogFolder, base: int) -> None:
     """All of its files."""
     for suffix in SUFFIXES:
-        log.disk.remove(segment_path(log.directory, base, suffix))
+        folder.disk.remove(segment_path(folder.path, base, suffix))

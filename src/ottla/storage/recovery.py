@@ -1,18 +1,17 @@
 """Opening a log: after a clean close by looking at its last batches, after a crash by checking the unchecked tail.
 
-Comes from log.py. opening.py tells sound segments from damage; here swaps are finished before, and producers, epochs
+opening.py tells sound segments from damage; here swaps are finished before, and producers, epochs
 and ends follow from what is sound. In the end all that counts as on disk is on disk.
 """
 
 from __future__ import annotations
 
-import errno
 import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from ottla.kernel.seams import Disk, FailedSync
+from ottla.storage.bounds import LogBounds
 from ottla.storage.directory.checkpoint import (
     COPY,
     LEADER_EPOCHS,
@@ -23,11 +22,15 @@ from ottla.storage.directory.checkpoint import (
     write_partition_metadata,
 )
 from ottla.storage.directory.leftovers import set_unopenable_aside
+from ottla.storage.folder import LogFolder
 from ottla.storage.opening import Cost, Known, Opening
-from ottla.storage.producers.snapshot import load_newest, snapshot_offsets, snapshot_path, write_snapshot
-from ottla.storage.run import note_producer
-from ottla.storage.segment.damage import find_around, headers_around
-from ottla.storage.segment.scan import Header, scan_headers
+from ottla.storage.producers.epochs import LeaderEpochs
+from ottla.storage.producers.producers import Producers
+from ottla.storage.producers.replay import replay_producers
+from ottla.storage.producers.snapshot import put_snapshot, snapshot_offsets, snapshot_path
+from ottla.storage.segment.chain import SegmentChain
+from ottla.storage.segment.damage import Damage, headers_around
+from ottla.storage.segment.scan import scan_headers
 from ottla.storage.segment.segment import (
     CLEANED,
     FETCHED,
@@ -38,10 +41,7 @@ from ottla.storage.segment.segment import (
     base_offset_of,
     segment_path,
 )
-from ottla.storage.values import Recovered, Remark
-
-if TYPE_CHECKING:
-    from ottla.storage.log import Log
+from ottla.storage.values import FULL_DISK, Recovered, Remark
 
 _AGAIN_BYTES = 1 << 20
 
@@ -77,127 +77,196 @@ def never_held(disk: Disk, directory: str) -> bool:
     return True
 
 
-def recover(log: Log, known: Known, *, wall_ms: int) -> None:
-    """Bring the log to a state in which all that it says is on disk is on disk.
+class Recovery:
+    """Brings one log to a state in which all that it says is on disk is on disk."""
 
-    Files that cannot be opened, and need not be, are set aside, one after the other (leftovers.py).
-    """
-    cost = Cost()
-    while True:
+    def __init__(
+        self,
+        bounds: LogBounds,
+        chain: SegmentChain,
+        epochs: LeaderEpochs,
+        damage: Damage,
+        producers: Producers,
+        known: Known,
+        *,
+        wall_ms: int,
+    ) -> None:
+        self._bounds = bounds
+        self._chain = chain
+        self._folder: LogFolder = chain.folder
+        self._epochs = epochs
+        self._damage = damage
+        self._producers = producers
+        self._known = known
+        self._wall_ms = wall_ms
+        self._cost = Cost()
+
+    def run(self) -> Recovered:
+        """Files that cannot be opened, and need not be, are set aside, one after the other (leftovers.py)."""
+        folder = self._folder
+        while True:
+            try:
+                return self._recover()
+            except OSError as error:
+                self._chain.still_doomed(())
+                if isinstance(error, FailedSync):
+                    raise
+                clean, wall_ms = self._known.clean, self._wall_ms
+                if set_unopenable_aside(folder.disk, folder.path, error, clean=clean, wall_ms=wall_ms) is None:
+                    raise
+
+    def _recover(self) -> Recovered:
+        finish_swaps(self._folder.disk, self._folder.path)
+        epochs_fault = self._epochs.load()
+        self._damage.load()
+        opening = Opening(self._chain, self._epochs, self._damage, self._known, wall_ms=self._wall_ms, cost=self._cost)
         try:
-            _recover(log, known, cost, wall_ms)
-            return
-        except OSError as error:
-            log.doomed.clear()
-            if isinstance(error, FailedSync):
-                raise
-            if set_unopenable_aside(log.disk, log.directory, error, clean=known.clean, wall_ms=wall_ms) is None:
-                raise
-
-
-def _recover(log: Log, known: Known, cost: Cost, wall_ms: int) -> None:
-    finish_swaps(log.disk, log.directory)
-    epochs_fault = log.epochs.load()
-    log.damage.load()
-    opening = Opening(log, known, wall_ms, cost)
-    try:
-        opening.run()
-        log.set_segments(opening.segments)
-        _take(log, known, opening, epochs_fault)
-    except BaseException:
-        opening.close()
-        raise
-
-
-def _take(log: Log, known: Known, opening: Opening, epochs_fault: str) -> None:
-    """Ends, epochs and producers follow from the segments."""
-    cost = opening.cost
-    _note_damage(log, opening)
-    log.end_offset = log.high_watermark = log.active.next_offset
-    log.log_start_offset = _start(log, known.log_start, cost)
-    if opening.epochs_are_older and not epochs_fault:
-        epochs_fault = f"{LEADER_EPOCHS} is older than the log"
-    if epochs_fault:
-        _take_epochs_from_batches(log, epochs_fault, cost)
-    log.epochs.cut_end(log.end_offset)
-    log.high_watermark = log.log_start_offset
-    at_most = log.end_offset if known.clean else min(log.end_offset, max(known.recovery_point, log.bases[0]))
-    snapshots = snapshot_offsets(log.disk, log.directory)
-    for offset in snapshots:
-        if offset > at_most:  # of a tail that was lost, or that was cut before another came in its place
-            log.disk.remove(snapshot_path(log.directory, offset))
-    replayed_from = load_producers(log, at_most=at_most, cost=cost, snapshots=snapshots)
-    if not opening.changed:
-        newest = max((offset for offset in snapshots if offset <= at_most), default=-1)
-        _say_lost_snapshot(log, known, replayed_from, newest, cost)
-    try:
-        _settle(log, cost, opening, clean=known.clean and not opening.changed)
-    except OSError:
-        mark_failed_sync(log.disk, posixpath.dirname(log.directory))
-        raise
-
-
-def _note_damage(log: Log, opening: Opening) -> None:
-    """On a full disk it is known all the same, until the next start, which finds it again."""
-    if not (log.damage or opening.damage):
-        return
-    try:
-        log.damage.keep(log.bases[:-1])
-        for base, extents in sorted(opening.damage.items()):
-            log.damage.note(base, extents)
-    except OSError as fault:
-        if fault.errno not in (errno.ENOSPC, errno.EDQUOT):
+            opening.run()
+            self._chain.set(opening.segments)
+            return self._take(opening, epochs_fault)
+        except BaseException:
+            opening.close()
             raise
 
+    def _take(self, opening: Opening, epochs_fault: str) -> Recovered:
+        """Ends, epochs and producers follow from the segments."""
+        known, chain = self._known, self._chain
+        self._note_damage(opening)
+        end_offset = chain.active.next_offset
+        self._bounds.opened(self._start(end_offset), end_offset)
+        if opening.epochs_are_older and not epochs_fault:
+            epochs_fault = f"{LEADER_EPOCHS} is older than the log"
+        if epochs_fault:
+            self._take_epochs_from_batches(epochs_fault)
+        self._epochs.cut_end(end_offset)
+        at_most = end_offset if known.clean else min(end_offset, max(known.recovery_point, chain.bases[0]))
+        self._take_producers(at_most, end_offset, changed=opening.changed)
+        try:
+            return self._settle(opening, clean=known.clean and not opening.changed)
+        except OSError:
+            mark_failed_sync(self._folder.disk, posixpath.dirname(self._folder.path))
+            raise
 
-def _start(log: Log, noted: int, cost: Cost) -> int:
-    """Where the log starts: as its checkpoint says, unless that lies behind all that there is."""
-    if noted <= log.end_offset:
-        return max(noted, log.bases[0])
-    cost.remarks.append(
-        Remark(
-            log.bases[0],
-            log.end_offset,
-            log.size_bytes,
-            f"its start is not {noted}, as the checkpoint says: it ends before",
+    def _note_damage(self, opening: Opening) -> None:
+        """On a full disk it is known all the same, until the next start, which finds it again."""
+        if not (self._damage or opening.damage):
+            return
+        try:
+            self._damage.keep(self._chain.bases[:-1])
+            for base, extents in sorted(opening.damage.items()):
+                self._damage.note(base, extents)
+        except OSError as fault:
+            if fault.errno not in FULL_DISK:
+                raise
+
+    def _start(self, end_offset: int) -> int:
+        """Where the log starts: as its checkpoint says, unless that lies behind all that there is."""
+        noted, first = self._known.log_start, self._chain.bases[0]
+        if noted <= end_offset:
+            return max(noted, first)
+        self._say(first, end_offset, self._chain.size_bytes,
+                  f"its start is not {noted}, as the checkpoint says: it ends before")  # fmt: skip
+        return first
+
+    def _say(self, first_offset: int, next_offset: int, size: int, what: str) -> None:
+        self._cost.remarks.append(Remark(first_offset, next_offset, size, what))
+
+    # --- epochs and producers ---
+
+    def _take_epochs_from_batches(self, fault: str) -> None:
+        """Said where the log has any: a new one has no epochs yet."""
+        self._epochs.replace(self._epochs_in_batches())
+        if self._epochs.entries:
+            what = f"{fault}: the leader epochs are taken from the log's batches"
+            self._say(self._chain.bases[0], self._bounds.end, self._chain.size_bytes, what)
+
+    def _epochs_in_batches(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for segment in self._chain.segments:
+            for header in headers_around(segment, self._damage.of(segment.base_offset), 0):
+                if not found or header.leader_epoch > found[-1][0]:
+                    found.append((header.leader_epoch, header.base_offset))
+        return found
+
+    def _take_producers(self, at_most: int, end_offset: int, *, changed: bool) -> None:
+        folder = self._folder
+        snapshots = snapshot_offsets(folder.disk, folder.path)
+        for offset in snapshots:
+            if offset > at_most:  # of a tail that was lost, or that was cut before another came in its place
+                folder.disk.remove(snapshot_path(folder.path, offset))
+        replayed = replay_producers(
+            self._producers,
+            self._chain,
+            self._damage,
+            end_offset=end_offset,
+            at_most=at_most,
+            snapshots=snapshots,
+            put_snapshots=True,
         )
-    )
-    return log.bases[0]
+        self._cost.replayed_batches += replayed.batches
+        if not changed:
+            newest = max((offset for offset in snapshots if offset <= at_most), default=-1)
+            self._say_lost_snapshot(replayed.start, newest)
 
+    def _say_lost_snapshot(self, replayed_from: int, newest: int) -> None:
+        """A clean close leaves a producer snapshot at the end, and each segment but the first begins with one.
 
-def _settle(log: Log, cost: Cost, opening: Opening, *, clean: bool) -> None:
-    """After a crash: sync what was kept and cut, so that the end may be called synced (rule A7)."""
-    log.recovered = Recovered(
-        len(log.segments),
-        cost.scanned_bytes,
-        cost.truncated_bytes,
-        cost.rebuilt_indexes,
-        cost.replayed_batches,
-        tuple(cost.remarks),
-        opening.lacks_end,
-    )
-    if not clean:
-        again = log.disk.exists(posixpath.join(posixpath.dirname(log.directory), SYNC_FAILED))
-        for segment in log.segments:
+        `newest`: the offset of the newest file, which should have been read.
+        """
+        bases, end_offset = self._chain.bases, self._bounds.end
+        base, due = bases[-1], newest
+        if self._known.clean:
+            due = end_offset
+        elif bases[0] < base <= self._known.recovery_point:
+            due = max(base, newest)
+        if replayed_from < due:
+            what = f"the producer snapshot at {due} was missing or damaged: producers are known from the batches"
+            self._say(replayed_from, end_offset, 0, what)
+
+    # --- the disk ---
+
+    def _settle(self, opening: Opening, *, clean: bool) -> Recovered:
+        """After a crash: sync what was kept and cut, so that the end may be called synced (rule A7)."""
+        folder, cost = self._folder, self._cost
+        recovered = self._recovered(opening)
+        if not clean:
+            self._sync_all()
+        elif cost.rebuilt_indexes:
+            for segment in self._chain.segments[:-1]:
+                if segment.index.keys is not None:
+                    segment.write_indexes()
+                    segment.seal()
+        self._bounds.settled()
+        if cost.replayed_batches:
+            put_snapshot(folder.disk, folder.path, self._bounds.end, self._producers)
+            folder.sync()
+        return recovered
+
+    def _recovered(self, opening: Opening) -> Recovered:
+        cost = self._cost
+        return Recovered(
+            len(self._chain.segments),
+            cost.scanned_bytes,
+            cost.truncated_bytes,
+            cost.rebuilt_indexes,
+            cost.replayed_batches,
+            tuple(cost.remarks),
+            opening.lacks_end,
+        )
+
+    def _sync_all(self) -> None:
+        folder, segments = self._folder, self._chain.segments
+        again = folder.disk.exists(posixpath.join(posixpath.dirname(folder.path), SYNC_FAILED))
+        for segment in segments:
             if segment.index.keys is not None:
                 if again:
                     _write_again(segment)
                 for file in [segment.file, *segment.write_indexes()]:
                     file.sync()
-        log.disk.sync_directory(log.directory)
-        for segment in log.segments[:-1]:
+        folder.sync()
+        for segment in segments[:-1]:
             if segment.index.keys is not None:
                 segment.seal()
-    elif cost.rebuilt_indexes:
-        for segment in log.segments[:-1]:
-            if segment.index.keys is not None:
-                segment.write_indexes()
-                segment.seal()
-    log.synced_offset = log.recovery_point = log.end_offset
-    log.syncing.opened(log, synced_to=log.end_offset)
-    if cost.replayed_batches:
-        _put_snapshot(log, log.end_offset)
-        log.disk.sync_directory(log.directory)
 
 
 def _write_again(segment: Segment) -> None:
@@ -205,84 +274,6 @@ def _write_again(segment: Segment) -> None:
     for position in range(0, segment.size, _AGAIN_BYTES):
         piece = segment.file.read_at(position, min(_AGAIN_BYTES, segment.size - position))
         segment.file.write_at(position, [piece])
-
-
-def _epochs_in(log: Log) -> list[tuple[int, int]]:
-    """The leader epochs as the batches themselves tell them, where the checkpoint was lost."""
-    found: list[tuple[int, int]] = []
-    for segment in log.segments:
-        for header in headers_around(segment, log.damage.of(segment.base_offset), 0):
-            if not found or header.leader_epoch > found[-1][0]:
-                found.append((header.leader_epoch, header.base_offset))
-    return found
-
-
-def _take_epochs_from_batches(log: Log, fault: str, cost: Cost) -> None:
-    """Said where the log has any: a new one has no epochs yet."""
-    log.epochs.replace(_epochs_in(log))
-    if log.epochs.entries:
-        what = f"{fault}: the leader epochs are taken from the log's batches"
-        cost.remarks.append(Remark(log.bases[0], log.end_offset, log.size_bytes, what))
-
-
-def _say_lost_snapshot(log: Log, known: Known, replayed_from: int, newest: int, cost: Cost) -> None:
-    """A clean close leaves a producer snapshot at the end, and each segment but the first begins with one.
-
-    `newest`: the offset of the newest file, which should have been read.
-    """
-    base, due = log.active.base_offset, newest
-    if known.clean:
-        due = log.end_offset
-    elif log.bases[0] < base <= known.recovery_point:
-        due = max(base, newest)
-    if replayed_from < due:
-        what = f"the producer snapshot at {due} was missing or damaged: producers are known from the batches"
-        cost.remarks.append(Remark(replayed_from, log.end_offset, 0, what))
-
-
-def load_producers(log: Log, *, at_most: int, cost: Cost | None = None, snapshots: list[int] | None = None) -> int:
-    """Producer state as of the log's end: the newest snapshot not above `at_most`, then the batches behind it.
-
-    The offset from which on batches were read.
-    """
-    loaded = load_newest(log.disk, log.directory, at_most, there=snapshots)
-    log.producers.clear()
-    start = log.bases[0]
-    if loaded is not None:
-        start, log.producers = max(loaded[0], start), loaded[1]
-    for segment in log.segments:
-        if cost is not None and segment.base_offset > start:
-            _put_snapshot(log, segment.base_offset)
-        if segment.next_offset <= start or segment.size == 0:
-            continue
-        if segment.aborted.entries:
-            segment.aborted.cut_end(start)
-        for header in _headers_from(log, segment, start):
-            if cost is not None:
-                cost.replayed_batches += 1
-            if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= log.end_offset:
-                view = memoryview(segment.file.read_at(header.position, header.size) if header.is_control else b"")
-                note_producer(log, header, view)
-        if segment.index.keys is None and (rewritten := segment.aborted.write_out()) is not None:
-            rewritten.sync()  # no sync of a closed segment's indexes is to come
-            segment.aborted.close()
-    return start
-
-
-def _put_snapshot(log: Log, offset: int) -> None:
-    """Each segment begins with one: retention and truncation count on it. Durable once the directory is synced."""
-    file = write_snapshot(log.disk, log.directory, offset, log.producers)
-    file.sync()
-    file.release()
-
-
-def _headers_from(log: Log, segment: Segment, offset: int) -> Iterator[Header]:
-    extents = log.damage.of(segment.base_offset)
-    if extents:
-        sound = find_around(segment, extents, offset)
-        return headers_around(segment, extents, sound.position if sound is not None else segment.size)
-    found = segment.find(offset)
-    return scan_headers(segment.file, found.position if found is not None else segment.size, segment.size)
 
 
 def finish_swaps(disk: Disk, directory: str) -> None:

@@ -1,24 +1,30 @@
-"""What of a log is not on disk yet, and how it gets there (rule B1). Comes from log.py; the syncer does the waiting."""
+"""What of a log is not on disk yet, and how it gets there (rule B1). The syncer does the waiting."""
 
 from __future__ import annotations
 
 import errno
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from ottla.config.topic import TopicConfig
 from ottla.kernel.seams import OpenFile, SyncWork
+from ottla.storage.bounds import LogBounds
+from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.snapshot import snapshot_offsets, snapshot_path, write_snapshot
+from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.segment import Segment
-
-if TYPE_CHECKING:
-    from ottla.storage.log import Log
+from ottla.storage.write_gate import WriteGate
 
 CHECKPOINT_BYTES = 8 << 20
 """A sync takes the indexes along, and so moves the recovery point, once this much came since the last that did."""
 SNAPSHOT_BYTES = 64 << 20
 """A producer snapshot inside a segment after this much, so that recovery need not replay all of a large one."""
 _NOTHING = -1
+
+
+def _nobody_to_tell(error: OSError) -> None:
+    """A log outside a broker refuses by itself."""
 
 
 class _UnderWay:
@@ -39,23 +45,39 @@ class Syncing:
     """The dirty state of one log. Syncs end in the order they began; the next may begin before the last has ended."""
 
     __slots__ = (
+        "_bounds",
+        "_chain",
         "_checkpoint_at",
         "_closed",
         "_dirty",
         "_dirty_data",
         "_dirty_directory",
         "_flushed_ms",
+        "_gate",
+        "_on_failed",
+        "_on_synced",
+        "_producers",
         "_snapshot_at",
         "_under_way",
-        "held_to",
         "sealed_to",
     )
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        bounds: LogBounds,
+        chain: SegmentChain,
+        producers: Producers,
+        gate: WriteGate,
+        on_synced: Callable[[int], None],
+    ) -> None:
+        self._bounds = bounds
+        self._chain = chain
+        self._producers = producers
+        self._gate = gate
+        self._on_synced = on_synced
+        self._on_failed: Callable[[OSError], None] = _nobody_to_tell
         self.sealed_to = 0
         """Segments that end here are on disk with their indexes and the producer snapshot behind them."""
-        self.held_to = 0
-        """The offset up to which the disk has everything, whatever write.caching says."""
         self._dirty: list[OpenFile] = []
         """Files besides the active segment's that the next sync must cover; held."""
         self._dirty_data = False
@@ -67,11 +89,17 @@ class Syncing:
         self._flushed_ms = -1
         self._closed = False
 
-    def opened(self, log: Log, *, synced_to: int) -> None:
-        """The log stands as recovery left it, on disk up to `synced_to`."""
-        self.held_to = synced_to
-        self.sealed_to = log.active.base_offset
-        self._checkpoint_at = self._snapshot_at = log.active.size
+    def listen(
+        self, *, on_synced: Callable[[int], None] | None = None, on_failed: Callable[[OSError], None] | None = None
+    ) -> None:
+        """Tell these from now on: `on_synced(offset)` once more is on disk, `on_failed` of a sync that failed."""
+        self._on_synced = on_synced or self._on_synced
+        self._on_failed = on_failed or self._on_failed
+
+    def opened(self) -> None:
+        """The log stands as recovery left it, all of it on disk."""
+        self.sealed_to = self._chain.active.base_offset
+        self._checkpoint_at = self._snapshot_at = self._chain.active.size
 
     def rolled(self, old: Segment, sealed_files: list[OpenFile], snapshot: OpenFile) -> None:
         for file in sealed_files:
@@ -84,7 +112,6 @@ class Syncing:
 
     def cut(self, end_offset: int, base_offset: int) -> None:
         """The log was truncated, in the segment from `base_offset` on: what a sync covers above is no longer there."""
-        self.held_to = min(self.held_to, end_offset)
         self.sealed_to = min(self.sealed_to, base_offset)
         for under_way in self._under_way:
             under_way.end = min(under_way.end, end_offset)
@@ -99,17 +126,17 @@ class Syncing:
             file.release()
         self._dirty = []
         self.cut(offset, offset)
-        self.held_to = offset
         for under_way in self._under_way:
             under_way.end = under_way.base = under_way.candidate = _NOTHING
 
-    def take_indexes_along(self, log: Log) -> bool:
+    def take_indexes_along(self, *, write_caching: bool) -> bool:
         """Let the next sync move the recovery point; whether there is anything to move it over.
 
         With write.caching only what is on disk anyway counts.
         """
-        end = self.held_to if log.write_caching else log.end_offset
-        if log.recovery_point >= end or (log.write_caching and self.held_to < log.end_offset):
+        bounds = self._bounds
+        end = bounds.on_disk if write_caching else bounds.end
+        if bounds.recovery_point >= end or (write_caching and bounds.on_disk < bounds.end):
             return False
         self._checkpoint_at = -CHECKPOINT_BYTES
         self._dirty_data = True
@@ -117,43 +144,36 @@ class Syncing:
 
     # -- the three of kernel.seams.Syncable ---
 
-    def begin_or_tell(self, log: Log) -> SyncWork | None:
-        """Indexes that cannot be written are told as a sync that failed: the syncer has other logs to see to."""
-        try:
-            return self.begin(log)
-        except OSError as fault:
-            log.on_failed(fault)
-            return None
-
-    def begin(self, log: Log) -> SyncWork | None:
-        end = log.end_offset
+    def begin(self) -> SyncWork | None:
+        """OSError where indexes cannot be written; nothing is under way then."""
+        end = self._bounds.end
         if (
-            log.refusing
+            self._gate.closed
             or self._closed
-            or (self.held_to == end and not (self._dirty or self._dirty_data or self._dirty_directory))
+            or (self._bounds.on_disk == end and not (self._dirty or self._dirty_data or self._dirty_directory))
         ):
             return None
-        active = log.active
+        active = self._chain.active
         under_way = _UnderWay(end, active.base_offset)
         if active.size - self._checkpoint_at >= CHECKPOINT_BYTES:
-            self._dirty += self._checkpoint(log, under_way)
+            self._dirty += self._checkpoint(under_way)
         files = self._dirty
         self._dirty = []
         active.file.hold()
         files.append(active.file)
-        directories = (log.directory,) if self._dirty_directory else ()
+        directories = (self._chain.folder.path,) if self._dirty_directory else ()
         self._dirty_directory = self._dirty_data = False
         under_way.work = SyncWork(end, tuple(files), directories)
         self._under_way.append(under_way)
         return under_way.work
 
-    def _checkpoint(self, log: Log, under_way: _UnderWay) -> list[OpenFile]:
+    def _checkpoint(self, under_way: _UnderWay) -> list[OpenFile]:
         """Write the indexes, now and then a producer snapshot too; a full disk only puts this off."""
-        active = log.active
+        active = self._chain.active
         files: list[OpenFile] = []
         try:
             if active.size - self._snapshot_at >= SNAPSHOT_BYTES:
-                files.append(write_snapshot(log.disk, log.directory, log.end_offset, log.producers))
+                files.append(self._write_snapshot())
                 self._snapshot_at = active.size
                 self._dirty_directory = True
             if self._checkpoint_at == 0:
@@ -162,90 +182,100 @@ class Syncing:
                 file.hold()
                 files.append(file)
         except OSError as fault:
-            log.refuse(fault)
+            self._gate.refuse(fault)
             return files
         self._checkpoint_at = active.size
-        under_way.candidate = log.end_offset
+        under_way.candidate = self._bounds.end
         return files
 
-    def end(self, log: Log, work: SyncWork, error: OSError | None) -> None:
+    def _write_snapshot(self) -> OpenFile:
+        folder = self._chain.folder
+        return write_snapshot(folder.disk, folder.path, self._bounds.end, self._producers)
+
+    def end(self, work: SyncWork, error: OSError | None) -> None:
         for file in work.files:
             file.release()
         under_way = self._under_way.popleft()
         if error is not None:
-            log.refusing = True
-            log.on_failed(error)
+            self._gate.close()
+            self._on_failed(error)
             return
-        if self._closed or log.refusing:
+        if self._closed or self._gate.closed:
             return  # deleted meanwhile; or another sync failed, and nobody knows what this one has put on disk
-        self.sealed_to = max(self.sealed_to, under_way.base)
-        if under_way.candidate > log.recovery_point:
-            log.recovery_point = under_way.candidate
+        if under_way.base != self.sealed_to:
+            self.sealed_to = max(self.sealed_to, under_way.base)
+        bounds = self._bounds
+        rose = bounds.disk_holds(under_way.end)
+        if under_way.candidate > bounds.recovery_point:
+            bounds.recovery_point_raised(under_way.candidate)
             with suppress(OSError):  # what was to be put on disk is there; they go after a later sync
-                self._drop_snapshots(log)
-        if under_way.end > self.held_to:
-            self.held_to = under_way.end
-            if not log.write_caching:
-                log.synced_offset = under_way.end
-                log.on_synced(under_way.end)
+                self._drop_snapshots()
+        if rose:
+            self._on_synced(under_way.end)
 
-    def _drop_snapshots(self, log: Log) -> None:
+    def _drop_snapshots(self) -> None:
         """Inside the active segment the newest snapshot below the recovery point is enough."""
-        inside = [offset for offset in snapshot_offsets(log.disk, log.directory) if offset > log.active.base_offset]
-        for offset in [offset for offset in inside if offset <= log.recovery_point][:-1]:
-            log.disk.remove(snapshot_path(log.directory, offset))
+        folder, base = self._chain.folder, self._chain.active.base_offset
+        inside = [offset for offset in snapshot_offsets(folder.disk, folder.path) if offset > base]
+        for offset in [offset for offset in inside if offset <= self._bounds.recovery_point][:-1]:
+            folder.disk.remove(snapshot_path(folder.path, offset))
+
+    def failed(self, error: OSError) -> None:
+        """A sync could not even begin."""
+        self._on_failed(error)
 
     # -- the rest ---
 
-    def flush_due(self, log: Log, wall_ms: int) -> bool:
+    def flush_due(self, config: TopicConfig, wall_ms: int) -> bool:
         if self._dirty:
             return True  # a sealed segment
-        if self.held_to >= log.end_offset:
+        if self._bounds.on_disk >= self._bounds.end:
             self._flushed_ms = -1
             return False
-        if log.end_offset - self.held_to >= log.config.flush_messages:
+        if self._bounds.end - self._bounds.on_disk >= config.flush_messages:
             return True
         if self._flushed_ms < 0 or self._flushed_ms > wall_ms:
             self._flushed_ms = wall_ms
-        return wall_ms - self._flushed_ms >= log.config.flush_ms
+        return wall_ms - self._flushed_ms >= config.flush_ms
 
-    def sync_now(self, log: Log) -> None:
+    def sync_now(self) -> None:
         """What is on its way to the disk already is not there yet: it is synced here too."""
         self._checkpoint_at = -CHECKPOINT_BYTES
         earlier = [under_way.work for under_way in self._under_way if under_way.work is not None]
-        work = self.begin(log)
+        work = self.begin()
         try:
             for each in [*earlier, work] if work is not None else earlier:
                 for file in each.files:
                     file.sync()
                 for directory in each.directories:
-                    log.disk.sync_directory(directory)
+                    self._chain.folder.disk.sync_directory(directory)
         except OSError as fault:
             if work is not None:
-                self._end_last(log, work, fault)
+                self._end_last(work, fault)
             raise
         if work is not None:
-            self._end_last(log, work, None)
+            self._end_last(work, None)
 
-    def _end_last(self, log: Log, work: SyncWork, error: OSError | None) -> None:
+    def _end_last(self, work: SyncWork, error: OSError | None) -> None:
         """The sync that began last has ended first."""
         self._under_way.rotate(1)
-        self.end(log, work, error)
+        self.end(work, error)
 
-    def close(self, log: Log, *, clean: bool) -> None:
+    def close(self, *, clean: bool) -> None:
         try:
-            if clean and not log.refusing:
-                self._dirty.append(write_snapshot(log.disk, log.directory, log.end_offset, log.producers))
+            if clean and not self._gate.closed:
+                self._dirty.append(self._write_snapshot())
                 self._dirty_directory = True
-                self.sync_now(log)
-                if log.recovery_point < log.end_offset:
-                    raise OSError(errno.ENOSPC, "no room for the indexes of a clean close", log.directory)
+                self.sync_now()
+                if self._bounds.recovery_point < self._bounds.end:
+                    path = self._chain.folder.path
+                    raise OSError(errno.ENOSPC, "no room for the indexes of a clean close", path)
         finally:
             self._closed = True
             for file in self._dirty:
                 file.release()
             self._dirty = []
-            for segment in log.segments:
+            for segment in self._chain.segments:
                 segment.close()
-            for doomed in log.doomed:
+            for doomed in self._chain.doomed:
                 doomed.segment.close()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import FileSlice
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+"""Errors that say that there is no room; what was there before is as it was."""
 
 
 class Origin(IntEnum):

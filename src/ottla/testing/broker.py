@@ -48,7 +48,7 @@ class TestBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients call `bootstrap.servers`."""
+        """The value for clients' `bootstrap.servers`."""
         host, port = self._running().client_address
         return f"{host}:{port}"
 
@@ -113,7 +113,7 @@ class TestBroker:
         self._failing = False
 
     def requests(self, api: str) -> int:
-        """How many requests of an API have come since the start, those answered with an injected error included."""
+        """The number of requests of an API since the start, those answered with an injected error included."""
         return self.call(lambda: self._dispatch.requests[_key(api)])
 
     @property

@@ -1,4 +1,4 @@
-"""When a transaction shard looks for what is late: open transactions, unused ids, completions that were refused.
+"""Deadlines of a transaction shard: open transactions, unused ids, completions that were refused.
 
 Deadlines go by the monotonic clock, ages by the wall clock, as the log holds times of day. How old an open transaction
 is, the wall clock says once; from then on its deadline is monotonic, and a clock that is set moves it no more.

@@ -25,7 +25,7 @@ MOST_BYTES_OF_PROOFS = 4 << 10
 
 
 class Operation(IntEnum):
-    """What somebody wants to do to a resource; numbers are those of Kafka's ACLs."""
+    """Operations on a resource; the numbers are those of Kafka's ACLs."""
 
     READ = 3
     WRITE = 4
@@ -50,7 +50,7 @@ class Resource(IntEnum):
 
 
 class Permission(NamedTuple):
-    """What a request must be allowed to do, to each resource of that kind that it names."""
+    """The permission that a request needs, for each resource of that kind that it names."""
 
     operation: Operation
     resource: Resource

@@ -56,7 +56,7 @@ class FramePool:
                 tell()
 
     def holder_to_close(self, before: float) -> FrameReader | None:
-        """Who has had memory since `before` or longer: the first whose client keeps it waiting, or else the first.
+        """The holder of memory since `before` to be closed: the first whose client keeps it waiting, else the first.
 
         The others are held by the broker, or want more memory themselves: it may not be their clients' fault.
         """
@@ -96,7 +96,7 @@ class FrameReader:
         self._buffer: memoryview | None = None
 
     def target(self) -> memoryview | None:
-        """Where to receive next; None while the pool has no room for the frame that is under way."""
+        """The buffer to receive into next; None while the pool has no room for the frame that is under way."""
         if self._own is None and self._view is not self._shared:
             if not self.park():
                 return None

@@ -66,7 +66,7 @@ class Fetch(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """What one partition answers; `slices` leave without a copy."""
+    """The answer of one partition; `slices` leave without a copy."""
 
     partition: int
     error: int

@@ -1,4 +1,4 @@
-"""What one producer's requests to one partition have in common: everything but the correlation id and the records.
+"""The common part of one producer's requests to one partition: everything but the correlation id and the records.
 
 broker/requests/dispatch.py keeps the shape of a connection's last Produce. Where the next has the same bytes around
 its records, nothing of it has to be decoded again, and the answer is the last one's with other numbers

@@ -1,4 +1,4 @@
-"""How brokers of one cluster prove themselves to one another: the mechanism OTTLA-PEER, both sides, without a socket.
+"""The proof by which brokers of one cluster know one another: the mechanism OTTLA-PEER, both sides, without a socket.
 
 Whoever dials sends its identity and a nonce; the broker that was dialled answers with its own and a proof; then the
 dialler proves itself. A proof is an HMAC-SHA256, keyed by the cluster's secret, over who proves, both identities
@@ -23,7 +23,7 @@ class NotProven(Exception):
 
 
 class Hello(NamedTuple):
-    """Who speaks, and a nonce of its own."""
+    """The speaker, and a nonce of its own."""
 
     broker_id: int
     broker_epoch: int
@@ -41,7 +41,7 @@ def decode_hello(data: bytes) -> Hello:
 
 
 def answer_hello(secret: bytes, dialler: Hello, dialled: Hello) -> bytes:
-    """What the dialled broker sends: its own hello, and the proof that it knows the secret."""
+    """The dialled broker's answer: its own hello, and the proof that it knows the secret."""
     return dialled.encode() + _proof(secret, b"dialled", dialler, dialled)
 
 

@@ -110,7 +110,7 @@ def test_a_broker_that_was_fenced_though_it_lives_acknowledges_nothing_and_comes
     assert scene.error_of(scene.produce(peer, index)) == ErrorCode.NONE
     scene.refuse(3)
     scene.until(lambda: scene.is_fenced(3, 1), SOON_MS)
-    assert scene.node(3).may_lead(), "it does not know yet"
+    assert scene.node(3).around.may_lead(), "it does not know yet"
     late = scene.produce(peer, index)
     scene.loop.run_for(1000)
     assert not late.full
@@ -146,7 +146,7 @@ def test_what_it_coordinated_is_not_answered_elsewhere_while_its_lease_may_stand
     while (error := fetched_at(scene, heir, "g")) != ErrorCode.NONE:
         assert error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         scene.loop.run_for(20)
-    assert not scene.node(victim).may_lead()
+    assert not scene.node(victim).around.may_lead()
     assert LEASE_MS - 10 <= scene.loop.mono_ms() - began_ms < LEASE_MS + SOON_MS
 
 

@@ -88,8 +88,9 @@ class Place(HandSyncer):
         )
 
     def _partition(self, log: Log) -> Partition:
-        partition = Partition(OFFSETS_TOPIC, 0, TOPIC_ID, log, TopicConfig(), Traffic(), self)  # type: ignore[arg-type]
-        log.on_synced = partition.on_synced
+        traffic, config = Traffic(), TopicConfig()
+        partition = Partition(OFFSETS_TOPIC, 0, TOPIC_ID, log, config, traffic, self, self.suspect)  # type: ignore[arg-type]
+        log.listen(on_synced=partition.on_synced)
         return partition
 
     def bytes(self, count: int) -> bytes:

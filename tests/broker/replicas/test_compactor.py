@@ -31,22 +31,21 @@ class Place:
         config = SimpleNamespace(cleanup_policy=("compact",))
         partition = SimpleNamespace(config=config, topic="t", index=0, topic_id=KEY[0], log=log)
         directories = SimpleNamespace(cleaned_to=lambda partition: 0, set_cleaned_to=self._set_cleaned_to)
-        node: Any = SimpleNamespace(
+        around: Any = SimpleNamespace(
             clock=self.clock,
             config=SimpleNamespace(log_cleaner_enable=True, log_cleaner_io_max_bytes_per_second=1e9),
-            replicas=SimpleNamespace(
-                directories=directories,
-                by_id={KEY: partition},
-                moves=SimpleNamespace(holds=lambda partition: self.moves),
-            ),
             disk_failed=self.failed.append,
-            scrubber=SimpleNamespace(suspect=lambda partition, offset: self.suspected.append((partition, offset))),
+        )
+        self.replicas: Any = SimpleNamespace(
+            directories=directories,
+            by_id={KEY: partition},
+            moves=SimpleNamespace(holds=lambda partition: self.moves),
         )
         plan = SimpleNamespace(must=False, dirty_ratio=0.9)
         monkeypatch.setattr(compactor_module, "plan_compaction", lambda *_, **__: plan if self.due else None)
         monkeypatch.setattr(compactor_module, "install", self._install)
         monkeypatch.setattr(compactor_module, "discard", lambda log, plan: None)
-        self.compactor = Compactor(node, self)  # type: ignore[arg-type]
+        self.compactor = Compactor(around, self.replicas, self, self._suspect)  # type: ignore[arg-type]
 
     def run(self, plan: Any, *, max_bytes_per_second: float) -> Slot[Any]:
         self.runs.append(Slot())
@@ -54,6 +53,9 @@ class Place:
 
     def stop(self) -> None:
         pass
+
+    def _suspect(self, partition: Any, offset: int | None) -> None:
+        self.suspected.append((partition, offset))
 
     def _install(self, log: Any, plan: Any, result: Any) -> bool:
         self.due = False
@@ -115,7 +117,7 @@ def test_a_log_on_its_way_to_another_directory_is_not_compacted(place: Place) ->
 
 
 def test_while_a_log_is_compacted_it_is_known(place: Place) -> None:
-    replica = place.compactor._node.replicas.by_id[KEY]
+    replica = place.replicas.by_id[KEY]
     place.compactor.round()
     assert place.compactor.works_on(replica)
     place.runs[0].fill(None)

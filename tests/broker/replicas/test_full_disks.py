@@ -94,7 +94,7 @@ def test_refusals_that_do_not_end_are_said_again_with_their_count(place: Place, 
 
 
 def test_a_directory_that_failed_is_not_called_full(place: Place, caplog: pytest.LogCaptureFixture):
-    place.broker.here.node.partition("t", bytes(16), 0).log.refusing = True
+    place.broker.here.node.services.partition("t", bytes(16), 0).log.stop_writing()
     with caplog.at_level(logging.WARNING, "ottla.replicas"):
         assert place.produce(0) == ErrorCode.KAFKA_STORAGE_ERROR
     assert said(caplog) == []

@@ -27,7 +27,7 @@ class Place:
     def stands_still(self, ms):
         self.cluster.machines[1].pause()
         self.cluster.loop.run_for(ms)
-        assert self.node.may_lead()
+        assert self.node.around.may_lead()
 
 
 @pytest.mark.parametrize("served_ms", [0, 3 * LAG_MS])

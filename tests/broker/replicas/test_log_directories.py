@@ -236,7 +236,7 @@ def test_the_cluster_is_told_of_a_directory_that_fails_while_it_is_told_of_anoth
     node = broker.here.node
     before = node.metadata.version
     for path in MORE:
-        node.disk_failed(OSError(errno.EIO, "a controller of two disks", f"{path}/t-1"))
+        node.around.disk_failed(OSError(errno.EIO, "a controller of two disks", f"{path}/t-1"))
     broker.loop.run_for(5000)
     topic = node.metadata.topic("t")
     assert topic is not None
@@ -412,7 +412,7 @@ def test_the_directory_with_the_metadata_takes_the_broker_with_it(broker: SimBro
 
 
 def test_an_error_that_names_no_directory_stops_the_broker(broker: SimBroker):
-    broker.here.node.disk_failed(OSError(errno.EIO, "somewhere"))
+    broker.here.node.around.disk_failed(OSError(errno.EIO, "somewhere"))
     assert broker.here.fatal is not None
 
 

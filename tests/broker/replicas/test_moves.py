@@ -160,7 +160,7 @@ def test_the_offsets_of_groups_may_be_moved_too():
 
 
 async def _created(node: object) -> None:
-    assert await node.create_topic_as_configured("__consumer_offsets") == 0  # type: ignore[attr-defined]
+    assert await node.services.create_topic_as_configured("__consumer_offsets") == 0  # type: ignore[attr-defined]
 
 
 def test_several_replicas_move_one_after_the_other():
@@ -263,7 +263,7 @@ def test_a_move_that_a_restart_broke_off_begins_anew(broker: SimBroker, clean: b
 
 
 def test_nothing_begins_to_move_while_a_directory_is_offline(broker: SimBroker):
-    broker.here.node.disk_failed(OSError(errno.EIO, "broken", "/c/x"))
+    broker.here.node.around.disk_failed(OSError(errno.EIO, "broken", "/c/x"))
     broker.loop.run_for(100)
     assert alter(broker, "/c", 1) == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert alter(broker, "/data", 1) == [ErrorCode.KAFKA_STORAGE_ERROR]
@@ -320,7 +320,7 @@ def test_a_future_log_that_a_full_disk_stopped_half_way_begins_anew_once_there_i
     if end:
         served.truncate_to(end)
     else:
-        served.truncate_fully_to(50, wall_ms=broker.here.node.clock.wall_ms())
+        served.truncate_fully_to(50, wall_ms=broker.here.node.around.clock.wall_ms())
     assert broker.loop.run_until(lambda: move.dropped, within_ms=10_000)
     broker.loop.run_for(10_000)
     assert broker.here.fatal is None

@@ -57,8 +57,8 @@ class Place(HandSyncer):
             producer_expiration_ms=86_400_000,
             on_synced=lambda _: None,
         )
-        partition = Partition("t", index, TOPIC_ID, log, TopicConfig(), Traffic(), self)  # type: ignore[arg-type]
-        log.on_synced = partition.on_synced
+        partition = Partition("t", index, TOPIC_ID, log, TopicConfig(), Traffic(), self, self.suspect)  # type: ignore[arg-type]
+        log.listen(on_synced=partition.on_synced)
         return partition
 
     def lead(self, partition: Partition, epoch: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.replicas.reconcile import Replicas
+from ottla.broker.replicas.reconcile import Care, Replicas
 from ottla.broker.requests.waiting import Deadlines
 from ottla.broker.rounds import Rounds
 from ottla.config.topic import TopicConfig
@@ -29,22 +29,33 @@ class Desk:
         self.disk = SimDisk()
         self.topics: dict[bytes, Any] = {}
         self.failed: list[OSError] = []
-        node: Any = SimpleNamespace(
+        registered: dict[int, Any] = {}
+        around: Any = SimpleNamespace(
             broker=1,
             clock=self.loop,
             deadlines=Deadlines(self.loop),
             config=SimpleNamespace(producer_id_expiration_ms=1000),
-            metadata=SimpleNamespace(topics=self.topics, brokers={}, version=1),
+            metadata=SimpleNamespace(topics=self.topics, brokers=registered, version=1),
             follow=SimpleNamespace(incarnation=bytes(16), entry_crc=lambda: None),
-            traffic={},
-            topic_config=lambda topic: TopicConfig(),
-            registered_epochs=lambda: {1: 1},
-            started_leading=lambda partition, before: None,
-            stopped_leading=lambda partition: None,
+            options=SimpleNamespace(topic_config=lambda topic: TopicConfig()),
             disk_failed=self.failed.append,
         )
-        self.replicas = Replicas(node, self.disk, ["/data"], needed="/data")
+        coordinating: Any = SimpleNamespace(
+            started_leading=lambda partition, before: None, stopped_leading=lambda partition: None
+        )
+        nothing: Any = None
+        self.replicas = Replicas(
+            around,
+            self.disk,
+            ["/data"],
+            needed="/data",
+            peers=nothing,
+            throttle=nothing,
+            coordinating=coordinating,
+            care=Care(is_compacting=nothing, suspect=nothing, repair=nothing),
+        )
         self.replicas.open("cluster", lambda: "A" * 22, None)
+        registered[1] = SimpleNamespace(epoch=1)
 
     def add(self, topic_id: bytes, partitions: int) -> None:
         states = [
@@ -258,8 +269,9 @@ def test_dropped_files_that_cannot_be_deleted_keep_no_others_and_are_tried_again
 
 def test_a_round_that_fails_by_a_fault_of_its_own_comes_again() -> None:
     loop = SimLoop(1)
-    node: Any = SimpleNamespace(deadlines=Deadlines(loop))
-    rounds = Rounds(node)
+    around: Any = SimpleNamespace(deadlines=Deadlines(loop))
+    nothing: Any = None
+    rounds = Rounds(around, nothing, nothing, nothing, nothing)
     came: list[int] = []
 
     def work() -> None:

@@ -25,7 +25,6 @@ from ottla.records.builder import BatchBuilder
 from ottla.records.reader import read_run
 from ottla.storage.directory.refetch import Refetched
 from ottla.storage.maintenance.scrub import ClosedSegment, Finding, check_all
-from ottla.storage.reading import locate
 from ottla.storage.segment.scan import scan_headers
 from ottla.storage.segment.segment import LOG
 from ottla.storage.syncing import CHECKPOINT_BYTES
@@ -628,8 +627,8 @@ def test_a_replica_that_must_be_cut_behind_damage_that_nobody_knew_of_keeps_what
         assert cluster.cluster.ask(leader, request, most=9).responses[0].partition_responses[0].base_offset == number
     cluster.cluster.until(lambda: cluster.log(damaged).end_offset == committed + 12)
     held = cluster.log(damaged)
-    at = held.segment_at(committed - 1)
-    segment, found = locate(held, committed - 1)
+    at = held.chain.at(committed - 1)
+    segment, found = held.locate(committed - 1)
     assert segment is held.segments[at] is not held.active and segment.next_offset > committed
     cluster.rot(damaged, at, found.position + 9)
     segment.forget_recent()
@@ -710,7 +709,7 @@ def test_a_replica_out_of_sync_that_must_be_cut_behind_damage_begins_anew_at_onc
     held = cluster.log(leader)
     cluster.cluster.until(lambda: held.synced_offset == committed + 24 and held.recovery_point > committed + 9)
     cluster.cluster.node(leader).replicas.upkeep.checkpoint_recovery_points()
-    segment, found = locate(held, committed - 1)
+    segment, found = held.locate(committed - 1)
     assert committed < segment.next_offset < held.recovery_point
     path, position = segment.path(LOG), found.position
     cluster.cluster.kill(leader)
@@ -730,9 +729,9 @@ def test_a_topic_that_is_deleted_while_its_segment_is_fetched_anew_leaves_the_di
     machine, node = cluster.cluster.machines[damaged], cluster.cluster.node(damaged)
     cluster.rot(damaged, 1)
     fetched = []
-    submit = node.syncer.submit
+    submit = node.around.syncer.submit
     monkeypatch.setattr(
-        node.syncer, "submit", lambda one: (fetched.append if isinstance(one, Refetched) else submit)(one)
+        node.around.syncer, "submit", lambda one: (fetched.append if isinstance(one, Refetched) else submit)(one)
     )
     cluster.scrub(damaged)
     cluster.cluster.until(lambda: bool(fetched))

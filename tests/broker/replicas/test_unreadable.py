@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sim_broker import SimBroker
@@ -55,6 +56,13 @@ def restart(broker: SimBroker, harm: Callable[[SimDisk], object], *, clean: bool
     broker.start()
 
 
+def troubles(broker: SimBroker) -> list[dict[str, Any]]:
+    """What the broker says is wrong with its replicas."""
+    node = broker.here.node
+    told: list[dict[str, Any]] = json.loads(as_json(node.replicas, node.metadata))
+    return told
+
+
 def spoil_identity(disk: SimDisk) -> None:
     for path in (METADATA, METADATA + ".copy"):
         put_file(disk, path, b"\xff" + disk.read(path)[1:])
@@ -98,7 +106,7 @@ def test_one_bad_file_costs_one_replica_and_the_broker_serves_all_others(
     assert "offline" in said
     broker.loop.run_for(60_000)
     assert broker.machine.disk.exists("/data/t-0") and not stray_folders(broker.machine.disk, "/data")
-    (trouble,) = json.loads(as_json(broker.here.node))
+    (trouble,) = troubles(broker)
     assert (trouble["topic"], trouble["partition"], trouble["set_aside"]) == ("t", 0, False)
     assert trouble["reason"] and trouble["reason"] in said
     assert metric(broker, "ottla_replica_trouble") == 1
@@ -110,7 +118,7 @@ def test_a_last_segment_that_is_a_directory_costs_its_records_after_a_clean_stop
     restart(broker, HARMS["a segment is a directory"], clean=True)
     assert [produce(broker, index) for index in (0, 1)] == [0, 0]
     assert broker.here.node.replicas.by_name["t", 0].log.end_offset == 2, "no offset is given again"
-    (trouble,) = json.loads(as_json(broker.here.node))
+    (trouble,) = troubles(broker)
     assert trouble["reason"] == "damaged: offsets 0 to 0 are refused"
 
 
@@ -179,7 +187,7 @@ def test_a_partition_of_no_known_topic_is_set_aside_with_all_its_records(
     broker.loop.run_for(60_000)
     (one,) = strays(broker.machine.disk, "/data")
     assert (one.topic, one.partition, one.start_offset, one.end_offset) == ("t", 0, 0, 1)
-    (trouble,) = [each for each in json.loads(as_json(broker.here.node)) if each["set_aside"]]
+    (trouble,) = [each for each in troubles(broker) if each["set_aside"]]
     assert trouble["path"] == folder
     assert metric(broker, "ottla_stray_folders") == 1
     for _ in range(2):
@@ -193,9 +201,10 @@ def test_a_stray_is_deleted_after_its_time(broker: SimBroker, caplog: pytest.Log
     kept_ms = node.config.log_stray_retention_ms
     assert kept_ms == 7 * DAY_MS
     (directory,) = node.replicas.directories.online
-    assert directory.deletions.remove_strays(wall_ms=node.clock.wall_ms() + kept_ms - 1000, retention_ms=kept_ms) == []
-    assert len(directory.deletions.remove_strays(wall_ms=node.clock.wall_ms() + kept_ms, retention_ms=kept_ms)) == 1
-    node.replicas.remove_later()
+    over_ms = node.around.clock.wall_ms() + kept_ms
+    assert directory.deletions.remove_strays(wall_ms=over_ms - 1000, retention_ms=kept_ms) == []
+    assert len(directory.deletions.remove_strays(wall_ms=over_ms, retention_ms=kept_ms)) == 1
+    node.replicas.removal.later()
     broker.loop.run_for(5000)
     assert not broker.machine.disk.exists(folder)
 
@@ -285,7 +294,7 @@ def test_a_folder_that_is_gone_is_missed_and_no_offset_is_given_again(
     restart(broker, lambda disk: None, clean=clean)  # what the checkpoints say of it is not forgotten
     assert produce(broker, 0) == ErrorCode.KAFKA_STORAGE_ERROR
     assert not broker.machine.disk.exists("/data/t-0")
-    (trouble,) = json.loads(as_json(broker.here.node))
+    (trouble,) = troubles(broker)
     assert (trouble["topic"], trouble["partition"]) == ("t", 0)
 
 

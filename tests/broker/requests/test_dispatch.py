@@ -116,7 +116,7 @@ def served_by(broker: SimBroker, handler: Any) -> tuple[RawClient, list[str]]:
     """A client whose one request was served by this handler, and what the broker said if it stopped for it."""
     node = broker.here.node
     stopped: list[str] = []
-    node._on_fatal = stopped.append
+    node.around.failures.on_fatal = stopped.append
     node.dispatch._handlers[INIT_PRODUCER_ID] = handler
     client = RawClient(broker)
     client.send(head(INIT_PRODUCER_ID, 0, 1) + pack(">hi", -1, 1000))

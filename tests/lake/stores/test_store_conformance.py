@@ -1,4 +1,4 @@
-"""What stores/base.py promises, on a local disk, on S3 and on HDFS."""
+"""What stores/base.py promises, on a local disk, on S3, on Azure and on HDFS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.lake.stores import Entry, LakeRefused, Move, Store, lake_url, open_st
 
 pytestmark = pytest.mark.timeout(300)
 
-KINDS = ("local", "s3", "hdfs")
+KINDS = ("local", "s3", "az", "hdfs")
 MIB = 1024 * 1024
 ODD = "topic=a b/key=x%2Fy+z é/part-0.parquet"
 RACERS = 6

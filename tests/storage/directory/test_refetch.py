@@ -191,5 +191,5 @@ def test_a_segment_that_was_compacted_or_deleted_meanwhile_is_not_replaced() -> 
     leader, log = a_pair()
     built = fetched(log, leader)
     log.delete_records_before(-1)
-    log.set_segments(log.segments[1:])
+    log.chain.set(log.segments[1:])
     assert not built.fits

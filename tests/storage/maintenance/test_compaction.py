@@ -56,9 +56,7 @@ def a_record(log: Log, key: bytes | None, value: bytes | None, **how: int) -> in
 
 
 def roll_and_commit(log: Log) -> None:
-    from ottla.storage import rolling
-
-    rolling.roll(log, log.end_offset, T0)
+    log.roll(log.end_offset, T0)
     sync(log)
     log.set_high_watermark(log.end_offset)
 

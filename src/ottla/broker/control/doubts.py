@@ -1,7 +1,7 @@
 """Who may just have died: Metadata waits for a moment until that is known.
 
 A client that loses its leader asks any broker at once who leads now; if it hears of the old one it asks again only
-after a second (librdkafka). peers.py tells of connections that ended, node.py of brokers that changed.
+after a second (librdkafka). peers.py tells of connections that ended, the node of brokers that changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.kernel.story import Slot
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
     from ottla.wire.connection import ServerConnection
 
 SETTLED_IN_MS = 150
@@ -24,8 +24,8 @@ SETTLED_IN_MS = 150
 class Doubts:
     """Brokers that are cut off and not fenced yet. Nothing is ever in doubt where nobody can look closer."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, around: Environment) -> None:
+        self._around = around
         self.look_closer: Callable[[], None] | None = None
         """Has the store look at once who lives, where it can do so."""
         self.early_fence: EarlyFence | None = None
@@ -35,7 +35,7 @@ class Doubts:
 
     def cut_off(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
         """A connection to a broker that had proved itself has ended."""
-        broker = self._node.metadata.brokers.get(broker_id)
+        broker = self._around.metadata.brokers.get(broker_id)
         if broker is None or broker.fenced or broker.epoch != epoch:
             return
         doubt = (broker_id, epoch)
@@ -47,7 +47,7 @@ class Doubts:
             return
         if doubt not in self._open:
             self._open[doubt] = None
-            self._node.deadlines.after(SETTLED_IN_MS, lambda: self._settle(doubt))
+            self._around.deadlines.after(SETTLED_IN_MS, lambda: self._settle(doubt))
 
     def dialled(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
         """A connection of ours to a broker stands."""
@@ -72,7 +72,7 @@ class Doubts:
         """Brokers have changed."""
         if self.early_fence is not None:
             self.early_fence.reconcile()
-        brokers = self._node.metadata.brokers
+        brokers = self._around.metadata.brokers
         for broker_id, epoch in list(self._open):
             broker = brokers.get(broker_id)
             if broker is None or broker.fenced or broker.epoch != epoch:

@@ -16,7 +16,8 @@ from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.kernel.seams import Transport
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.control.peers import Peers
+    from ottla.broker.environment import Environment
 
 log = logging.getLogger("ottla.early_fence")
 KNOCK_TIMEOUT_MS = 1000
@@ -27,8 +28,9 @@ PAUSES_MS = (20, 100)
 class EarlyFence:
     """Knocks at the doors of brokers that were cut off, and remembers who refused."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, around: Environment, peers: Peers) -> None:
+        self._around = around
+        self._peers = peers
         self._reached: dict[Incarnation, None] = {}
         """Who has let us in once: of others a refusal says nothing, they may never have been reachable."""
         self._knocking: dict[Incarnation, Callable[[], None] | None] = {}
@@ -50,7 +52,7 @@ class EarlyFence:
     def was_cut_off(self, broker_id: BrokerId, epoch: BrokerEpoch, opens: Callable[[], None]) -> None:
         """A connection has ended; `opens` is called if the broker can be reached after all."""
         incarnation = Incarnation(broker_id, epoch)
-        broker = self._node.metadata.brokers.get(broker_id)
+        broker = self._around.metadata.brokers.get(broker_id)
         if incarnation in self._reached and broker is not None and not broker.draining:
             knocking = incarnation in self._knocking
             self._knocking[incarnation] = opens
@@ -62,15 +64,14 @@ class EarlyFence:
 
         Nobody where more refuse than do not: then it is rather we who are cut off.
         """
-        live = self._node.metadata.live_brokers()
+        live = self._around.metadata.live_brokers()
         refusing = frozenset(self._refusing)
         return refusing if not self._knocking and 2 * len(refusing) <= len(live) else frozenset()
 
     def reconcile(self) -> None:
         """Brokers have changed: forget incarnations that are over."""
-        node = self._node
-        now_ms = node.clock.mono_ms()
-        brokers = node.metadata.brokers.values()
+        now_ms = self._around.clock.mono_ms()
+        brokers = self._around.metadata.brokers.values()
         live = {Incarnation(broker.broker_id, broker.epoch) for broker in brokers if not broker.fenced}
         self._refusing = {one: None for one in self._refusing if one in live}
         self._reached = {one: None for one in self._reached if one in live}
@@ -86,10 +87,10 @@ class EarlyFence:
 
         Its lease counts from a round trip that began before the fence was in the log, and so before it was seen here.
         """
-        return max(self._fenced_ms.values()) + self._node.follow.lease.length_ms if self._fenced_ms else 0
+        return max(self._fenced_ms.values()) + self._around.follow.lease.length_ms if self._fenced_ms else 0
 
     def _knock(self, incarnation: Incarnation, opens: Callable[[], None] | None, pauses: tuple[int, ...]) -> None:
-        target, network = self._node.peers.target(incarnation.broker_id), self._node.peers.network
+        target, network = self._peers.target(incarnation.broker_id), self._peers.network
         if network is None or target is None or target.epoch != incarnation.epoch:
             self._knocking.pop(incarnation, None)
             return
@@ -103,7 +104,7 @@ class EarlyFence:
             self._reached[incarnation] = None
             self._refusing.pop(incarnation, None)
             if opens is not None and pauses:
-                self._node.deadlines.after(pauses[0], lambda: self._knock(incarnation, opens, pauses[1:]))
+                self._around.deadlines.after(pauses[0], lambda: self._knock(incarnation, opens, pauses[1:]))
                 return
         del self._knocking[incarnation]
         if error is None:
@@ -117,10 +118,10 @@ class EarlyFence:
     def _look(self) -> None:
         """Now, and again when it is our turn, if those before us have done nothing."""
         if self._refusing:
-            node = self._node
-            node.follow.look_after_brokers()
-            turn_ms = EARLY_PATIENCE_MS * len(node.metadata.brokers)
-            node.deadlines.after(turn_ms, node.follow.look_after_brokers)
+            around = self._around
+            around.follow.look_after_brokers()
+            turn_ms = EARLY_PATIENCE_MS * len(around.metadata.brokers)
+            around.deadlines.after(turn_ms, around.follow.look_after_brokers)
 
 
 class _Knock:

@@ -9,7 +9,8 @@ replicas would count that were dropped since.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.cluster.commands import AcceptedStore, RolledBack
 from ottla.kernel.ids import LeaderEpoch, TopicId, topic_id_text
@@ -19,7 +20,9 @@ from ottla.storage.directory.incarnation import Incarnation, read_incarnation
 from ottla.storage.directory.ownership import DirectoryRefused
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
+    from ottla.kernel.seams import Disk
+    from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.incarnations")
 _CLOSED = "+"
@@ -28,12 +31,35 @@ _NAMED = 100
 """Partitions in one line of the log."""
 
 
+class Directories(Protocol):
+    """The log directories of this broker: replicas/log_directories.py."""
+
+    @property
+    def online(self) -> Sequence[LogDirectory]: ...
+
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """Paths, each with why."""
+
+    @property
+    def recovered(self) -> Mapping[tuple[bytes, int], Log]:
+        """Opened logs that no partition has taken over yet."""
+
+    @property
+    def new_ids(self) -> tuple[str, ...]:
+        """Ids for directories that are made only once the broker has registered."""
+
+    def may_go_on_without(self, directory: LogDirectory | None) -> bool:
+        """True where the broker serves on when this directory has failed."""
+
+
 class Incarnations:
     """Those of the log directories of one broker."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.own = topic_id_text(node.follow.incarnation)
+    def __init__(self, around: Environment, directories: Directories) -> None:
+        self._around = around
+        self._directories = directories
+        self.own = topic_id_text(around.follow.incarnation)
         """The one that is about to register, or has."""
         self.older: dict[str, RolledBack] = {}
         """By path, directories that are older than what was last known of them; their replicas are not named yet."""
@@ -50,7 +76,7 @@ class Incarnations:
             if not found.present and (directory.found or directory.clean):
                 log.info("%s was written before incarnations were noted: it is taken as it is, once", directory.path)
             return
-        registered = expected.incarnation == self._node.follow.incarnation  # before it was made, in a new cluster
+        registered = expected.incarnation == self._around.follow.incarnation  # before it was made, in a new cluster
         if registered or not is_older(found.incarnation, expected, closed=directory.clean):
             return
         self.older[directory.path] = RolledBack((), found_in(found.incarnation, closed=directory.clean), name(expected))
@@ -70,10 +96,10 @@ class Incarnations:
 
     def held(self) -> tuple[HeldDirectory, ...]:
         """Directories for the registration: those that have noted this incarnation, and failed ones as they were."""
-        directories, follow = self._node.replicas.directories, self._node.follow
+        directories, follow = self._directories, self._around.follow
         noted = [one.directory_id for one in directories.online if one.witness.said is not None]
         here = tuple(HeldDirectory(one, follow.incarnation) for one in noted or directories.new_ids)
-        before = self._node.metadata.brokers.get(self._node.broker)
+        before = self._around.metadata.brokers.get(self._around.broker)
         if before is None or not directories.failed:
             return here
         opened = {one.directory_id for one in directories.online}
@@ -81,7 +107,7 @@ class Incarnations:
 
     def accepted_store(self) -> AcceptedStore | None:
         """Where an administrator has had one of the directories take an older store as it is."""
-        directories = self._node.replicas.directories
+        directories = self._directories
         if not any(one.witness.said is not None and one.witness.said.accepts_store for one in directories.online):
             return None
         log.warning("the metadata store is taken as it is, though it is older than the log directories: topics made "
@@ -93,36 +119,39 @@ class Incarnations:
         return AcceptedStore(tuple(newest))
 
     def _expected(self, directory_id: str) -> HeldDirectory | None:
-        me = self._node.metadata.brokers.get(self._node.broker)
+        me = self._around.metadata.brokers.get(self._around.broker)
         return None if me is None else next((one for one in me.held if one.directory_id == directory_id), None)
 
     # --- once registered ---
 
-    def registered(self) -> None:
-        """On disk in each directory before anything is led or fetched; OSError where the broker cannot go on so."""
-        node, directories = self._node, self._node.replicas.directories
-        version, crc = node.metadata.version, node.follow.entry_crc()
+    def registered(self, take_offline: Callable[[LogDirectory, OSError], None]) -> None:
+        """On disk in each directory before anything is led or fetched; OSError where the broker cannot go on so.
+
+        `take_offline` is called with a directory that fails and that the broker can go on without.
+        """
+        follow, directories = self._around.follow, self._directories
+        version, crc = self._around.metadata.version, follow.entry_crc()
         for directory in list(directories.online):
             try:
-                directory.witness.registered(self.own, node.follow.broker_epoch, version=version, crc=crc)
+                directory.witness.registered(self.own, follow.broker_epoch, version=version, crc=crc)
             except OSError as error:
                 if not directories.may_go_on_without(directory):
                     raise
-                node.replicas.take_offline(directory, error)
+                take_offline(directory, error)
         self._tell_waiting()
 
     def note_metadata(self, directory: LogDirectory, *, online: bool = True) -> None:
         """How much of the metadata is applied: before a replica is made of it, now and then, and at the end."""
         if online:
-            directory.witness.seen(self._node.metadata.version, self._node.follow.entry_crc())
+            directory.witness.seen(self._around.metadata.version, self._around.follow.entry_crc())
 
     def _tell_waiting(self) -> None:
-        node = self._node
+        around = self._around
         waiting = [
             (topic.name, state.partition)
-            for topic in node.metadata.visible_topics()
+            for topic in around.metadata.visible_topics()
             for state in topic.partitions
-            if state.awaited and state.last_known == (node.broker,)
+            if state.awaited and state.last_known == (around.broker,)
         ]
         if not waiting:
             return
@@ -165,21 +194,20 @@ def found_in(found: Incarnation | None, *, closed: bool) -> tuple[str, ...]:
     return (found.incarnation, *ended, *found.attempts)
 
 
-async def refuse_older_store(node: Node) -> None:
+async def refuse_older_store(around: Environment, disk: Disk, paths: Sequence[str]) -> None:
     """DirectoryRefused where a log directory has seen more of the metadata than the store has, or another history."""
-    directories = node.replicas.directories
-    me = node.metadata.brokers.get(node.broker)
-    for path in directories.paths:
+    me = around.metadata.brokers.get(around.broker)
+    for path in paths:
         try:
-            found = read_incarnation(directories.disk, path).incarnation
+            found = read_incarnation(disk, path).incarnation
         except OSError:
             continue  # opening it says so
         if found is None or found.accepts_store:
             continue
         crc = None
-        if found.metadata_crc is not None and found.metadata_version <= node.metadata.version:
-            crc = await node.follow.entry_crc_at(found.metadata_version)
-        why = why_older(found, me, node.metadata.version, crc)
+        if found.metadata_crc is not None and found.metadata_version <= around.metadata.version:
+            crc = await around.follow.entry_crc_at(found.metadata_version)
+        why = why_older(found, me, around.metadata.version, crc)
         if why is not None:
             raise DirectoryRefused(
                 f"the metadata store is older than the log directory {path}, or another one: {why}. Was it restored "

@@ -5,11 +5,11 @@ handlers/elect_leaders.py comes here for an administrator, unclean_elections.py 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import NO_TOPIC_ID, BrokerId, TopicPartition
+from ottla.kernel.ids import BrokerId, TopicPartition
 from ottla.kernel.story import Slot
 from ottla.messages.list_offsets import (
     ListOffsetsPartition,
@@ -19,9 +19,10 @@ from ottla.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
-    from ottla.broker.replicas.partition import Partition
+    from ottla.broker.control.peers import Peers
+    from ottla.broker.environment import Environment
     from ottla.metadata.state import PartitionState
+    from ottla.storage.log import Log
 
 ANY_REPLICA = -2
 """The replica id with which ListOffsets is answered by replicas that do not lead; Kafka's own tools use it too."""
@@ -41,13 +42,12 @@ class LogEnd(NamedTuple):
 Ends = dict[TopicPartition, LogEnd]
 
 
-def log_end(partition: Partition) -> LogEnd | ErrorCode:
+def log_end(held: Log) -> LogEnd | ErrorCode:
     """The last epoch and the end of a replica here, as far as its log is sound."""
-    log = partition.log
-    if log.refusing:
+    if held.refusing:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    end = log.end_offset if log.damaged_at is None else min(log.end_offset, log.damaged_at)
-    return LogEnd(log.epochs.epoch_at(end - 1), end)
+    end = held.end_offset if held.damaged_at is None else min(held.end_offset, held.damaged_at)
+    return LogEnd(held.epochs.epoch_at(end - 1), end)
 
 
 def in_order(replicas: Iterable[BrokerId], ends: Mapping[BrokerId, LogEnd]) -> tuple[BrokerId, ...]:
@@ -56,37 +56,55 @@ def in_order(replicas: Iterable[BrokerId], ends: Mapping[BrokerId, LogEnd]) -> t
     return tuple(sorted(replicas, key=lambda one: ends.get(one, unknown), reverse=True))
 
 
-async def longest_of(
-    node: Node, wanted: Sequence[tuple[TopicPartition, PartitionState]]
-) -> dict[TopicPartition, tuple[BrokerId, ...]]:
-    """For each partition its living replicas, the longest log first. All are asked at once, for a moment."""
-    asked: dict[BrokerId, list[TopicPartition]] = {}
-    candidates: dict[TopicPartition, list[BrokerId]] = {}
-    for place, state in wanted:
-        living = [one for one in state.replicas if node.metadata.is_active(one) and one not in state.offline]
-        candidates[place] = living
-        for broker in living:
-            asked.setdefault(broker, []).append(place)
-    answers = {broker: _ask(node, broker, places) for broker, places in asked.items() if broker != node.broker}
-    found: dict[BrokerId, Ends] = {node.broker: _here(node, asked.get(node.broker, []))}
-    for broker, slot in answers.items():
-        try:
-            found[broker] = _ends(await slot)
-        except OSError:
-            found[broker] = {}  # unreachable, or too late: others go first
-    return {
-        place: in_order(living, {one: found[one][place] for one in living if place in found[one]})
-        for place, living in candidates.items()
-    }
+class LongestLogs:
+    """Asks for the ends of logs, here and at the other brokers."""
 
+    def __init__(self, around: Environment, peers: Peers, log_of: Callable[[TopicPartition], Log | None]) -> None:
+        """`log_of` finds the log of a replica of this broker."""
+        self._around = around
+        self._peers = peers
+        self._log_of = log_of
 
-def _ask(node: Node, broker: BrokerId, places: Iterable[TopicPartition]) -> Slot[ListOffsetsResponse]:
-    topics: dict[str, ListOffsetsTopic] = {}
-    for topic, index in places:
-        asked = topics.setdefault(topic, ListOffsetsTopic(name=topic))
-        asked.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=_LATEST))
-    request = ListOffsetsRequest(replica_id=ANY_REPLICA, topics=list(topics.values()))
-    return node.peers.call(broker, _PURPOSE, request, VERSION, _ANSWER_IN_MS)
+    async def of(
+        self, wanted: Sequence[tuple[TopicPartition, PartitionState]]
+    ) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+        """For each partition its living replicas, the longest log first. All are asked at once, for a moment."""
+        metadata, here = self._around.metadata, self._around.broker
+        asked: dict[BrokerId, list[TopicPartition]] = {}
+        candidates: dict[TopicPartition, list[BrokerId]] = {}
+        for place, state in wanted:
+            living = [one for one in state.replicas if metadata.is_active(one) and one not in state.offline]
+            candidates[place] = living
+            for broker in living:
+                asked.setdefault(broker, []).append(place)
+        answers = {broker: self._ask(broker, places) for broker, places in asked.items() if broker != here}
+        found: dict[BrokerId, Ends] = {here: self._here(asked.get(here, []))}
+        for broker, slot in answers.items():
+            try:
+                found[broker] = _ends(await slot)
+            except OSError:
+                found[broker] = {}  # unreachable, or too late: others go first
+        return {
+            place: in_order(living, {one: found[one][place] for one in living if place in found[one]})
+            for place, living in candidates.items()
+        }
+
+    def _ask(self, broker: BrokerId, places: Iterable[TopicPartition]) -> Slot[ListOffsetsResponse]:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for topic, index in places:
+            asked = topics.setdefault(topic, ListOffsetsTopic(name=topic))
+            asked.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=_LATEST))
+        request = ListOffsetsRequest(replica_id=ANY_REPLICA, topics=list(topics.values()))
+        return self._peers.call(broker, _PURPOSE, request, VERSION, _ANSWER_IN_MS)
+
+    def _here(self, places: Iterable[TopicPartition]) -> Ends:
+        found: Ends = {}
+        for place in places:
+            held = self._log_of(place)
+            end = None if held is None else log_end(held)
+            if isinstance(end, LogEnd):
+                found[place] = end
+        return found
 
 
 def _ends(response: ListOffsetsResponse) -> Ends:
@@ -96,13 +114,3 @@ def _ends(response: ListOffsetsResponse) -> Ends:
         for one in topic.partitions
         if not one.error_code
     }
-
-
-def _here(node: Node, places: Iterable[TopicPartition]) -> Ends:
-    found: Ends = {}
-    for topic, index in places:
-        partition = node.partition(topic, NO_TOPIC_ID, index)
-        end = partition if isinstance(partition, ErrorCode) else log_end(partition)
-        if isinstance(end, LogEnd):
-            found[TopicPartition(topic, index)] = end
-    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ottla.broker.requests.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
@@ -25,7 +25,7 @@ from ottla.wire.apis import APIS, Api
 from ottla.wire.sasl import MECHANISM, NONCE_BYTES, Hello, NotProven, check_answer, prove_dialler
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
 
 DIAL_TIMEOUT_MS = 5000
 MAX_ANSWER_BYTES = 128 << 20
@@ -42,6 +42,16 @@ class Target(NamedTuple):
     epoch: BrokerEpoch
     host: str
     port: int
+
+
+class Contacts(Protocol):
+    """Hears of connections to other brokers that have proved themselves: doubts.py."""
+
+    def dialled(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
+        """A connection of ours to a broker stands."""
+
+    def cut_off(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
+        """Such a connection has ended."""
 
 
 class _Asked:
@@ -63,11 +73,12 @@ class _Asked:
 
 
 class Peers:
-    """All connections of one node to others."""
+    """All connections of one broker to others."""
 
-    def __init__(self, node: Node, network: Network | None) -> None:
-        self.node = node
+    def __init__(self, around: Environment, network: Network | None, contacts: Contacts) -> None:
+        self.around = around
         self.network = network
+        self.contacts = contacts
         self._ways: dict[tuple[BrokerId, str], _Way] = {}
         self._closed = False
 
@@ -80,20 +91,20 @@ class Peers:
         way = self._ways.get((broker, purpose))
         if way is None:
             way = self._ways[broker, purpose] = _Way(self, broker, purpose)
-        asked.deadline = self.node.deadlines.after(timeout_ms, lambda: way.too_late(asked))
+        asked.deadline = self.around.deadlines.after(timeout_ms, lambda: way.too_late(asked))
         way.ask(asked)
         return asked.slot
 
     def target(self, broker: BrokerId) -> Target | None:
         """Where a peer's inter-broker listener is, as it last registered; None where it is unknown."""
-        state = self.node.metadata.brokers.get(broker)
+        state = self.around.metadata.brokers.get(broker)
         listener = None if state is None else self._listener(state)
         if state is None or listener is None:
             return None
         return Target(state.epoch, listener.host, listener.port)
 
     def _listener(self, broker: BrokerState) -> Listener | None:
-        named = broker.listener(self.node.config.inter_broker_listener_name or _DEFAULT_LISTENER)
+        named = broker.listener(self.around.config.inter_broker_listener_name or _DEFAULT_LISTENER)
         if named is not None or not broker.listeners:
             return named
         return broker.listeners[0]
@@ -168,10 +179,10 @@ class _Way:
             return
         self._link = None
         if link.open:
-            self.peers.node.doubts.cut_off(self.broker, link.target.epoch)
+            self.peers.contacts.cut_off(self.broker, link.target.epoch)
         else:
             self._back_off_ms = min(max(_FIRST_BACK_OFF_MS, 2 * self._back_off_ms), _LONGEST_BACK_OFF_MS)
-            self._again = self.peers.node.deadlines.after(self._back_off_ms, self._dial_again)
+            self._again = self.peers.around.deadlines.after(self._back_off_ms, self._dial_again)
         self._fail_waiting(error)
 
     def end(self, error: OSError) -> None:
@@ -227,7 +238,7 @@ class _Link:
             transport.close()
             return
         self._transport = transport
-        self._proving = self.way.peers.node.deadlines.after(DIAL_TIMEOUT_MS, self._not_proved)
+        self._proving = self.way.peers.around.deadlines.after(DIAL_TIMEOUT_MS, self._not_proved)
         run_story(self._prove())
 
     def received(self, frame: memoryview) -> None:
@@ -272,7 +283,7 @@ class _Link:
     def _frame(self, asked: _Asked) -> bytes:
         api, version = asked.api, asked.version
         out = bytearray(4)
-        client_id = f"broker-{self.way.peers.node.broker}-{self.way.purpose}"
+        client_id = f"broker-{self.way.peers.around.broker}-{self.way.purpose}"
         header = RequestHeader(
             request_api_key=api.key,
             request_api_version=version,
@@ -301,16 +312,16 @@ class _Link:
         if not self._over:
             self._proving.cancel()
             self.open = True
-            self.way.peers.node.doubts.dialled(self.way.broker, self.target.epoch)
+            self.way.peers.contacts.dialled(self.way.broker, self.target.epoch)
             self.way.opened()
 
     async def _exchange_proofs(self) -> None:
-        node = self.way.peers.node
-        secret = node.metadata.secret
+        around = self.way.peers.around
+        secret = around.metadata.secret
         shaken: SaslHandshakeResponse = await self._ask(SaslHandshakeRequest(mechanism=MECHANISM), 1)
         if shaken.error_code != ErrorCode.NONE:
             raise NotProven("it does not know how brokers prove themselves")
-        mine = Hello(node.broker, node.follow.broker_epoch, node.entropy.bytes(NONCE_BYTES))
+        mine = Hello(around.broker, around.follow.broker_epoch, around.entropy.bytes(NONCE_BYTES))
         theirs = check_answer(secret, mine, await self._step(mine.encode()))
         if (theirs.broker_id, theirs.broker_epoch) != (self.way.broker, self.target.epoch):
             raise NotProven(f"broker {theirs.broker_id} of epoch {theirs.broker_epoch} answers there")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.control.longest_logs import longest_of
 from ottla.cluster.commands import ElectLeader
 from ottla.cluster.partitions import waits_for_longest
 from ottla.kernel.errors import ApiError
@@ -17,7 +16,8 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.story import run_story
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.control.longest_logs import LongestLogs
+    from ottla.broker.environment import Environment
     from ottla.metadata.state import PartitionState
 
 log = logging.getLogger("ottla.replicas")
@@ -28,27 +28,28 @@ MOST_AT_ONCE = 1000
 class UncleanElections:
     """At most one round of questions at a time."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, around: Environment, longest_logs: LongestLogs) -> None:
+        self._around = around
+        self._longest_logs = longest_logs
         self._asking = False
         self._looked_version = -1
 
     def look(self) -> None:
         """Look for such partitions, if the metadata has changed since there were none."""
-        node = self._node
-        if self._asking or node.metadata.version == self._looked_version:
+        around = self._around
+        metadata = around.metadata
+        if self._asking or metadata.version == self._looked_version:
             return
-        if not node.may_lead() or node.follow.rank() != 0:
+        if not around.may_lead() or around.follow.rank() != 0:
             return
-        version = node.metadata.version
         found = [
             (TopicPartition(topic.name, partition.partition), partition)
-            for topic in node.metadata.visible_topics()
+            for topic in metadata.visible_topics()
             for partition in topic.partitions
-            if waits_for_longest(partition, node.metadata, topic)
+            if waits_for_longest(partition, metadata, topic)
         ][:MOST_AT_ONCE]
         if not found:
-            self._looked_version = version
+            self._looked_version = metadata.version
             return
         self._asking = True
         run_story(self._elect(found)).when_full(self._ended)
@@ -57,16 +58,16 @@ class UncleanElections:
         self._asking = False
 
     async def _elect(self, found: list[tuple[TopicPartition, PartitionState]]) -> None:
-        order = await longest_of(self._node, found)
+        order = await self._longest_logs.of(found)
         asked = []
         for place, partition in found:
             command = ElectLeader(
                 *place, unclean=True, if_allowed=True, longest=order[place], asked_at=partition.partition_epoch
             )
-            asked.append((place, self._node.follow.submit(command)))
+            asked.append((place, self._around.follow.submit(command)))
         for place, slot in asked:
             outcome = await slot
-            state = self._node.metadata.topic(place.topic)
+            state = self._around.metadata.topic(place.topic)
             if not isinstance(outcome, ApiError) and outcome.entries and state is not None:
                 leader = state.partitions[place.partition].leader
                 log.warning("%s-%d is led by broker %d, which may lack committed records: no complete replica lives, "

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.shard_runner import ShardRunner
 from ottla.broker.replicas.partition import Partition, Surroundings
 from ottla.groups.shard import GroupShard
 from ottla.groups.topics import Topics
-from ottla.groups.values import Caller, ConsumerSettings, GroupSettings
+from ottla.groups.values import Caller, ConsumerSettings, GroupSettings, MigrationPolicy
 from ottla.kernel.seams import Entropy
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
     from ottla.config.broker import BrokerConfig
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -85,8 +84,21 @@ def settings_of(config: BrokerConfig) -> GroupSettings:
         consumer_max_size=config.group_consumer_max_size,
         consumer_assignors=config.group_consumer_assignors,
         consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        migration_policy=MigrationPolicy(config.group_consumer_migration_policy.lower()),
     )
 
 
-def caller_of(call: Call) -> Caller:
+class Asking(Protocol):
+    """A request of a client: requests/call.py."""
+
+    api_version: int
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def client_host(self) -> str: ...
+
+
+def caller_of(call: Asking) -> Caller:
     return Caller(call.client_id, call.client_host, call.api_version)

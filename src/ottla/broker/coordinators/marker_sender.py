@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.marker_writing import COMMIT_TIMEOUT_MS, WantedMarker, write_markers
+from ottla.broker.coordinators.marker_writing import COMMIT_TIMEOUT_MS, MarkerWriter, WantedMarker
 from ottla.broker.coordinators.shard_runner import ShardRunner, TransactionEnd
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, TopicPartition
@@ -26,7 +26,8 @@ from ottla.transactions.shard import TransactionShard
 from ottla.transactions.values import EPOCH_BUMPS, Markers
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.control.peers import Peers
+    from ottla.broker.environment import Environment
 
 Runner = ShardRunner[TransactionShard]
 PURPOSE = "markers"
@@ -68,15 +69,17 @@ class _Queued:
 class MarkerSender:
     """The markers that are not written yet, by the broker that leads their partition."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, around: Environment, peers: Peers, writer: MarkerWriter) -> None:
+        self._around = around
+        self._peers = peers
+        self._writer = writer
         self._queues: dict[BrokerId, deque[_Queued]] = {}
         self._busy: set[BrokerId] = set()
         self._soon: set[BrokerId] = set()
 
     def send(self, runner: Runner, markers: Markers) -> None:
         """Tell every partition of a transaction. Called once it is committed how it ends (rule D2)."""
-        metadata = self._node.metadata
+        metadata = self._around.metadata
         for partition in markers.partitions:
             topic = metadata.topic(partition.topic)
             topic_id = None if topic is None else topic.topic_id
@@ -94,7 +97,7 @@ class MarkerSender:
 
     def _route(self, queued: _Queued) -> None:
         """To the leader's queue; a partition that is gone needs no marker, one without a leader waits."""
-        topic = self._node.metadata.topic(queued.partition.topic)
+        topic = self._around.metadata.topic(queued.partition.topic)
         index = queued.partition.partition
         if topic is None or topic.topic_id != queued.topic_id or index >= len(topic.partitions):
             self._written(queued)
@@ -106,10 +109,10 @@ class MarkerSender:
         self._queues.setdefault(leader, deque()).append(queued)
         if leader not in self._soon:
             self._soon.add(leader)
-            self._node.clock.call_soon(lambda: self._flush(leader))
+            self._around.clock.call_soon(lambda: self._flush(leader))
 
     def _again(self, queued: _Queued) -> None:
-        self._node.deadlines.after(RETRY_MS, lambda: self._route_if_current(queued))
+        self._around.deadlines.after(RETRY_MS, lambda: self._route_if_current(queued))
 
     def _route_if_current(self, queued: _Queued) -> None:
         if not queued.runner.gone:
@@ -128,17 +131,17 @@ class MarkerSender:
     def _delivered(self, broker: BrokerId, error: BaseException | None) -> None:
         self._busy.discard(broker)
         if isinstance(error, Exception):
-            self._node.broken(error)
+            self._around.broken(error)
             return
         self._flush(broker)
 
     async def _deliver(self, broker: BrokerId, batch: list[_Queued]) -> None:
         """One request to a broker, or the same among ourselves."""
-        if broker == self._node.broker:
-            outcomes = await write_markers(self._node, [each.wanted() for each in batch])
+        if broker == self._around.broker:
+            outcomes = await self._writer.write([each.wanted() for each in batch])
         else:
             try:
-                answer: WriteTxnMarkersResponse = await self._node.peers.call(
+                answer: WriteTxnMarkersResponse = await self._peers.call(
                     broker, PURPOSE, _request(batch), _VERSION, _ANSWER_TIMEOUT_MS
                 )
             except OSError as error:
@@ -167,7 +170,7 @@ class MarkerSender:
             self._again(queued)
 
     def _written(self, queued: _Queued) -> None:
-        markers, clock = queued.markers, self._node.clock
+        markers, clock = queued.markers, self._around.clock
         queued.runner.tell(
             lambda shard: shard.marked(
                 markers.transactional_id,

@@ -5,9 +5,10 @@ marker_sender.py and the handler of WriteTxnMarkers come here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
+from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.coordinators.shard_runner import TransactionEnd
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
@@ -17,7 +18,8 @@ from ottla.records.control import Marker, build_marker
 from ottla.storage.values import Appended, Origin
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
+    from ottla.broker.replicas.partition import Partition
 
 COMMIT_TIMEOUT_MS = 30_000
 _NO_COORDINATOR = frozenset(
@@ -36,35 +38,48 @@ class WantedMarker(NamedTuple):
     partition: TopicPartition
 
 
-async def write_markers(node: Node, wanted: list[WantedMarker]) -> list[ErrorCode]:
-    """Append them all, then wait until each is committed: for each NONE, or why it is not known to be."""
-    begun = [_write(node, each) for each in wanted]
-    outcomes = [await each if isinstance(each, Slot) else each for each in begun]
-    return [ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _NO_COORDINATOR else error for error in outcomes]
+class MarkerWriter:
+    """Writes them, for the coordinator here and for those of other brokers."""
 
+    def __init__(
+        self,
+        around: Environment,
+        partition_of: Callable[[str, bytes, int], Partition | ErrorCode],
+        groups: GroupCoordinator,
+    ) -> None:
+        """`partition_of` finds the replica here, or tells why there is none."""
+        self._around = around
+        self._partition_of = partition_of
+        self._groups = groups
 
-def _write(node: Node, wanted: WantedMarker) -> Slot[ErrorCode] | ErrorCode:
-    """The offsets of a group are told by their shard, so that nobody hears of the end before they stand."""
-    topic, index = wanted.partition
-    partition = node.partition(topic, NO_TOPIC_ID, index)
-    if isinstance(partition, ErrorCode):
-        return partition
-    if topic == OFFSETS_TOPIC:
-        runner = node.groups.runner_at(index)
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if runner is None else runner.end_transaction(wanted.end)
-    if partition.leader is None or not node.may_lead():
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if not partition.leader.enough_in_sync:
-        return ErrorCode.NOT_ENOUGH_REPLICAS
-    end, wall_ms = wanted.end, node.clock.wall_ms()
-    marker = build_marker(
-        Marker.COMMIT if end.committed else Marker.ABORT,
-        producer_id=end.producer_id,
-        producer_epoch=end.producer_epoch,
-        coordinator_epoch=end.coordinator_epoch,
-        timestamp=wall_ms,
-    )
-    appended = partition.append(Batch(marker), Origin.COORDINATOR, wall_ms, bumps=end.bumps)
-    if not isinstance(appended, Appended):
-        return appended
-    return partition.committed(appended.next_offset, COMMIT_TIMEOUT_MS)
+    async def write(self, wanted: list[WantedMarker]) -> list[ErrorCode]:
+        """Append them all, then wait until each is committed: for each NONE, or why it is not known to be."""
+        begun = [self._write(each) for each in wanted]
+        outcomes = [await each if isinstance(each, Slot) else each for each in begun]
+        return [ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _NO_COORDINATOR else error for error in outcomes]
+
+    def _write(self, wanted: WantedMarker) -> Slot[ErrorCode] | ErrorCode:
+        """The offsets of a group are told by their shard, so that nobody hears of the end before they stand."""
+        topic, index = wanted.partition
+        partition = self._partition_of(topic, NO_TOPIC_ID, index)
+        if isinstance(partition, ErrorCode):
+            return partition
+        if topic == OFFSETS_TOPIC:
+            runner = self._groups.runner_at(index)
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if runner is None else runner.end_transaction(wanted.end)
+        if partition.leader is None or not self._around.may_lead():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not partition.leader.enough_in_sync:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        end, wall_ms = wanted.end, self._around.clock.wall_ms()
+        marker = build_marker(
+            Marker.COMMIT if end.committed else Marker.ABORT,
+            producer_id=end.producer_id,
+            producer_epoch=end.producer_epoch,
+            coordinator_epoch=end.coordinator_epoch,
+            timestamp=wall_ms,
+        )
+        appended = partition.append(Batch(marker), Origin.COORDINATOR, wall_ms, bumps=end.bumps)
+        if not isinstance(appended, Appended):
+            return appended
+        return partition.committed(appended.next_offset, COMMIT_TIMEOUT_MS)

@@ -222,20 +222,22 @@ class ShardRunner(Generic[S]):
     # Carrying out
 
     def _carry_out(self, decision: Outcome[Any]) -> None:
-        error = self._write(decision.entries, decision.writer)
+        error = self._write(decision)
         if error:
             decision = self.shard.refused(decision, error, self._now())
-            self._write(decision.entries, decision.writer)
+            self._write(decision)
         if decision.effects:
             self._leaving.extend((self._through, effect) for effect in decision.effects)
             self._let_leave(self._partition.log.high_watermark)
         if decision.replies:
             self._hold(decision.replies)
 
-    def _write(self, entries: Sequence[Any], writer: Writer | None) -> ErrorCode:
+    def _write(self, decision: Outcome[Any]) -> ErrorCode:
         """Append and apply at once. What nobody asked for may be more than one batch takes."""
-        for start in range(0, len(entries), _ENTRIES_PER_BATCH):
-            error = self._write_batch(entries[start : start + _ENTRIES_PER_BATCH], writer)
+        entries = decision.entries
+        at_once = len(entries) if decision.whole else _ENTRIES_PER_BATCH
+        for start in range(0, len(entries), at_once or 1):
+            error = self._write_batch(entries[start : start + at_once], decision.writer)
             if error:
                 return error
         return ErrorCode.NONE

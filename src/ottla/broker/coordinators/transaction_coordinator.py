@@ -17,13 +17,13 @@ from ottla.broker.replicas.partition import Partition
 from ottla.cluster import features
 from ottla.cluster.features import TRANSACTION_VERSION
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import ProducerId, TopicPartition
 from ottla.kernel.story import Slot
 from ottla.transactions.shard import TransactionShard
 from ottla.transactions.values import EPOCH_BUMPS, Markers, TransactionSettings, Verified
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
     from ottla.config.broker import BrokerConfig
 
 TRANSACTION_TOPIC = "__transaction_state"
@@ -34,16 +34,24 @@ COMMIT_TIMEOUT_MS = 5000
 class TransactionCoordinator(Coordinator[TransactionShard]):
     """Every transaction shard of this broker. `partitions` says how many the topic has, 0 while there is none."""
 
-    def __init__(self, node: Node, config: BrokerConfig, partitions: Callable[[], int]) -> None:
-        super().__init__(node, partitions)
-        self._node = node
-        self._settings = settings_of(config)
-        self.sender = MarkerSender(node)
+    def __init__(
+        self,
+        around: Environment,
+        partitions: Callable[[], int],
+        new_producer_id: Callable[[], ProducerId | None],
+        sender: MarkerSender,
+    ) -> None:
+        """`new_producer_id` gives None where no id is at hand."""
+        super().__init__(around, partitions)
+        self._cluster = around
+        self._new_producer_id = new_producer_id
+        self._settings = settings_of(around.config)
+        self.sender = sender
 
     def _run(self, partition: Partition, answers_from_ms: Callable[[], int]) -> ShardRunner[TransactionShard]:
         return ShardRunner(
             partition,
-            TransactionShard(self._settings_now(), self._node.producer_ids.take_now),
+            TransactionShard(self._settings_now(), self._new_producer_id),
             self._around,
             commit_timeout_ms=COMMIT_TIMEOUT_MS,
             on_deadline=self._wake_at,
@@ -59,11 +67,11 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         self.sender.send(runner, effect)
 
     def _settings_now(self) -> TransactionSettings:
-        return replace(self._settings, transaction_version=features.level(self._node.metadata, TRANSACTION_VERSION))
+        return replace(self._settings, transaction_version=features.level(self._cluster.metadata, TRANSACTION_VERSION))
 
     def take_features(self) -> None:
         """The levels of the metadata state hold for the shards that serve, too."""
-        level = features.level(self._node.metadata, TRANSACTION_VERSION)
+        level = features.level(self._cluster.metadata, TRANSACTION_VERSION)
         for runner in self.runners():
             if runner.shard.settings.transaction_version != level:
                 runner.shard.finalized(level)
@@ -82,7 +90,7 @@ def settings_of(config: BrokerConfig) -> TransactionSettings:
 
 
 def add_partitions(
-    node: Node,
+    coordinator: TransactionCoordinator,
     transactional_id: str,
     producer_id: int,
     producer_epoch: int,
@@ -91,7 +99,7 @@ def add_partitions(
     bumps: bool,
 ) -> Slot[ErrorCode]:
     """Have the shard here add partitions; the answer is one for all of them."""
-    return node.transactions.ask(
+    return coordinator.ask(
         transactional_id,
         lambda shard, ticket, now: shard.add_partitions(
             transactional_id,
@@ -106,10 +114,14 @@ def add_partitions(
 
 
 def verify_partitions(
-    node: Node, transactional_id: str, producer_id: int, producer_epoch: int, partitions: frozenset[TopicPartition]
+    coordinator: TransactionCoordinator,
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: frozenset[TopicPartition],
 ) -> Slot[Verified | ErrorCode]:
     """Ask the shard here whether partitions are in a transaction."""
-    return node.transactions.ask(
+    return coordinator.ask(
         transactional_id,
         lambda shard, ticket, _: shard.verify_partitions(
             transactional_id, producer_id, producer_epoch, partitions, ticket=ticket

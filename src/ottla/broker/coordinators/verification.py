@@ -22,7 +22,10 @@ from ottla.messages.add_partitions_to_txn import (
 from ottla.transactions.values import Verified
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.control.peers import Peers
+    from ottla.broker.coordinators.transaction_coordinator import TransactionCoordinator
+    from ottla.broker.environment import Environment
+    from ottla.metadata.state import Metadata
 
 PURPOSE = "verification"
 _VERSION = 5
@@ -42,8 +45,10 @@ class Question(NamedTuple):
 class Verification:
     """The questions of this broker that are not answered yet."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, around: Environment, peers: Peers, transactions: TransactionCoordinator) -> None:
+        self._around = around
+        self._peers = peers
+        self._transactions = transactions
         self._queued: dict[BrokerId, list[tuple[Question, Slot[Verified]]]] = {}
 
     async def ask(self, question: Question, *, patient: bool = True) -> Verified:
@@ -51,33 +56,46 @@ class Verification:
 
         One who is `patient` waits a little where the transaction before still ends.
         """
-        config = self._node.config
+        config = self._around.config
         back_off_ms = config.add_partitions_to_txn_retry_backoff_ms
-        until_ms = self._node.clock.mono_ms() + config.add_partitions_to_txn_retry_backoff_max_ms
+        until_ms = self._around.clock.mono_ms() + config.add_partitions_to_txn_retry_backoff_max_ms
         while True:
             answer = await self._ask_once(question)
             busy = ErrorCode.CONCURRENT_TRANSACTIONS in answer.values()
-            if not (busy and question.adds and patient) or self._node.clock.mono_ms() + back_off_ms > until_ms:
+            if not (busy and question.adds and patient) or self._around.clock.mono_ms() + back_off_ms > until_ms:
                 return answer
             pause: Slot[None] = Slot()
-            self._node.deadlines.after(back_off_ms, lambda pause=pause: pause.fill(None))  # type: ignore[misc]
+            self._around.deadlines.after(back_off_ms, lambda pause=pause: pause.fill(None))  # type: ignore[misc]
             await pause
 
     async def _ask_once(self, question: Question) -> Verified:
-        node = self._node
-        index = node.transactions.partition_for(question.transactional_id)
-        topic = node.metadata.topic(TRANSACTION_TOPIC)
+        around = self._around
+        index = self._transactions.partition_for(question.transactional_id)
+        topic = around.metadata.topic(TRANSACTION_TOPIC)
         leader = NO_LEADER if topic is None or index is None else topic.partitions[index].leader
         if leader == NO_LEADER:
             return _all(question.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if leader == node.broker:
-            return await ask_here(node, question)
+        if leader == around.broker:
+            return await self.ask_here(question)
         slot: Slot[Verified] = Slot()
         queue = self._queued.setdefault(leader, [])
         queue.append((question, slot))
         if len(queue) == 1:
-            node.clock.call_soon(lambda: self._flush(leader))
+            around.clock.call_soon(lambda: self._flush(leader))
         return await slot
+
+    async def ask_here(self, question: Question) -> Verified:
+        """Ask the shard here."""
+        transactional_id, producer_id, epoch, partitions, adds = question
+        refused = refuse_missing(self._around.metadata, partitions)
+        if refused is not None:
+            return refused
+        shards = self._transactions
+        if adds:
+            error = await add_partitions(shards, transactional_id, producer_id, epoch, partitions, bumps=True)
+            return _all(partitions, error)
+        answer = await verify_partitions(shards, transactional_id, producer_id, epoch, partitions)
+        return _all(partitions, answer) if isinstance(answer, ErrorCode) else answer
 
     def _flush(self, broker: BrokerId) -> None:
         """Each transactional id once in a request: answers are told apart by it."""
@@ -90,9 +108,7 @@ class Verification:
     async def _call(self, broker: BrokerId, batch: list[tuple[Question, Slot[Verified]]]) -> None:
         request = AddPartitionsToTxnRequest(transactions=[_transaction(question) for question, _ in batch])
         try:
-            answer: AddPartitionsToTxnResponse = await self._node.peers.call(
-                broker, PURPOSE, request, _VERSION, _TIMEOUT_MS
-            )
+            answer: AddPartitionsToTxnResponse = await self._peers.call(broker, PURPOSE, request, _VERSION, _TIMEOUT_MS)
         except OSError:
             for question, slot in batch:
                 slot.fill(_all(question.partitions, ErrorCode.NETWORK_EXCEPTION))
@@ -108,23 +124,9 @@ class Verification:
             slot.fill(outcome)
 
 
-async def ask_here(node: Node, question: Question) -> Verified:
-    """Ask the shard here."""
-    transactional_id, producer_id, epoch, partitions, adds = question
-    refused = refuse_missing(node, partitions)
-    if refused is not None:
-        return refused
-    if adds:
-        return _all(
-            partitions, await add_partitions(node, transactional_id, producer_id, epoch, partitions, bumps=True)
-        )
-    answer = await verify_partitions(node, transactional_id, producer_id, epoch, partitions)
-    return _all(partitions, answer) if isinstance(answer, ErrorCode) else answer
-
-
-def refuse_missing(node: Node, partitions: Iterable[TopicPartition]) -> Verified | None:
+def refuse_missing(metadata: Metadata, partitions: Iterable[TopicPartition]) -> Verified | None:
     """The answer where the cluster lacks some of them: then none is added."""
-    missing = [each for each in sorted(partitions) if not _exists(node, each)]
+    missing = [each for each in sorted(partitions) if not _exists(metadata, each)]
     if not missing:
         return None
     return _all(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | dict.fromkeys(
@@ -132,8 +134,8 @@ def refuse_missing(node: Node, partitions: Iterable[TopicPartition]) -> Verified
     )
 
 
-def _exists(node: Node, partition: TopicPartition) -> bool:
-    topic = node.metadata.topic(partition.topic)
+def _exists(metadata: Metadata, partition: TopicPartition) -> bool:
+    topic = metadata.topic(partition.topic)
     return topic is not None and 0 <= partition.partition < len(topic.partitions)
 
 

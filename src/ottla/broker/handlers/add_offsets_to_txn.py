@@ -11,7 +11,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _KNOWS_FENCED_SINCE = 2
 
@@ -26,7 +26,7 @@ async def handle(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxn
     if index is None:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     error = await add_partitions(
-        node,
+        node.transactions,
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.transaction_coordinator import add_partitions, fenced_as
-from ottla.broker.coordinators.verification import Question, ask_here, refuse_missing
+from ottla.broker.coordinators.verification import Question, refuse_missing
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.story import run_story
@@ -20,7 +20,7 @@ from ottla.messages.add_partitions_to_txn import (
 from ottla.transactions.values import Verified
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _BROKERS_SINCE = 4
 _KNOWS_FENCED_SINCE = 2
@@ -33,10 +33,10 @@ async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartition
     if not request.v3_and_below_transactional_id:
         outcome: Verified | None = dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
     else:
-        outcome = refuse_missing(call.node, partitions)
+        outcome = refuse_missing(call.node.metadata, partitions)
     if outcome is None:
         error = await add_partitions(
-            call.node,
+            call.node.transactions,
             request.v3_and_below_transactional_id,
             request.v3_and_below_producer_id,
             request.v3_and_below_producer_epoch,
@@ -53,8 +53,7 @@ async def _of_brokers(call: Call, request: AddPartitionsToTxnRequest) -> AddPart
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked = [
         run_story(
-            ask_here(
-                call.node,
+            call.node.verification.ask_here(
                 Question(
                     each.transactional_id,
                     each.producer_id,

@@ -12,7 +12,7 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:

@@ -21,7 +21,7 @@ from ottla.messages.api_versions import (
 from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
     from ottla.metadata.state import Metadata
 
 _OF_TRANSACTIONS = frozenset({24, 25, 26, 27, 28, 65, 66})

@@ -25,7 +25,7 @@ from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE, T
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 class Edit:

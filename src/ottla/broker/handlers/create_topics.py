@@ -26,7 +26,7 @@ from ottla.metadata.entries import Body, PartitionsCreated
 
 if TYPE_CHECKING:
     from ottla.broker.control.command_queue import Outcome
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 MOST_TOPICS = 2000

@@ -9,7 +9,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

@@ -22,7 +22,7 @@ from ottla.messages.delete_records import (
 from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
@@ -93,7 +93,7 @@ def _delete(call: Call, name: str, index: int, offset: int) -> tuple[int, ErrorC
 
 def _note_down(call: Call, done: list[DeleteRecordsPartitionResult]) -> None:
     """The new starts of all, in one checkpoint; where it cannot be written, none of them is promised."""
-    if done and not call.node.log_start_moved():
+    if done and not call.node.replicas.upkeep.note_starts():
         for each in done:
             each.low_watermark, each.error_code = -1, ErrorCode.KAFKA_STORAGE_ERROR
 

@@ -21,7 +21,7 @@ from ottla.metadata.state import Metadata, Topic
 
 if TYPE_CHECKING:
     from ottla.broker.control.command_queue import Outcome
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 class _Asked(NamedTuple):

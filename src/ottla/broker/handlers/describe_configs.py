@@ -34,7 +34,7 @@ from ottla.metadata.state import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.records import compiled
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -78,7 +78,8 @@ def _describe(call: Call, resource: DescribeConfigsResource) -> list[Described] 
             )
         described = describe_broker(node.layers, keys)
         if keys is not None and REPLICA_TROUBLES in keys:
-            described.append(a_state(REPLICA_TROUBLES, as_json(node), "What is wrong with replicas of this broker."))
+            troubles = as_json(node.replicas, node.metadata)
+            described.append(a_state(REPLICA_TROUBLES, troubles, "What is wrong with replicas of this broker."))
         if keys is not None and RECORD_DECODER in keys:
             described.append(a_state(RECORD_DECODER, compiled.which(), "How this broker reads records."))
         return described

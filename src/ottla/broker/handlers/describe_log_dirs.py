@@ -20,7 +20,7 @@ from ottla.messages.describe_log_dirs import (
 if TYPE_CHECKING:
     from ottla.broker.replicas.moves import Move
     from ottla.broker.replicas.partition import Partition
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

@@ -16,7 +16,7 @@ from ottla.messages.describe_producers import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:

@@ -22,7 +22,7 @@ from ottla.messages.describe_quorum import (
 from ottla.metadata.state import Metadata
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 METADATA_TOPIC = "__cluster_metadata"
 

@@ -17,7 +17,7 @@ from ottla.messages.describe_topic_partitions import (
 from ottla.metadata.state import Metadata, PartitionState
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 """Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs: nothing is forbidden yet."""

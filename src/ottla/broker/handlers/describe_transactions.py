@@ -16,7 +16,7 @@ from ottla.transactions.shard import TransactionShard
 from ottla.transactions.values import Decision
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.broker.control.longest_logs import longest_of
 from ottla.cluster.commands import ElectLeader
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -20,7 +19,7 @@ from ottla.messages.elect_leaders import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _PREFERRED, _UNCLEAN = 0, 1
 
@@ -66,7 +65,7 @@ async def _longest(call: Call, wanted: Sequence[tuple[str, Sequence[int]]]) -> d
             state = None if topic is None else call.node.metadata.partition(topic.topic_id, index)
             if state is not None and not state.has_leader:
                 found.append((TopicPartition(name, index), state))
-    order = await longest_of(call.node, found)
+    order = await call.node.longest_logs.of(found)
     return {
         place: ElectLeader(*place, unclean=True, longest=order[place], asked_at=state.partition_epoch)
         for place, state in found

@@ -10,7 +10,7 @@ from ottla.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.transactions.values import EPOCH_BUMPS, Given
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _KNOWS_FENCED_SINCE = 2
 _BUMPS_SINCE = 5

@@ -24,7 +24,7 @@ from ottla.wire.hot import Fetch, FetchedPartition
 from ottla.wire.hot_answers import FetchAnswer
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 READ_COMMITTED = 1
 _ANY_REPLICA = 11
@@ -68,7 +68,7 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
         return _failed(call, opened)
     session, full = opened
     epoch = session.epoch
-    min_bytes = min(request.min_bytes, request.max_bytes, node.config.fetch_max_bytes)
+    min_bytes = min(request.min_bytes, request.max_bytes, node.options.config.fetch_max_bytes)
     timer: Deadline | None = None
     deadline_ms = 0
     connection = call.connection
@@ -102,8 +102,9 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
 
 def _look(call: Call, session: Session, request: Fetch, follower: ReplicaKey | None, *, full: bool) -> Look:
     """Read what there is, within the budget, from the partitions that may have something."""
-    look = Look(follower, "" if session.replica or not call.node.config.replica_selector_class else request.rack)
-    budget = min(request.max_bytes, call.node.config.fetch_max_bytes)
+    config = call.node.options.config
+    look = Look(follower, "" if session.replica or not config.replica_selector_class else request.rack)
+    budget = min(request.max_bytes, config.fetch_max_bytes)
     committed = request.isolation_level == READ_COMMITTED
     try:
         _look_at_each(call, session, look, budget, full=full, committed=committed)

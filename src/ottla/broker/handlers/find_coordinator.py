@@ -17,7 +17,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _GROUP, _TRANSACTION = 0, 1
 _BATCHED_SINCE = 4
@@ -68,7 +68,7 @@ async def _find(call: Call, key_type: int, key: str) -> _Found:
     if node.metadata.topic(name) is None:
         await node.create_topic_as_configured(name)
     topic = node.metadata.topic(name)
-    index = node.coordinators[name].partition_for(key)
+    index = node.coordinators.by_topic[name].partition_for(key)
     if topic is None or index is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     leader = topic.partitions[index].leader

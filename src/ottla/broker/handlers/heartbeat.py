@@ -8,7 +8,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:

@@ -17,7 +17,7 @@ from ottla.transactions.decisions import Expected
 from ottla.transactions.values import Given
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 NO_PRODUCER_EPOCH = -1
 _KNOWS_FENCED_SINCE = 4

@@ -9,7 +9,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _NULL_PROTOCOL_SINCE = 7
 

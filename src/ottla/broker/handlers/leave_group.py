@@ -9,7 +9,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _MEMBERS_SINCE = 3
 

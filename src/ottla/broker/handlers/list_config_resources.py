@@ -13,7 +13,7 @@ from ottla.messages.list_config_resources import (
 from ottla.metadata.state import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Metadata
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _BROKER_LOGGER, _CLIENT_METRICS = 8, 16
 _ALL = (TOPIC_RESOURCE, BROKER_RESOURCE, _BROKER_LOGGER, _CLIENT_METRICS, GROUP_RESOURCE)

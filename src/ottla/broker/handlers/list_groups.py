@@ -8,7 +8,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:

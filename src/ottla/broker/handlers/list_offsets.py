@@ -24,7 +24,7 @@ from ottla.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _SINCE_VERSION = {
@@ -88,7 +88,7 @@ def _asked_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
 def _end_here(call: Call, name: str, index: int) -> ListOffsetsPartitionResponse:
     """Where the log of a replica ends, whoever leads: another broker asks, to elect the longest."""
     partition = call.node.partition(name, NO_TOPIC_ID, index)
-    end = partition if isinstance(partition, ErrorCode) else log_end(partition)
+    end = partition if isinstance(partition, ErrorCode) else log_end(partition.log)
     if isinstance(end, ErrorCode):
         return ListOffsetsPartitionResponse(error_code=end)
     return ListOffsetsPartitionResponse(offset=end.offset, leader_epoch=end.epoch)

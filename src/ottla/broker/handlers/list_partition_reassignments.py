@@ -15,7 +15,7 @@ from ottla.messages.list_partition_reassignments import (
 from ottla.metadata.state import PartitionState, Topic
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:

@@ -10,7 +10,7 @@ from ottla.messages.list_transactions import ListTransactionsRequest, ListTransa
 from ottla.transactions.values import State
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _LABELS = frozenset(state.label for state in State)
 

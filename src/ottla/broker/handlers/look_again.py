@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.kernel.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def look_again(call: Call) -> ApiError | None:

@@ -17,7 +17,7 @@ from ottla.messages.offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
     from ottla.metadata.state import Metadata
 
 _TOPIC_IDS_SINCE = 10

@@ -20,7 +20,7 @@ from ottla.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _GROUP_ERROR_SINCE = 2
 _BATCHED_SINCE = 8

@@ -18,7 +18,7 @@ from ottla.wire.hot_answers import encode_produced
 
 if TYPE_CHECKING:
     from ottla.broker.handlers.produce_in_transaction import Cleared
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
     from ottla.messages.produce import ProduceResponse
 
 _ADMIN_CLIENT = "__admin_client"

@@ -18,7 +18,7 @@ from ottla.storage.producers.producers import Guard
 from ottla.storage.values import Appended
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
     from ottla.wire.hot import Produce
 
 Place = tuple[int, int]

@@ -9,7 +9,7 @@ from ottla.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthen
 from ottla.wire.sasl import NotProven
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:

@@ -12,7 +12,7 @@ from ottla.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeRes
 from ottla.wire.sasl import MECHANISM
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:

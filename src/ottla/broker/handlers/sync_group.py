@@ -9,7 +9,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _PROTOCOL_NAMED_SINCE = 5
 

@@ -18,7 +18,7 @@ from ottla.messages.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _KNOWS_LOADING_SINCE = 2
 _KNOWS_ABORTABLE_SINCE = 4

@@ -10,7 +10,7 @@ from ottla.kernel.ids import BrokerId
 from ottla.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:

@@ -18,7 +18,7 @@ from ottla.messages.update_features import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _KINDS = {kind.value: kind for kind in UpgradeType}
 _RESULTS_UNTIL = 1

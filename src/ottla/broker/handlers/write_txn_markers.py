@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.marker_writing import WantedMarker, write_markers
+from ottla.broker.coordinators.marker_writing import WantedMarker
 from ottla.broker.coordinators.shard_runner import TransactionEnd
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.write_txn_markers import (
@@ -20,7 +20,7 @@ from ottla.messages.write_txn_markers import (
 from ottla.transactions.values import EPOCH_BUMPS
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 
 async def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
@@ -39,7 +39,7 @@ async def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkers
         for topic in marker.topics
         for index in topic.partition_indexes
     ]
-    outcomes = iter(await write_markers(call.node, wanted))
+    outcomes = iter(await call.node.markers.write(wanted))
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(

@@ -7,7 +7,7 @@ or in turns of the loop where the disk is memory or simulated.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.kernel.seams import Clock, Disk
@@ -17,8 +17,9 @@ from ottla.storage.maintenance.cleaning import Damaged, Progress, clean
 from ottla.storage.maintenance.compaction import CompactionPlan, CompactionResult, discard, install, plan_compaction
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
     from ottla.broker.replicas.partition import Partition
+    from ottla.broker.replicas.reconcile import Replicas
 
 log = logging.getLogger("ottla.compaction")
 _TURN_BYTES = 256 << 10
@@ -73,8 +74,17 @@ class InTurns:
 class Compactor:
     """Looks for the dirtiest log now and then, and goes on without a pause while there is one."""
 
-    def __init__(self, node: Node, work: CompactionWork) -> None:
-        self._node = node
+    def __init__(
+        self,
+        around: Environment,
+        replicas: Replicas,
+        work: CompactionWork,
+        suspect: Callable[[Partition, int | None], None],
+    ) -> None:
+        """`suspect` is called with a log in which compaction found a bad batch."""
+        self._around = around
+        self._replicas = replicas
+        self._suspect = suspect
         self._work = work
         self._busy = False
         self._stopped = False
@@ -86,7 +96,7 @@ class Compactor:
 
     def round(self) -> None:
         """Begin a compaction if one is due and none is under way."""
-        if self._busy or self._stopped or not self._node.config.log_cleaner_enable:
+        if self._busy or self._stopped or not self._around.config.log_cleaner_enable:
             return
         chosen = self._choose()
         if chosen is None:
@@ -102,15 +112,15 @@ class Compactor:
 
     def _choose(self) -> tuple[Partition, CompactionPlan] | None:
         """The log that must be compacted by its lag, else the dirtiest."""
-        directories = self._node.replicas.directories
+        directories = self._replicas.directories
         best: tuple[Partition, CompactionPlan] | None = None
-        for key, partition in self._node.replicas.by_id.items():
+        for key, partition in self._replicas.by_id.items():
             if "compact" not in partition.config.cleanup_policy or self._is_left_alone(key, partition):
                 continue
-            if self._node.replicas.moves.holds(partition):
+            if self._replicas.moves.holds(partition):
                 continue
             cleaned_to = directories.cleaned_to(partition)
-            plan = plan_compaction(partition.log, cleaned_to=cleaned_to, now_ms=self._node.clock.wall_ms())
+            plan = plan_compaction(partition.log, cleaned_to=cleaned_to, now_ms=self._around.clock.wall_ms())
             if plan is not None and (
                 best is None or (plan.must, plan.dirty_ratio) > (best[1].must, best[1].dirty_ratio)
             ):
@@ -120,28 +130,28 @@ class Compactor:
     def _is_left_alone(self, key: tuple[bytes, int], partition: Partition) -> bool:
         """A log in which compaction found a bad batch is left alone until it is repaired or starts elsewhere; others
         for a while."""
-        if self._node.clock.mono_ms() < self._put_off.get(key, 0):
+        if self._around.clock.mono_ms() < self._put_off.get(key, 0):
             return True
         return self._damaged.get(key) == partition.log.log_start_offset
 
     async def _compact(self, partition: Partition, plan: CompactionPlan) -> None:
-        rate = self._node.config.log_cleaner_io_max_bytes_per_second
+        rate = self._around.config.log_cleaner_io_max_bytes_per_second
         failed = False
         try:
             result = await self._work.run(plan, max_bytes_per_second=rate)
         except OSError as error:
             log.warning("compaction of %s-%d failed: %s", partition.topic, partition.index, error)
             result, failed = None, True
-        replicas = self._node.replicas
+        replicas = self._replicas
         if self._stopped or replicas.by_id.get((partition.topic_id, partition.index)) is not partition:
             return  # deleted meanwhile, and its files with it
         if result is None or result.groups == 0:
             key = (partition.topic_id, partition.index)
             if failed:
-                self._put_off[key] = self._node.clock.mono_ms() + PUT_OFF_MS
+                self._put_off[key] = self._around.clock.mono_ms() + PUT_OFF_MS
             else:
                 self._damaged[key] = partition.log.log_start_offset
-                self._node.scrubber.suspect(partition, None)
+                self._suspect(partition, None)
             discard(partition.log, plan)
             return
         if install(partition.log, plan, result):
@@ -168,6 +178,6 @@ class Compactor:
         try:
             story.result()
         except OSError as error:
-            self._node.disk_failed(error)
+            self._around.disk_failed(error)
             return
-        self._node.clock.call_soon(self.round)
+        self._around.clock.call_soon(self.round)

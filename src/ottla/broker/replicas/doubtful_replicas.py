@@ -12,7 +12,7 @@ from ottla.cluster.commands import ReplicasByTopic, RolledBack
 from ottla.kernel.ids import TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
     from ottla.broker.replicas.log_directories import LogDirectories
 
 Key = tuple[bytes, int]
@@ -21,8 +21,8 @@ Key = tuple[bytes, int]
 class DoubtfulReplicas:
     """Part of `LogDirectories`: asked once its directories are open."""
 
-    def __init__(self, node: Node, directories: LogDirectories) -> None:
-        self._node = node
+    def __init__(self, around: Environment, directories: LogDirectories) -> None:
+        self._around = around
         self._directories = directories
 
     def damaged(self) -> ReplicasByTopic:
@@ -69,7 +69,7 @@ class DoubtfulReplicas:
         return tuple(found)
 
     def _is_cached(self, key: Key) -> bool:
-        return self._node.topic_config(self._node.metadata.topics[TopicId(key[0])]).write_caching
+        return self._around.options.topic_config(self._around.metadata.topics[TopicId(key[0])]).write_caching
 
     def missing(self) -> Iterator[tuple[Key, bool]]:
         """Each with whether somebody, or another disk of ours, may hold what it lacks.
@@ -77,11 +77,11 @@ class DoubtfulReplicas:
         So it is with a log in a directory that was not here when they came to count: others have come since. With
         `write.caching` what was acknowledged need not last: who has come back short waits for nobody there.
         """
-        here, several = self._node.broker, len(self._directories.known) > 1
+        here, several = self._around.broker, len(self._directories.known) > 1
         if not self._directories.online:
             return
-        for topic_id, topic in sorted(self._node.metadata.topics.items()):
-            lasts = self._directories.replaced and not self._node.topic_config(topic).write_caching
+        for topic_id, topic in sorted(self._around.metadata.topics.items()):
+            lasts = self._directories.replaced and not self._around.options.topic_config(topic).write_caching
             for state in topic.partitions:
                 counts = here in state.in_sync or here in state.eligible
                 key = (bytes(topic_id), state.partition)

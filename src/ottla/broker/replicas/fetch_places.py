@@ -5,14 +5,14 @@ fetcher.py comes here for what the next fetch has to say, and with what was answ
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.kernel.ids import BrokerId, EndOffset, LeaderEpoch, SyncedOffset
 from ottla.replication.follower import Asked
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
     from ottla.broker.replicas.partition import Partition
     from ottla.storage.log import Log
 
@@ -39,8 +39,9 @@ class News(NamedTuple):
 class FetchPlaces:
     """Those of the replicas that follow one leader."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, around: Environment, start_on_disk: Callable[[Partition], int]) -> None:
+        self._around = around
+        self._start_on_disk = start_on_disk
         self.partitions: dict[Key, Partition] = {}
         self.told: dict[Key, Place] = {}
         """The places that the leader's session holds of us."""
@@ -75,7 +76,7 @@ class FetchPlaces:
 
     def news(self) -> News | None:
         """For the next fetch; None where the last answer is not all on disk yet, or nobody is to be asked for."""
-        now_ms = self._node.clock.mono_ms()
+        now_ms = self._around.clock.mono_ms()
         if now_ms - self._looked_ms >= _LOOK_AT_ALL_MS:
             self._looked_ms = now_ms
             self._look = dict.fromkeys(self.partitions) | self._look
@@ -116,9 +117,9 @@ class FetchPlaces:
         end, last_epoch = end_of(held)
         asked = follower.ask(synced_through=SyncedOffset(held.synced_offset), end_offset=end, last_epoch=last_epoch)
         if asked is None:
-            self._node.syncer.submit(held)
+            self._around.syncer.submit(held)
             return _NOT_ON_DISK
-        return asked, self._node.replicas.start_on_disk(partition)
+        return asked, self._start_on_disk(partition)
 
     def all_on_disk(self, key: Key) -> bool:
         """This one is: often one of thousands that one sync has put there; whether none is left."""
@@ -139,8 +140,8 @@ class FetchPlaces:
     def rest(self, key: Key) -> None:
         """For longer each time, while there is nothing else than answers of no use."""
         _, before = self._resting.get(key, (0, 0))
-        pause = min(max(FIRST_BACK_OFF_MS, 2 * before), self._node.config.replica_fetch_backoff_ms)
-        self._resting[key] = self._node.clock.mono_ms() + pause, pause
+        pause = min(max(FIRST_BACK_OFF_MS, 2 * before), self._around.config.replica_fetch_backoff_ms)
+        self._resting[key] = self._around.clock.mono_ms() + pause, pause
 
     def rest_until(self, key: Key, mono_ms: int) -> None:
         """Out of the session until then."""
@@ -153,7 +154,7 @@ class FetchPlaces:
 
     def rest_ms(self) -> int | None:
         """How long it is until a partition that rests may be asked for; None where none rests."""
-        now_ms = self._node.clock.mono_ms()
+        now_ms = self._around.clock.mono_ms()
         return min((until - now_ms for until, _ in self._resting.values() if until > now_ms), default=None)
 
 

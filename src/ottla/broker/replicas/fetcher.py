@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.replicas.fetch_places import FetchPlaces, Key, Place, end_of
-from ottla.broker.replicas.throttle import names
+from ottla.broker.replicas.throttle import Throttle, names
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId, EndOffset
 from ottla.kernel.story import Slot, run_story
@@ -40,8 +41,11 @@ from ottla.storage.log import FULL_DISK
 from ottla.storage.values import Appended
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.control.peers import Peers
+    from ottla.broker.environment import Environment
+    from ottla.broker.replicas.log_upkeep import LogUpkeep
     from ottla.broker.replicas.partition import Partition
+    from ottla.broker.replicas.short_leaders import ShortLeaders
     from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.replica_fetch")
@@ -51,18 +55,45 @@ VERSION = 18
 Answer = Slot[FetchResponse]
 
 
+class Followers(Protocol):
+    """The replicas here, of which some follow: reconcile.py."""
+
+    def together(self, count: int) -> AbstractContextManager[None]:
+        """Within it, so many logs ask the disk for their syncs together."""
+
+    def start_on_disk(self, partition: Partition) -> int:
+        """The offset at which a log starts, after a crash too."""
+
+    def stopped(self, partition: Partition) -> None:
+        """Its log was to be cut behind damage, and stays as it is."""
+
+
 class ReplicaFetches:
     """All leaders that this broker follows."""
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(
+        self,
+        around: Environment,
+        replicas: Followers,
+        peers: Peers,
+        throttle: Throttle,
+        upkeep: LogUpkeep,
+        short_leaders: ShortLeaders,
+    ) -> None:
+        """`throttle` is for replicas that catch up here."""
+        self.around = around
+        self.replicas = replicas
+        self.peers = peers
+        self.throttle = throttle
+        self.upkeep = upkeep
+        self.short_leaders = short_leaders
         self.closed = False
         self._from: dict[BrokerId, LeaderFetch] = {}
 
     def follow(self, partition: Partition) -> None:
         """The partition follows its leader, perhaps another one than before."""
         self.leave(partition)
-        if not self.closed and partition.leader_id != self.node.broker:
+        if not self.closed and partition.leader_id != self.around.broker:
             fetch = self._from.get(partition.leader_id)
             if fetch is None:
                 fetch = self._from[partition.leader_id] = LeaderFetch(self, partition.leader_id)
@@ -81,7 +112,7 @@ class ReplicaFetches:
     def silent_ms(self, leader: BrokerId) -> int:
         """How long ago the leader last answered, or was first asked."""
         fetch = self._from.get(leader)
-        return 0 if fetch is None else self.node.clock.mono_ms() - fetch.heard_ms
+        return 0 if fetch is None else self.around.clock.mono_ms() - fetch.heard_ms
 
     def close(self) -> None:
         self.closed = True
@@ -94,11 +125,12 @@ class LeaderFetch:
 
     def __init__(self, fetches: ReplicaFetches, leader: BrokerId) -> None:
         self._fetches = fetches
-        self._node = fetches.node
+        self._around = fetches.around
+        self._replicas = fetches.replicas
         self._leader = leader
-        self._places = FetchPlaces(fetches.node)
+        self._places = FetchPlaces(fetches.around, fetches.replicas.start_on_disk)
         self._session_id = self._session_epoch = 0
-        self.heard_ms = self._node.clock.mono_ms()
+        self.heard_ms = self._around.clock.mono_ms()
         self._running = False
         self._idle: Slot[None] | None = None
         self._way = 0
@@ -118,17 +150,17 @@ class LeaderFetch:
         """Ask for it from now on; also where the leader's session holds it, from before it was left."""
         key = (partition.topic_id, partition.index)
         self._places.add(key, partition)
-        partition.on_disk = partial(self._is_on_disk, key)
+        partition.tell_on_disk(partial(self._is_on_disk, key))
         if not self._more:  # all that are added in this turn are asked for together
             self._more = True
-            self._node.clock.call_soon(self._ask_for_more)
+            self._around.clock.call_soon(self._ask_for_more)
 
     def _ask_for_more(self) -> None:
         """A fetch that waits at the leader for what was followed before is overtaken: its wait may be long."""
         self._more = False
         if not self._running:
             self._running = True
-            self.heard_ms = self._node.clock.mono_ms()
+            self.heard_ms = self._around.clock.mono_ms()
             self._report(run_story(self._run()))
             return
         self.wake()
@@ -139,7 +171,7 @@ class LeaderFetch:
     def remove(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.index)
         if self._places.remove(key):
-            partition.on_disk = None
+            partition.tell_on_disk(None)
             self._refused.pop(key, None)
             self.wake()
 
@@ -157,7 +189,7 @@ class LeaderFetch:
         def ended() -> None:
             """A bug here stops the broker: it would follow nobody any more, and nobody would know."""
             if isinstance(story.error, Exception):
-                self._node.broken(story.error)
+                self._around.broken(story.error)
             else:
                 story.result()
 
@@ -175,7 +207,7 @@ class LeaderFetch:
             except OSError as error:
                 log.info("no answer of leader %d: %s", self._leader, error)
                 self._forget_session()
-                await self._wait(self._node.config.replica_fetch_backoff_ms)
+                await self._wait(self._around.config.replica_fetch_backoff_ms)
                 continue
             if self._fetches.closed:
                 break
@@ -184,7 +216,7 @@ class LeaderFetch:
                 continue
             if response.error_code != ErrorCode.NONE:
                 self._forget_session()
-                await self._wait(self._node.config.replica_fetch_backoff_ms)
+                await self._wait(self._around.config.replica_fetch_backoff_ms)
                 continue
             self._session_id = response.session_id
             self._session_epoch = self._session_epoch + 1 if response.session_id else 0
@@ -195,8 +227,8 @@ class LeaderFetch:
 
     async def _fetch(self, request: FetchRequest) -> FetchResponse | None:
         """The leader's answer, or None where more is to be asked for before it came; then it is taken when it comes."""
-        answer_in_ms = self._node.config.replica_socket_timeout_ms
-        call: Answer = self._node.peers.call(self._leader, PURPOSES[self._way], request, VERSION, answer_in_ms)
+        answer_in_ms = self._around.config.replica_socket_timeout_ms
+        call: Answer = self._fetches.peers.call(self._leader, PURPOSES[self._way], request, VERSION, answer_in_ms)
         if not request.session_id:
             return await call
         waiting: Slot[Answer | None] = Slot()
@@ -223,7 +255,7 @@ class LeaderFetch:
     async def _wait(self, most_ms: int | None) -> None:
         """Until something is on disk, followed or left; or for `most_ms`."""
         slot = self._idle = Slot()
-        timer = None if most_ms is None else self._node.deadlines.after(most_ms, lambda: slot.fill(None))
+        timer = None if most_ms is None else self._around.deadlines.after(most_ms, lambda: slot.fill(None))
         await slot
         if timer is not None:
             timer.cancel()
@@ -246,10 +278,10 @@ class LeaderFetch:
                 partition_max_bytes=self._most_bytes(self._places.partitions[topic_id, index]),
             )
             topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[])).partitions.append(place)
-        config = self._node.config
+        config = self._around.config
         wait_ms = config.replica_fetch_wait_max_ms
         return FetchRequest(
-            replica_state=ReplicaState(replica_id=self._node.broker, replica_epoch=self._node.follow.broker_epoch),
+            replica_state=ReplicaState(replica_id=self._around.broker, replica_epoch=self._around.follow.broker_epoch),
             max_wait_ms=min(wait_ms, self._places.rest_ms() or wait_ms),
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
@@ -265,10 +297,10 @@ class LeaderFetch:
 
     def _take(self, response: FetchResponse, places: Mapping[Key, Place]) -> None:
         self._started, self._cuts, self._lowered = [], [], False
-        self.heard_ms = self._node.clock.mono_ms()
+        self.heard_ms = self._around.clock.mono_ms()
         count = sum(len(topic.partitions) for topic in response.responses)
         try:
-            with self._node.replicas.together(count):  # the first records of an epoch: its start is synced
+            with self._replicas.together(count):  # the first records of an epoch: its start is synced
                 for topic in response.responses:
                     for part in topic.partitions:
                         key = (bytes(topic.topic_id), part.partition_index)
@@ -278,12 +310,12 @@ class LeaderFetch:
             for cut in self._cuts:  # each syncs step by step, in an order that a crash must find
                 cut()
         except OSError as error:
-            self._node.disk_failed(error)
+            self._around.disk_failed(error)
         if self._started:
-            self._node.replicas.upkeep.note_starts()
+            self._fetches.upkeep.note_starts()
             self._places.look_at(self._started)
         if self._lowered:
-            self._node.replicas.upkeep.note_lower_high_watermarks()
+            self._fetches.upkeep.note_lower_high_watermarks()
 
     def _take_partition(self, key: Key, partition: Partition, asked: Asked, part: PartitionData) -> None:
         follower, held = partition.follower, partition.log
@@ -309,11 +341,11 @@ class LeaderFetch:
             elif isinstance(todo, Truncate | StartOver):
                 self._cuts.append(partial(self._cut, key, partition, follower, todo))
             elif isinstance(todo, Failed):
-                self._node.replicas.short_leaders.report(partition, todo.why)
+                self._fetches.short_leaders.report(partition, todo.why)
             elif isinstance(todo, BackOff):
                 self._places.rest(key)
         except OSError as error:
-            self._node.disk_failed(error)
+            self._around.disk_failed(error)
 
     def _cut(self, key: Key, partition: Partition, follower: FollowerReplica, todo: Truncate | StartOver) -> None:
         held = partition.log
@@ -323,13 +355,13 @@ class LeaderFetch:
                 log.info("%s-%d: cutting back from %d to %d", partition.topic, partition.index, held.end_offset,
                          todo.offset)  # fmt: skip
                 held.truncate_to(todo.offset)
-                self._node.syncer.submit(held)
+                self._around.syncer.submit(held)
                 if held.damaged_at is not None:
                     log.error("%s-%d is damaged below %d, and stops following", partition.topic, partition.index,
                               todo.offset)  # fmt: skip
-                    self._node.clock.call_soon(lambda: self._node.replicas.stopped(partition))
+                    self._around.clock.call_soon(lambda: self._replicas.stopped(partition))
             else:
-                held.truncate_fully_to(todo.offset, wall_ms=self._node.clock.wall_ms())
+                held.truncate_fully_to(todo.offset, wall_ms=self._around.clock.wall_ms())
                 self._started.append(key)
                 follower.on_started_over(todo.offset)
                 held.set_high_watermark(follower.high_watermark)
@@ -340,13 +372,13 @@ class LeaderFetch:
                 if isinstance(todo, StartOver) and partition.leader_starts(todo.offset):
                     self._started.append(key)  # retention takes out what the leader has deleted, which makes room
             else:
-                self._node.disk_failed(error)
+                self._around.disk_failed(error)
         self._lowered |= held.high_watermark < committed
 
     def _append(self, key: Key, partition: Partition, part: PartitionData) -> None:
         """One check and one write for the whole run (rule E10)."""
         held = partition.log
-        begins_inside, wall_ms = False, self._node.clock.wall_ms()
+        begins_inside, wall_ms = False, self._around.clock.wall_ms()
         if part.records:
             appended = held.append_run(part.records, wall_ms=wall_ms, newest_epoch=partition.leader_epoch)
             if not isinstance(appended, Appended):
@@ -357,7 +389,7 @@ class LeaderFetch:
                 return
             begins_inside = appended.base_offset < held.log_start_offset  # its first segment does not tell its start
             if held.synced_offset < held.end_offset:
-                self._node.syncer.submit(held)
+                self._around.syncer.submit(held)
         self._places.rested(key)
         if self._is_throttled(partition):
             self._hold_back(len(part.records or b""))
@@ -383,19 +415,19 @@ class LeaderFetch:
 
     def _is_throttled(self, partition: Partition) -> bool:
         """Whether it may come only so fast: never once it is in sync (KIP-73)."""
-        node, throttled = self._node, partition.config.follower_replication_throttled_replicas
-        if not names(throttled, partition.index, node.broker):
+        around, throttled = self._around, partition.config.follower_replication_throttled_replicas
+        if not names(throttled, partition.index, around.broker):
             return False
-        topic = node.metadata.topic_by_id(partition.topic_id)
-        return topic is None or node.broker not in topic.partitions[partition.index].in_sync
+        topic = around.metadata.topic_by_id(partition.topic_id)
+        return topic is None or around.broker not in topic.partitions[partition.index].in_sync
 
     def _most_bytes(self, partition: Partition) -> int:
-        most = self._node.config.replica_fetch_max_bytes
-        return self._node.follower_throttle.piece_bytes(most) if self._is_throttled(partition) else most
+        most = self._around.config.replica_fetch_max_bytes
+        return self._fetches.throttle.piece_bytes(most) if self._is_throttled(partition) else most
 
     def _hold_back(self, count: int) -> None:
         """So much has come of throttled partitions: all of them stay out of the session until its time is over."""
-        throttle = self._node.follower_throttle
+        throttle = self._fetches.throttle
         throttle.took(count)
         if throttle.exceeded():
             for key, partition in self._places.partitions.items():

@@ -5,8 +5,8 @@ replicas.py, rounds.py and the Fetch handler come here; who may join or leave sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.cluster.commands import ChangeInSync, ReplicaEpoch
 from ottla.cluster.partitions import with_reassignment_completed
@@ -16,7 +16,7 @@ from ottla.replication.in_sync import Proposal
 
 if TYPE_CHECKING:
     from ottla.broker.control.command_queue import Outcome
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
     from ottla.broker.replicas.partition import Partition
     from ottla.kernel.story import Slot
     from ottla.replication.in_sync import InSyncKeeper
@@ -26,11 +26,34 @@ _UNDECIDED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.BROKER_NOT_AVAILABLE)
 """Time was up, or this broker stops: what is on its way into the log may still get there."""
 
 
+class Coordinating(Protocol):
+    """The coordinators of this broker: coordinators/leading.py."""
+
+    def is_for(self, topic: str) -> bool:
+        """True where the leader of a partition of this topic coordinates by it."""
+
+    def lay_down_one(self, partition: Partition) -> None:
+        """Coordinate nothing by this partition, until it is known who leads it."""
+
+    def take_up_one(self, partition: Partition) -> None:
+        """It is led here still."""
+
+
 class InSyncSets:
     """Looks at led partitions, now and then and when something has changed."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        around: Environment,
+        coordinating: Coordinating,
+        partitions: Callable[[], Iterator[Partition]],
+        spoke_ms: Mapping[BrokerId, int],
+    ) -> None:
+        """`partitions` are those here, and `spoke_ms` says when each follower's broker last fetched from here."""
+        self._around = around
+        self._coordinating = coordinating
+        self._partitions = partitions
+        self._spoke_ms = spoke_ms
         self._looked_ms = -1
         self._completing: dict[Partition, None] = {}
         """Where the end of a reassignment is on its way."""
@@ -45,12 +68,12 @@ class InSyncSets:
 
     def round(self) -> None:
         """Half of the longest lag has passed. A round that comes late evicts nobody (rule A5)."""
-        node = self._node
-        now_ms, interval_ms = node.clock.mono_ms(), node.config.replica_lag_time_max_ms // 2
+        around = self._around
+        now_ms, interval_ms = around.clock.mono_ms(), around.config.replica_lag_time_max_ms // 2
         late_ms = self._late_ms(now_ms)
         self._looked_ms = now_ms
         late = late_ms > interval_ms // 4
-        for partition in node.replicas.all():
+        for partition in self._partitions():
             leader = partition.leader
             if leader is None or len(leader.replicas) == 1:
                 continue
@@ -61,7 +84,7 @@ class InSyncSets:
 
     def _late_ms(self, now_ms: int) -> int:
         """How much later it is than the next round should be."""
-        due_ms = self._looked_ms + self._node.config.replica_lag_time_max_ms // 2
+        due_ms = self._looked_ms + self._around.config.replica_lag_time_max_ms // 2
         return max(0, now_ms - due_ms) if self._looked_ms >= 0 else 0
 
     def look(self, partition: Partition) -> None:
@@ -69,14 +92,14 @@ class InSyncSets:
 
         A fetch may come here before the round that is late: what that is about to forgive counts for nobody (rule A5).
         """
-        node, leader, keeper = self._node, partition.leader, partition.keeper
-        if leader is None or keeper is None or not node.may_lead():
+        around, leader, keeper = self._around, partition.leader, partition.keeper
+        if leader is None or keeper is None or not around.may_lead():
             return
-        now_ms = node.clock.mono_ms()
+        now_ms = around.clock.mono_ms()
         proposal = keeper.look(
             end_offset=EndOffset(partition.log.end_offset),
-            spoke_ms=node.replicas.spoke_ms,
-            eligible=frozenset(broker.broker_id for broker in node.metadata.active_brokers()),
+            spoke_ms=self._spoke_ms,
+            eligible=frozenset(broker.broker_id for broker in around.metadata.active_brokers()),
             lag_max_ms=self._lag_max_ms(partition) + self._late_ms(now_ms),
             now_ms=now_ms,
         )
@@ -93,19 +116,19 @@ class InSyncSets:
         )
         lays_down = self._may_end_leadership(partition)
         if lays_down:  # whoever coordinates next may answer before we know that it does
-            node.coordinators[partition.topic].resign(partition.index)
-        slot = node.follow.submit(command)
+            self._coordinating.lay_down_one(partition)
+        slot = around.follow.submit(command)
         slot.when_full(lambda: self._ended(partition, keeper, proposal, slot, laid_down=lays_down))
 
     def _lag_max_ms(self, partition: Partition) -> int:
         """A coordinator is deposed by entries that leave it in sync: until it gives its successor a receipt it may not
         know, and answer. So nothing is acknowledged without it there before its lease has ended (rule A12)."""
-        lag_max_ms, lease_ms = self._node.config.replica_lag_time_max_ms, self._node.follow.lease.length_ms
+        lag_max_ms, lease_ms = self._around.config.replica_lag_time_max_ms, self._around.follow.lease.length_ms
         return max(lag_max_ms, lease_ms) if partition.is_internal else lag_max_ms
 
     def _completion(self, partition: Partition, leader: LeaderReplica) -> Proposal | None:
         """The set as it is, where a reassignment waits for nothing else than to be completed."""
-        metadata = self._node.metadata
+        metadata = self._around.metadata
         topic = metadata.topic_by_id(partition.topic_id)
         state = metadata.partition(partition.topic_id, partition.index)
         if topic is None or state is None or not (state.adding or state.removing):
@@ -122,9 +145,9 @@ class InSyncSets:
 
     def _may_end_leadership(self, partition: Partition) -> bool:
         """A reassignment that takes our replica away is completed with some change of the in-sync set."""
-        node = self._node
-        state = node.metadata.partition(partition.topic_id, partition.index)
-        return partition.topic in node.coordinators and state is not None and node.broker in state.removing
+        around = self._around
+        state = around.metadata.partition(partition.topic_id, partition.index)
+        return self._coordinating.is_for(partition.topic) and state is not None and around.broker in state.removing
 
     def _ended(
         self,
@@ -137,11 +160,11 @@ class InSyncSets:
     ) -> None:
         self._completing.pop(partition, None)
         if laid_down and partition.leader is not None:
-            self._node.coordinators[partition.topic].resume(partition)
+            self._coordinating.take_up_one(partition)
         outcome = slot.result()
         if not isinstance(outcome, ApiError):
             keeper.on_done(proposal)
         elif outcome.code in _UNDECIDED:
             keeper.on_unknown(proposal)
         else:
-            partition.proposal_refused(keeper, proposal, rank=self._node.follow.rank())
+            partition.proposal_refused(keeper, proposal, rank=self._around.follow.rank())

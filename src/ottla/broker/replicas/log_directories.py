@@ -28,7 +28,7 @@ from ottla.storage.directory.ownership import DirectoryRefused, refuse_foreign
 from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
     from ottla.broker.replicas.partition import Partition
     from ottla.storage.log import Log
 
@@ -41,9 +41,9 @@ _NO_FILES = (errno.EMFILE, errno.ENFILE)
 class LogDirectories:
     """All of `log.dirs`: those that are `online`, in their order, and those that have `failed`, with why."""
 
-    def __init__(self, node: Node, disk: Disk, paths: Sequence[str], *, needed: str | None) -> None:
+    def __init__(self, around: Environment, disk: Disk, paths: Sequence[str], *, needed: str | None) -> None:
         """`needed`: the directory without which the broker cannot go on, as it holds the metadata store."""
-        self._node = node
+        self._around = around
         self.disk = disk
         self.paths = tuple(paths)
         self.needed = needed
@@ -56,7 +56,7 @@ class LogDirectories:
         self.offline: dict[Key, None] = {}
         """Replicas that are placed here and lie, as far as is known, in a directory that has failed, or cannot be
         opened and are the last of their partition."""
-        self.unreadable = UnreadableReplicas(node)
+        self.unreadable = UnreadableReplicas(around)
         self.recovered: dict[Key, Log] = {}
         """Opened, and not yet taken over by a partition."""
         self.outlived: dict[Key, Log] = {}
@@ -67,8 +67,8 @@ class LogDirectories:
         """The ids of the directories as this broker last registered."""
         self.volume_bytes: Callable[[str], int] = _unknown
         """How much a directory's volume holds in all, where the disk can say so."""
-        self.incarnations = Incarnations(node)
-        self.doubtful = DoubtfulReplicas(node, self)
+        self.incarnations = Incarnations(around, self)
+        self.doubtful = DoubtfulReplicas(around, self)
         self.closed: tuple[str, ...] = ()
         """The ids of those that were closed cleanly."""
         self._by_path: dict[str, LogDirectory] = {}
@@ -87,7 +87,7 @@ class LogDirectories:
             raise
 
     def _open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
-        before = self._node.metadata.brokers.get(self._node.broker)
+        before = self._around.metadata.brokers.get(self._around.broker)
         self.known = () if before is None else tuple(before.directories)
         for path in self.paths:
             try:
@@ -95,7 +95,7 @@ class LogDirectories:
                     self.disk,
                     path,
                     cluster_id=cluster_id,
-                    node_id=self._node.broker,
+                    node_id=self._around.broker,
                     new_directory_id=self._new_ids.get(path) or new_id(),
                     registering=self.incarnations.own,
                     also_ours=OURS_TOO,
@@ -143,17 +143,17 @@ class LogDirectories:
 
     def _topic_of(self, found: FoundPartition) -> Topic | None:
         """None for a stray."""
-        topics = self._node.metadata.topics
+        topics = self._around.metadata.topics
         topic = topics.get(TopicId(found.topic_id)) if found.topic_id is not None else None
         return topic if topic is not None and self.placed_here(topic, found.partition) else None
 
     def _recover(self, directory: LogDirectory, topic: Topic, found: FoundPartition) -> None:
-        node, key = self._node, (topic.topic_id, found.partition)
+        around, key = self._around, (topic.topic_id, found.partition)
         opened = self.recovered[key] = directory.open_log(
             found,
-            config=node.topic_config(topic),
-            wall_ms=node.clock.wall_ms(),
-            producer_expiration_ms=node.config.producer_id_expiration_ms,
+            config=around.options.topic_config(topic),
+            wall_ms=around.clock.wall_ms(),
+            producer_expiration_ms=around.config.producer_id_expiration_ms,
             on_synced=nobody,
         )
         cost = opened.recovered
@@ -192,20 +192,20 @@ class LogDirectories:
         """The one of two that stays."""
         kept, left = (source, moved) if moving.is_newer(source, moved) else (moved, source)
         log.warning("%s was being moved: it stays in %s", moving.place_of(kept), self.of(kept).path)
-        kept.log_start_offset = min(max(kept.log_start_offset, left.log_start_offset), kept.end_offset)
+        kept.start_as(left)
         self.of(left).delete_logs([moving.place_of(left)])
         return kept
 
     def _see_what_is_missing(self) -> None:
-        node = self._node
+        around = self._around
         if self.failed:
-            for topic_id, topic in sorted(node.metadata.topics.items()):
+            for topic_id, topic in sorted(around.metadata.topics.items()):
                 for state in topic.partitions:
                     key = (bytes(topic_id), state.partition)
-                    if node.broker in state.replicas and not self._has(key, state):
+                    if around.broker in state.replicas and not self._has(key, state):
                         self.offline[key] = None
         here = {directory.directory_id for directory in self.online}
-        self.replaced = not (self.failed or (node.broker in node.metadata.brokers and here.issuperset(self.known)))
+        self.replaced = not (self.failed or (around.broker in around.metadata.brokers and here.issuperset(self.known)))
         if self.replaced and self.known:
             self._say_new()
 
@@ -224,7 +224,7 @@ class LogDirectories:
     def _has(self, key: Key, state: PartitionState) -> bool:
         """Whether it is here, as far as can be said while a directory has failed: an empty log may have been begun
         here, and then made there. Of one without others it is not asked, as nobody else could serve it."""
-        opened, here = self.recovered.get(key), self._node.broker
+        opened, here = self.recovered.get(key), self._around.broker
         if opened is None or opened.end_offset or len(state.replicas) == 1:
             return opened is not None
         directory, place = self.of(opened), moving.place_of(opened)
@@ -256,13 +256,13 @@ class LogDirectories:
         return () if self.online else tuple(self._new_ids.values())
 
     def placed_here(self, topic: Topic, index: int) -> bool:
-        return index < len(topic.partitions) and self._node.broker in topic.partitions[index].replicas
+        return index < len(topic.partitions) and self._around.broker in topic.partitions[index].replicas
 
     # --- what the registration says ---
 
     def ids(self) -> tuple[str, ...]:
         """Of those that are online, and of those that were known before and may only have failed."""
-        before = self._node.metadata.brokers.get(self._node.broker)
+        before = self._around.metadata.brokers.get(self._around.broker)
         here = [directory.directory_id for directory in self.online] or list(self._new_ids.values())
         known = () if before is None or not self.failed else before.directories
         return (*here, *(one for one in known if one not in here))
@@ -311,16 +311,16 @@ class LogDirectories:
         raise full
 
     def _create_in(self, directory: LogDirectory, topic: Topic, index: int) -> Log:
-        node = self._node
+        around = self._around
         self.unreadable.make_way(directory, topic, index)
         self.incarnations.note_metadata(directory)
         return directory.create_log(
             topic.name,
             index,
             topic.topic_id,
-            config=node.topic_config(topic),
-            wall_ms=node.clock.wall_ms(),
-            producer_expiration_ms=node.config.producer_id_expiration_ms,
+            config=around.options.topic_config(topic),
+            wall_ms=around.clock.wall_ms(),
+            producer_expiration_ms=around.config.producer_id_expiration_ms,
             on_synced=nobody,
         )
 

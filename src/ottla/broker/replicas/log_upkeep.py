@@ -14,7 +14,7 @@ from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
     from ottla.broker.replicas.log_directories import LogDirectories
     from ottla.broker.replicas.partition import Partition
 
@@ -27,13 +27,13 @@ class LogUpkeep:
 
     def __init__(
         self,
-        node: Node,
+        around: Environment,
         directories: LogDirectories,
         partitions: Mapping[tuple[bytes, int], Partition],
         remove_later: Callable[[], None],
     ) -> None:
         """`partitions`: those that are here now. `remove_later`: something in a directory is to be deleted."""
-        self._node = node
+        self._around = around
         self._directories = directories
         self._partitions = partitions
         self._remove_later = remove_later
@@ -49,7 +49,7 @@ class LogUpkeep:
     # --- retention ---
 
     def apply_retention(self) -> None:
-        wall_ms, mono_ms = self._node.clock.wall_ms(), self._node.clock.mono_ms()
+        wall_ms, mono_ms = self._around.clock.wall_ms(), self._around.clock.mono_ms()
         before = {key: partition.log.log_start_offset for key, partition in self._partitions.items()}
         self._directories.each(lambda directory: directory.apply_retention(wall_ms, mono_ms=mono_ms))
         for key, partition in self._partitions.items():
@@ -60,7 +60,7 @@ class LogUpkeep:
 
     def _remove_strays(self, wall_ms: int, mono_ms: int) -> None:
         """A jump of the wall clock is no reason to delete them, as with retention (rule B9)."""
-        retention_ms = self._node.config.log_stray_retention_ms
+        retention_ms = self._around.config.log_stray_retention_ms
         if retention_ms < 0 or not self._stray_pause.allows(wall_ms, mono_ms, retention_ms):
             return
         for directory in list(self._directories.online):
@@ -79,7 +79,7 @@ class LogUpkeep:
         self._directories.each(LogDirectory.checkpoint_recovery_points)
         for partition in self._partitions.values():
             if partition.log.move_recovery_point():
-                self._node.syncer.submit(partition.log)
+                self._around.syncer.submit(partition.log)
         self._directories.each(self._directories.incarnations.note_metadata)
 
     def checkpoint_log_starts(self) -> None:
@@ -98,10 +98,10 @@ class LogUpkeep:
             checkpoint()
         except OSError as error:
             if error.errno not in FULL_DISK:
-                self._node.disk_failed(error)
+                self._around.disk_failed(error)
             elif checkpoint not in self._to_note:
                 self._to_note.add(checkpoint)
-                self._node.deadlines.after(_NOTE_AGAIN_MS, lambda: self._note_again(checkpoint))
+                self._around.deadlines.after(_NOTE_AGAIN_MS, lambda: self._note_again(checkpoint))
             return False
         return True
 
@@ -114,7 +114,7 @@ class LogUpkeep:
 
     def flush_due(self) -> None:
         """Syncs that nobody waits for: flush.ms and flush.messages with write.caching, and what retention sealed."""
-        wall_ms = self._node.clock.wall_ms()
+        wall_ms = self._around.clock.wall_ms()
         for partition in self._partitions.values():
             if partition.log.flush_due(wall_ms):
-                self._node.syncer.submit(partition.log)
+                self._around.syncer.submit(partition.log)

@@ -8,9 +8,9 @@ meanwhile.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.replicas.doubtful_replicas import Key
 from ottla.broker.replicas.log_directories import LogDirectories
@@ -23,8 +23,9 @@ from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
     from ottla.broker.replicas.partition import Partition
+    from ottla.broker.replicas.removal import Removal
     from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.moves")
@@ -76,12 +77,33 @@ class Move:
         return max(0, self.partition.log.end_offset - self.future.end_offset)
 
 
+class Replicas(Protocol):
+    """The replicas here: reconcile.py."""
+
+    @property
+    def by_id(self) -> Mapping[Key, Partition]: ...
+
+    def together(self, count: int) -> AbstractContextManager[None]:
+        """Within it, so many logs ask the disk for their syncs together."""
+
+
 class ReplicaMoves:
     """All moves of this broker, in the order in which they were asked for."""
 
-    def __init__(self, node: Node, directories: LogDirectories) -> None:
-        self._node = node
+    def __init__(
+        self,
+        around: Environment,
+        directories: LogDirectories,
+        replicas: Replicas,
+        removal: Removal,
+        is_compacting: Callable[[Partition], bool],
+    ) -> None:
+        """`is_compacting` says whether a log is being compacted: then it is not copied."""
+        self._around = around
         self._directories = directories
+        self._replicas = replicas
+        self._removal = removal
+        self._is_compacting = is_compacting
         self._moves: dict[Key, Move] = {}
         self.warm: Warm = _is_warm
         self._running = self._stopped = False
@@ -114,7 +136,7 @@ class ReplicaMoves:
             if error.errno in FULL_DISK:
                 log.warning("no room for %s-%d in %s: %s", partition.topic, partition.index, path, error)
             else:
-                self._node.disk_failed(error)
+                self._around.disk_failed(error)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 
@@ -128,12 +150,12 @@ class ReplicaMoves:
         log.info("%s-%d begins to move to %s", partition.topic, partition.index, target.path)
         if not self._running:
             self._running = True
-            self._node.clock.call_soon(self._start)
+            self._around.clock.call_soon(self._start)
 
     def _new_future(self, partition: Partition, target: LogDirectory) -> Log:
-        unique, wall_ms = new_id(self._node.entropy).hex(), self._node.clock.wall_ms()
+        unique, wall_ms = new_id(self._around.entropy).hex(), self._around.clock.wall_ms()
         future = moving.begin(partition.log, target, unique, wall_ms=wall_ms)
-        future.on_failed = self._node.disk_failed
+        future.listen(on_failed=self._around.disk_failed)
         return future
 
     def _discard(self, key: Key, target: LogDirectory) -> None:
@@ -154,10 +176,10 @@ class ReplicaMoves:
         move.dropped = True
         try:
             moving.abandon(move.future, move.target)
-            self._node.replicas.remove_later()
+            self._removal.later()
         except OSError as error:
             if error.errno not in FULL_DISK:
-                self._node.disk_failed(error)
+                self._around.disk_failed(error)
 
     def go_on(self) -> None:
         """After a start: moves that were broken off begin anew, and the cluster knows which replicas may be old."""
@@ -166,13 +188,13 @@ class ReplicaMoves:
             self._unmark(left)
         broken_off, self._directories.broken_off = self._directories.broken_off, []
         try:
-            with self._node.replicas.together(len(broken_off)):
+            with self._replicas.together(len(broken_off)):
                 for found, target in broken_off:
-                    partition = self._node.replicas.by_id.get((found.topic_id or b"", found.partition))
+                    partition = self._replicas.by_id.get((found.topic_id or b"", found.partition))
                     if partition is not None:
                         self.alter(target.path, partition)
         except OSError as error:
-            self._node.disk_failed(error)
+            self._around.disk_failed(error)
 
     # --- ending without a swap ---
 
@@ -184,12 +206,12 @@ class ReplicaMoves:
         try:
             if not move.dropped:
                 moving.abandon(move.future, move.target)
-            self._node.replicas.remove_later()
+            self._removal.later()
             if not move.partition.log.refusing:
                 moving.unmark(move.partition.log)
         except OSError as error:
             if error.errno not in FULL_DISK:
-                self._node.disk_failed(error)
+                self._around.disk_failed(error)
 
     def directory_failed(self, directory: LogDirectory) -> None:
         for key, move in list(self._moves.items()):
@@ -229,27 +251,27 @@ class ReplicaMoves:
             if error.errno in FULL_DISK:
                 self._unmark(move.partition.log)
                 return self._later(move, f"no room: {error}")
-            self._node.disk_failed(error)
+            self._around.disk_failed(error)
             return _LATER_MS
 
     def _copy(self, move: Move) -> int | None:
-        node, current, future = self._node, move.partition.log, move.future
+        around, current, future = self._around, move.partition.log, move.future
         if move.target.failed is not None:
             return _LATER_MS  # it is being taken offline
         if future.refusing:
             self.begin_anew(move.partition)  # it was stopped in the middle of a change
         if move.dropped:
             return self._begin_again(move)
-        if current.refusing or current.damage or node.compactor.works_on(move.partition):
+        if current.refusing or current.damage or self._is_compacting(move.partition):
             return self._later(move, "its log is being repaired or compacted")
-        if move.syncing and future.syncing.held_to < future.end_offset and not future.refusing:
+        if move.syncing and future.bounds.on_disk < future.bounds.end and not future.refusing:
             return _LOOK_MS
         move.syncing = False
-        rate = max(1, node.config.replica_alter_log_dirs_io_max_bytes_per_second)
+        rate = max(1, around.config.replica_alter_log_dirs_io_max_bytes_per_second)
         most = min(_SLICE_BYTES, rate)
         if self._is_cold(move, most):
             return _LOOK_MS
-        copied = moving.copy_some(current, future, most, wall_ms=node.clock.wall_ms())
+        copied = moving.copy_some(current, future, most, wall_ms=around.clock.wall_ms())
         if isinstance(copied, ErrorCode):
             if copied == ErrorCode.CORRUPT_MESSAGE:
                 move.partition.suspect(future.end_offset)
@@ -260,12 +282,12 @@ class ReplicaMoves:
             return None
         if copied == 0 or move.unsynced_bytes >= _SYNC_BYTES:
             move.unsynced_bytes, move.syncing = 0, True
-            node.syncer.submit(future)
+            around.syncer.submit(future)
         return max(1, 1000 * copied // rate)
 
     def _begin_again(self, move: Move) -> int:
         """With a new future log; a disk that is full is asked again later."""
-        self._node.replicas.remove_later()
+        self._removal.later()
         move.future = self._new_future(move.partition, move.target)
         move.dropped, move.syncing, move.unsynced_bytes, move.warm_from = False, False, 0, -1
         return _LOOK_MS
@@ -287,7 +309,7 @@ class ReplicaMoves:
 
     async def _pause(self, pause_ms: int) -> None:
         slot: Slot[None] = Slot()
-        self._node.deadlines.after(pause_ms, lambda: slot.fill(None))
+        self._around.deadlines.after(pause_ms, lambda: slot.fill(None))
         await slot
 
     # --- the swap ---
@@ -303,16 +325,16 @@ class ReplicaMoves:
         except OSError as error:
             if error.errno in FULL_DISK and moving.still_future(future):
                 raise
-            self._node.disk_failed(_with_path(error, target.path))
+            self._around.disk_failed(_with_path(error, target.path))
             return
         del self._moves[(partition.topic_id, partition.index)]
         partition.go_on_in(future)
         try:
             moving.move_out(current, source)
         except OSError as error:
-            self._node.disk_failed(_with_path(error, source.path))
+            self._around.disk_failed(_with_path(error, source.path))
         self._unmark(future)
-        self._node.replicas.remove_later()
+        self._removal.later()
         log.info("%s-%d has moved to %s", *key_name(move), target.path)
 
     def _unmark(self, served: Log) -> None:
@@ -320,12 +342,12 @@ class ReplicaMoves:
             moving.unmark(served)
         except OSError as error:
             if error.errno not in FULL_DISK:
-                self._node.disk_failed(error)
+                self._around.disk_failed(error)
 
     def _ended(self, story: Slot[None]) -> None:
         """A bug here stops the broker, as one in replication does."""
         if isinstance(story.error, Exception):
-            self._node.broken(story.error)
+            self._around.broken(story.error)
         else:
             story.result()
 

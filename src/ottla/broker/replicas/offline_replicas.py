@@ -18,7 +18,7 @@ from ottla.kernel.ids import TopicId
 
 if TYPE_CHECKING:
     from ottla.broker.control.command_queue import Outcome
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
 
 log = logging.getLogger("ottla.replicas")
 _AGAIN_MS = 500
@@ -27,8 +27,8 @@ _AGAIN_MS = 500
 class OfflineReplicas:
     """Says which replicas of this broker are offline, until the cluster knows."""
 
-    def __init__(self, node: Node, directories: LogDirectories) -> None:
-        self._node = node
+    def __init__(self, around: Environment, directories: LogDirectories) -> None:
+        self._around = around
         self._directories = directories
         self._busy = False
 
@@ -37,10 +37,10 @@ class OfflineReplicas:
 
     def look(self) -> None:
         """Tell of those of which the cluster does not know yet."""
-        offline, metadata = self._directories.offline, self._node.metadata
+        offline, metadata = self._directories.offline, self._around.metadata
         if not offline or self._busy:
             return
-        here, untold = self._node.broker, []
+        here, untold = self._around.broker, []
         for key in sorted(offline):
             state = metadata.partition(*key)
             if state is None or here not in state.replicas:
@@ -53,13 +53,13 @@ class OfflineReplicas:
 
     def _tell(self, keys: list[Key]) -> None:
         self._busy = True
-        slot = self._node.follow.submit(TakeOffline(by_topic(keys)))
+        slot = self._around.follow.submit(TakeOffline(by_topic(keys)))
         slot.when_full(lambda: self._told(slot.result()))
 
     def _told(self, outcome: Outcome) -> None:
         self._busy = False
         if isinstance(outcome, ApiError):
             log.warning("the cluster could not be told of offline replicas, trying again: %s", outcome)
-            self._node.deadlines.after(_AGAIN_MS, self.look)
+            self._around.deadlines.after(_AGAIN_MS, self.look)
         else:  # what was told is applied here by now; another directory may have failed meanwhile
             self.look()

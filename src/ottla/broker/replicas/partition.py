@@ -35,21 +35,25 @@ NEVER_CHANGED = PartitionEpoch(-1)
 
 
 class Surroundings(Protocol):
-    """What a partition needs of its node."""
+    """The parts of the environment that a partition needs: environment.py."""
 
-    broker: BrokerId
-    clock: Clock
-    deadlines: Deadlines
-    syncer: Syncer
+    @property
+    def broker(self) -> BrokerId: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def deadlines(self) -> Deadlines: ...
+
+    @property
+    def syncer(self) -> Syncer: ...
 
     def disk_failed(self, error: OSError) -> None:
         """The log directory is gone: called where an append or a sync raised (rule B3)."""
 
     def may_lead(self) -> bool:
         """Whether the lease still stands (rule A12)."""
-
-    def suspect(self, partition: Partition, offset: int) -> None:
-        """The log may be damaged at an offset: it is checked soon."""
 
 
 class Partition:
@@ -60,6 +64,10 @@ class Partition:
         "_agreed_epoch",
         "_around",
         "_commit_listeners",
+        "_on_disk",
+        "_replica_watches",
+        "_suspect",
+        "_watches",
         "config",
         "follower",
         "index",
@@ -69,15 +77,12 @@ class Partition:
         "leader_epoch",
         "leader_id",
         "log",
-        "on_disk",
         "partition_epoch",
-        "replica_watches",
         "start_waits",
         "topic",
         "topic_id",
         "traffic",
         "waits",
-        "watches",
     )
 
     def __init__(
@@ -89,7 +94,9 @@ class Partition:
         config: TopicConfig,
         traffic: Traffic,
         around: Surroundings,
+        suspect: Callable[[Partition, int], None],
     ) -> None:
+        """`suspect` is called where the log may be damaged at an offset, and has it checked soon."""
         self.topic = topic
         self.index = index
         self.is_internal = topic in INTERNAL_TOPICS
@@ -102,8 +109,7 @@ class Partition:
         self.follower: FollowerReplica | None = None
         self.keeper: InSyncKeeper | None = None
         """Proposes in-sync sets while this broker leads."""
-        self.on_disk: Callable[[], None] | None = None
-        """Who fetches for this follower and waits for its sync."""
+        self._on_disk: Callable[[], None] | None = None
         self.leader_id = BrokerId(-1)
         self.leader_epoch = LeaderEpoch(-1)
         self.partition_epoch = -1
@@ -112,11 +118,12 @@ class Partition:
         self.waits = CommitWaits(around.deadlines, self.leader_epoch)
         self.start_waits = CommitWaits(around.deadlines, self.leader_epoch)
         """Of those who deleted records: until every replica in sync starts behind them."""
-        self.watches: dict[Watch, None] = {}  # no set: sessions are told in the same order in every run
-        self.replica_watches: dict[Watch, None] = {}
+        self._watches: dict[Watch, None] = {}  # no set: sessions are told in the same order in every run
+        self._replica_watches: dict[Watch, None] = {}
         """Of followers, who read what is not committed yet."""
         self._commit_listeners: list[Callable[[int], None]] = []
         self._around = around
+        self._suspect = suspect
 
     # --- roles ---
 
@@ -171,6 +178,10 @@ class Partition:
         if keeper is self.keeper:
             self._advance(told)
             self._starts_moved()
+
+    def settled_in(self, partition_epoch: PartitionEpoch) -> None:
+        """Everything that the metadata said in this partition epoch is carried out here."""
+        self.partition_epoch = partition_epoch
 
     def resign(self, error: ErrorCode) -> None:
         """Stop leading: whoever waits for this epoch is told so before anything else happens (rule A9)."""
@@ -242,10 +253,10 @@ class Partition:
         """The replica has moved to another log directory: the same records, all on disk, in another log."""
         self.log = log
         if self.leader is not None:
-            self.leader.epoch_ends = log.epoch_end
+            self.leader.go_on_with(log.epoch_end)
         if self.follower is not None:
-            self.follower.epoch_ends = log.epoch_end
-        log.on_synced = self.on_synced
+            self.follower.go_on_with(log.epoch_end)
+        log.listen(on_synced=self.on_synced)
         self._take_synced()
         self.mark()
 
@@ -258,7 +269,7 @@ class Partition:
             slot: Slot[ErrorCode] = Slot()
             slot.fill(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return slot
-        leader.promised_start = max(leader.promised_start, start)
+        leader.promise_start(start)
         slot = self.start_waits.add(EndOffset(start), self._around.clock.mono_ms() + timeout_ms)
         self._starts_moved()
         return slot
@@ -336,7 +347,7 @@ class Partition:
         traffic = self.traffic
         traffic.messages_in += batch.records_count
         traffic.bytes_in += batch.size
-        for watch in self.replica_watches:
+        for watch in self._replica_watches:
             watch.session.mark(watch)
         if self.config.write_caching:
             self.on_synced(log.end_offset)
@@ -392,8 +403,8 @@ class Partition:
             self._advance(leader.on_own_sync(SyncedOffset(offset), now_ms=self._around.clock.mono_ms()))
         elif self.follower is not None:
             self._committed_here(self.follower.on_synced(SyncedOffset(offset)))
-            if self.on_disk is not None and offset >= self.log.end_offset:
-                self.on_disk()
+            if self._on_disk is not None and offset >= self.log.end_offset:
+                self._on_disk()
 
     def leader_said(self, high_watermark: int) -> None:
         """How far the leader has committed, as far as we hold it on disk ourselves."""
@@ -421,7 +432,7 @@ class Partition:
         assert leader is not None
         self.log.set_high_watermark(high_watermark)
         self.waits.committed(high_watermark, self._verdict(leader))
-        if self.watches:
+        if self._watches:
             self.mark()
         for listener in self._commit_listeners:
             listener(high_watermark)
@@ -435,9 +446,30 @@ class Partition:
     def suspect(self, offset: int) -> None:
         """What was read at `offset` cannot have been written so; damage that is known needs no other look."""
         if self.log.damaged_at is None and not self.log.damage.covers(offset):
-            self._around.suspect(self, offset)
+            self._suspect(self, offset)
+
+    # --- who is told ---
+
+    def tell_on_disk(self, listener: Callable[[], None] | None) -> None:
+        """Call this once all that the log holds is on disk: a fetch for this follower waits for its sync."""
+        self._on_disk = listener
+
+    def watched_by(self, watch: Watch) -> None:
+        """The session of this watch is told of what its reader sees."""
+        self._watches[watch] = None
+        if watch.session.replica:
+            self._replica_watches[watch] = None
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether fetch sessions are told of it."""
+        return bool(self._watches)
+
+    def unwatched_by(self, watch: Watch) -> None:
+        self._watches.pop(watch, None)
+        self._replica_watches.pop(watch, None)
 
     def mark(self) -> None:
         """Something that readers see has moved."""
-        for watch in self.watches:
+        for watch in self._watches:
             watch.session.mark(watch)

@@ -1,7 +1,7 @@
 """The replicas on this broker: reconciles what the metadata says should be here with the logs that are (rule C2).
 
 node.py comes here whenever the metadata has moved; each replica is a broker/replicas/partition.py over a log in one of
-the log directories (log_directories.py). Deletion of dropped logs runs from here too; log_upkeep.py has what recurs.
+the log directories (log_directories.py). removal.py deletes dropped logs; log_upkeep.py has what recurs.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ import errno
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.replicas.fetcher import ReplicaFetches
+from ottla.broker.replicas.in_sync_sets import Coordinating as InSync
 from ottla.broker.replicas.in_sync_sets import InSyncSets
 from ottla.broker.replicas.log_directories import LogDirectories
 from ottla.broker.replicas.log_upkeep import LogUpkeep
 from ottla.broker.replicas.moves import ReplicaMoves
 from ottla.broker.replicas.offline_replicas import OfflineReplicas
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.removal import Removal
 from ottla.broker.replicas.short_leaders import ShortLeaders
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import NO_LEADER, BrokerId, TopicId, TopicPartition
+from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, TopicId, TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
 from ottla.metrics.metric import Traffic
@@ -30,13 +33,13 @@ from ottla.storage.directory.directory import HeldLock, LogDirectory
 from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.control.peers import Peers
+    from ottla.broker.environment import Environment
+    from ottla.broker.replicas.throttle import Throttle
     from ottla.config.topic import TopicConfig
     from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.replicas")
-_REMOVE_EVERY_MS = 50
-_REMOVE_AGAIN_MS = 10_000
 _WORK_AGAIN_MS = 1000
 _FEW = 2
 _FILES_OF_A_LOG = 3
@@ -50,16 +53,50 @@ _IN_A_TURN = 32
 """Directories made or put away before others get their turn of the loop."""
 
 
+class Coordinating(InSync, Protocol):
+    """The coordinators of this broker: coordinators/leading.py."""
+
+    def started_leading(self, partition: Partition, before: BrokerId) -> None:
+        """`before` led it until now, as far as was known here."""
+
+    def stopped_leading(self, partition: Partition) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Care:
+    """The care that others take of the logs here: compactor.py, scrubber.py and repairs.py."""
+
+    is_compacting: Callable[[Partition], bool]
+    suspect: Callable[[Partition, int], None]
+    """A log may be damaged at an offset."""
+    repair: Callable[[Partition], None]
+    """Damage was found, or something has changed that decides what is done about it."""
+
+
 class Replicas:
     """All partitions here, by topic name and by topic id."""
 
-    def __init__(self, node: Node, disk: Disk, paths: Sequence[str], *, needed: str | None) -> None:
-        """`needed`: the log directory without which the broker cannot go on."""
-        self._node = node
+    def __init__(
+        self,
+        around: Environment,
+        disk: Disk,
+        paths: Sequence[str],
+        *,
+        needed: str | None,
+        peers: Peers,
+        throttle: Throttle,
+        coordinating: Coordinating,
+        care: Care,
+    ) -> None:
+        """`needed` is the log directory without which the broker cannot go on, `throttle` that of what comes here."""
+        self._around = around
+        self._coordinating = coordinating
+        self._care = care
         self._disk = disk
-        self.directories = LogDirectories(node, disk, paths, needed=needed)
-        self.offline = OfflineReplicas(node, self.directories)
-        self.moves = ReplicaMoves(node, self.directories)
+        self.directories = LogDirectories(around, disk, paths, needed=needed)
+        self.offline = OfflineReplicas(around, self.directories)
+        self.removal = Removal(around, self.directories)
+        self.moves = ReplicaMoves(around, self.directories, self, self.removal, care.is_compacting)
         self._files_kept = min(_FILES_KEPT_FREE, disk.free_files() // 4)
         self._open = False
         self.by_name: dict[tuple[str, int], Partition] = {}
@@ -73,13 +110,13 @@ class Replicas:
         self._said = ""
         """The trouble that the log was last told of."""
         self._working = False
-        self._removing = False
-        self.fetches = ReplicaFetches(node)
-        self.in_sync = InSyncSets(node)
-        self.upkeep = LogUpkeep(node, self.directories, self.by_id, self.remove_later)
-        self.short_leaders = ShortLeaders(node)
+        self.upkeep = LogUpkeep(around, self.directories, self.by_id, self.removal.later)
+        self.fetches = ReplicaFetches(around, self, peers, throttle, self.upkeep, ShortLeaders(around))
         self.spoke_ms: dict[BrokerId, int] = {}
         """When each follower's broker last fetched from here."""
+        self.in_sync = InSyncSets(around, coordinating, self.all, self.spoke_ms)
+        self.traffic: dict[str, Traffic] = {}
+        """By topic, of all its partitions that are or were here."""
 
     def __len__(self) -> int:
         return len(self.by_id)
@@ -92,7 +129,11 @@ class Replicas:
         """Recover first, register second (rule A7)."""
         self.directories.open(cluster_id, new_id, lock)
         self._open = True
-        self.remove_later()
+        self.removal.later()
+
+    def led(self) -> list[Partition]:
+        """Those that lead."""
+        return [partition for partition in self.all() if partition.leader is not None]
 
     # --- reconciling ---
 
@@ -121,7 +162,7 @@ class Replicas:
     def _drop_recovered(self) -> None:
         """What was to be here when the logs were opened, and is not any more now that the broker is registered."""
         for topic_id, index in list(self.directories.recovered):
-            topic = self._node.metadata.topics.get(TopicId(topic_id))
+            topic = self._around.metadata.topics.get(TopicId(topic_id))
             if topic is None or not self.directories.placed_here(topic, index):
                 opened = self.directories.recovered.pop((topic_id, index))
                 self._to_put_away.append(TopicPartition(opened.topic, index))
@@ -136,11 +177,11 @@ class Replicas:
     def _reconcile_partition(self, topic: Topic, state: PartitionState) -> None:
         key = (topic.topic_id, state.partition)
         partition = self.by_id.get(key)
-        if self._node.broker not in state.replicas:
+        if self._around.broker not in state.replicas:
             if partition is not None:
                 self._drop(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif partition is not None:
-            self.configure(partition, state, self._node.topic_config(topic))
+            self.configure(partition, state, self._around.options.topic_config(topic))
             self._take_part(partition, state)
         elif key in self.directories.offline or self.directories.unreadable.holds_back(key, state):
             pass  # what it was is not known here: it is not made anew, empty
@@ -151,7 +192,7 @@ class Replicas:
 
     def _new_roles(self, topics: list[Topic]) -> int:
         """Of replicas that are here: each writes down and syncs where an epoch begins, or that ours was empty."""
-        here, new = self._node.broker, 0
+        here, new = self._around.broker, 0
         for topic in topics:
             for state in topic.partitions:
                 partition = self.by_id.get((topic.topic_id, state.partition))
@@ -162,12 +203,12 @@ class Replicas:
         return new
 
     def _add(self, topic: Topic, index: int, opened: Log) -> Partition:
-        node = self._node
-        config = node.topic_config(topic)
-        traffic = node.traffic.setdefault(topic.name, Traffic())
-        partition = Partition(topic.name, index, topic.topic_id, opened, config, traffic, node)
-        opened.on_synced = partition.on_synced
-        opened.on_failed = node.disk_failed
+        config = self._around.options.topic_config(topic)
+        traffic = self.traffic.setdefault(topic.name, Traffic())
+        partition = Partition(
+            topic.name, index, topic.topic_id, opened, config, traffic, self._around, self._care.suspect
+        )
+        opened.listen(on_synced=partition.on_synced, on_failed=self._around.disk_failed)
         self.by_id[(topic.topic_id, index)] = self.by_name[(topic.name, index)] = partition
         return partition
 
@@ -176,19 +217,19 @@ class Replicas:
         take for committed what the next leader has never seen."""
         if partition.config is config or partition.config == config:
             return
-        leads_on = state.leader == self._node.broker and state.leader_epoch == partition.leader_epoch
+        leads_on = state.leader == self._around.broker and state.leader_epoch == partition.leader_epoch
         if partition.leader is not None and not leads_on:
             partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self._node.stopped_leading(partition)
+            self._coordinating.stopped_leading(partition)
         partition.set_config(config)
 
     def _take_part(self, partition: Partition, state: PartitionState) -> None:
         """Lead, or stop leading."""
-        node = self._node
-        if state.leader != node.broker:
+        here = self._around.broker
+        if state.leader != here:
             if partition.leader is not None:
                 partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                node.stopped_leading(partition)
+                self._coordinating.stopped_leading(partition)
             if state.leader == NO_LEADER:
                 if partition.follower is not None:
                     self.fetches.leave(partition)
@@ -205,28 +246,32 @@ class Replicas:
                 replicas=state.replicas,
                 in_sync=frozenset(state.in_sync),
                 partition_epoch=state.partition_epoch,
-                registered=node.registered_epochs(),
+                registered=self._registered(),
             )
-            node.started_leading(partition, before)
+            self._coordinating.started_leading(partition, before)
             log.info("leads %s-%d from leader epoch %d on", partition.topic, partition.index, state.leader_epoch)
-            partition.partition_epoch = state.partition_epoch
+            partition.settled_in(state.partition_epoch)
             self._see_to_damage(partition, state)
             return
-        partition.registered_changed(node.registered_epochs())
+        partition.registered_changed(self._registered())
         if partition.partition_epoch != state.partition_epoch:
             if partition.leader is not None:
                 self.in_sync.count(partition.leader.committed_in_sync, state.in_sync)
             partition.in_sync_changed(state.partition_epoch, frozenset(state.in_sync), state.replicas)
-            if partition.follower is not None and node.broker not in state.in_sync:
+            if partition.follower is not None and here not in state.in_sync:
                 self.fetches.say_again(partition)  # a leader forgets what replicas hold that it was told to drop
-        partition.partition_epoch = state.partition_epoch
+        partition.settled_in(state.partition_epoch)
         if partition.leader is not None and len(state.replicas) > 1:
             self.in_sync.look(partition)
         self._see_to_damage(partition, state)
 
+    def _registered(self) -> dict[BrokerId, BrokerEpoch]:
+        """The incarnation of each broker that is registered now."""
+        return {broker_id: broker.epoch for broker_id, broker in self._around.metadata.brokers.items()}
+
     def stopped(self, partition: Partition) -> None:
         """Its log was to be cut behind damage, and stays as it is: what is done about that says the metadata."""
-        state = self._node.metadata.partition(partition.topic_id, partition.index)
+        state = self._around.metadata.partition(partition.topic_id, partition.index)
         if state is not None and self.by_id.get((partition.topic_id, partition.index)) is partition:
             self._see_to_damage(partition, state)
         if self._unsettled and not self._working:
@@ -238,10 +283,10 @@ class Replicas:
         Where its end was found damaged at the start it was taken out of them as it registered (rule A7); one that was
         to be cut behind damage asks for that itself.
         """
-        held, here = partition.log, self._node.broker
+        held, here = partition.log, self._around.broker
         if held.damaged_at is None or not state.has_leader or here in (state.leader, *state.in_sync, *state.eligible):
             if held.damage or held.damaged_at is not None:
-                self._node.repairs.look(partition)
+                self._care.repair(partition)
             return
         log.warning("%s-%d is damaged from offset %d on: it is fetched anew from its leader", partition.topic,
                     partition.index, held.damaged_at)  # fmt: skip
@@ -264,7 +309,7 @@ class Replicas:
             del self.by_name[(partition.topic, partition.index)]
         partition.resign(error)
         if leading:
-            self._node.stopped_leading(partition)
+            self._coordinating.stopped_leading(partition)
 
     # --- directories, a few in a turn ---
 
@@ -283,25 +328,25 @@ class Replicas:
         else:
             if self._to_put_away or self._unsettled:
                 self._working = True
-                self._node.clock.call_soon(self._work)
+                self._around.clock.call_soon(self._work)
             else:
                 self._said = ""
 
     def _trouble(self, error: OSError) -> None:
         """A full disk has no room for what is new: what is here goes on, and it is tried again; the rest is fatal."""
         if error.errno not in _NO_ROOM:
-            self._node.disk_failed(error)
+            self._around.disk_failed(error)
             return
         if str(error) != self._said:  # it is tried every second
             self._said = str(error)
             log.warning("no room for a new partition, trying again: %s", error)
         if not self._working:
             self._working = True
-            self._node.deadlines.after(_WORK_AGAIN_MS, self._work)
+            self._around.deadlines.after(_WORK_AGAIN_MS, self._work)
 
     def _put_some_away(self) -> None:
         some = self._to_put_away[:_IN_A_TURN]
-        self.remove_later()  # also where the disk is too full to note it down: deleting is what makes room
+        self.removal.later()  # also where the disk is too full to note it down: deleting is what makes room
         self.directories.each(lambda directory: directory.delete_logs(some))
         del self._to_put_away[: len(some)]
 
@@ -331,12 +376,12 @@ class Replicas:
         self._put_off[key] = None
         self._lacks_room = True
         if error.errno not in _NO_ROOM:
-            self._node.disk_failed(error)
+            self._around.disk_failed(error)
         elif not self._trying_again:
             log.warning("no room for a new partition, or for what one notes down, trying again: %s", error)
         if not self._trying_again:
             self._trying_again = True
-            self._node.deadlines.after(_WORK_AGAIN_MS, self._try_again)
+            self._around.deadlines.after(_WORK_AGAIN_MS, self._try_again)
 
     def _try_again(self) -> None:
         """A few where the last try found no room: each costs the loop some operations of the disk."""
@@ -344,7 +389,7 @@ class Replicas:
         self._go_on(_FEW if lacked_room else len(self._put_off))
         if self._put_off and not self._trying_again:
             self._trying_again = True
-            self._node.deadlines.after(_WORK_AGAIN_MS, self._try_again)
+            self._around.deadlines.after(_WORK_AGAIN_MS, self._try_again)
 
     def _go_on(self, most: int) -> None:
         """With so many of those that were put off."""
@@ -356,8 +401,7 @@ class Replicas:
 
     def _settle(self, key: tuple[bytes, int]) -> None:
         """By what the metadata says now; may be repeated."""
-        node = self._node
-        topic = node.metadata.topics.get(TopicId(key[0]))
+        topic = self._around.metadata.topics.get(TopicId(key[0]))
         if topic is None:
             return  # gone again before it was made
         index = key[1]
@@ -372,36 +416,32 @@ class Replicas:
         """A new log asks for ten syncs, a new leader for two, its followers too; those of many go together."""
         return self._disk.gathered(*self.directories.usable_paths) if count > _FEW else nullcontext()
 
-    def remove_later(self, after_ms: int = _REMOVE_EVERY_MS) -> None:
-        """Delete `*-delete` directories one by one, with turns of the loop between them."""
-        if not self._removing:
-            self._removing = True
-            self._node.deadlines.after(after_ms, self._remove_one)
-
-    def _remove_one(self) -> None:
-        self._removing = False
-        if not self._open:
-            return  # closed meanwhile; the next start goes on
-        more = stuck = False
-        for directory in self.directories.online:
-            try:
-                more |= directory.deletions.remove_one()
-            except OSError as error:
-                stuck = True
-                log.warning("could not delete a dropped partition's files, trying again: %s", error)
-        if more or stuck:
-            self.remove_later(_REMOVE_EVERY_MS if more else _REMOVE_AGAIN_MS)
-
     def start_on_disk(self, partition: Partition) -> int:
         """Where a log starts, after a crash too."""
         return self.directories.of(partition.log).start_on_disk(partition.log)
 
     # --- a directory fails ---
 
+    def go_on_without(self, error: OSError) -> str | None:
+        """Take the directory that the error names offline, or tell why the broker cannot go on.
+
+        It cannot without the directory that holds the metadata store, nor where the error does not say which it was.
+        """
+        directories = self.directories
+        failed = directories.holding(error.filename)
+        if failed is not None and failed.path in directories.failed:
+            return None
+        if failed is not None and directories.may_go_on_without(failed):
+            self.take_offline(failed, error)
+            return None
+        directories.fail_all(error)
+        path = directories.paths[0] if failed is None else failed.path
+        return f"the log directory {path} failed: {error}"
+
     def take_offline(self, directory: LogDirectory, error: OSError) -> None:
         """Nothing in it is written from now on; its replicas go when whoever met the error has ended their turn."""
         self.directories.take_offline(directory, error)
-        self._node.clock.call_soon(lambda: self._let_go(directory))
+        self._around.clock.call_soon(lambda: self._let_go(directory))
 
     def _let_go(self, directory: LogDirectory) -> None:
         if not self._open:
@@ -423,6 +463,7 @@ class Replicas:
         self.by_id.clear()
         self.by_name.clear()
         self.upkeep.close()
+        self.removal.close()
         if self._open:
             self._open = False
             self.directories.close(clean=clean, broker_epoch=broker_epoch)

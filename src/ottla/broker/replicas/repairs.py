@@ -20,8 +20,11 @@ from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
     from ottla.broker.control.command_queue import Outcome
-    from ottla.broker.node import Node
+    from ottla.broker.control.peers import Peers
+    from ottla.broker.environment import Environment
+    from ottla.broker.replicas.compactor import Compactor
     from ottla.broker.replicas.partition import Partition
+    from ottla.broker.replicas.reconcile import Replicas
     from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.repairs")
@@ -40,9 +43,12 @@ class _PutOff(Exception):
 class Repairs:
     """The damaged replicas of this broker."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._replicas: dict[Key, DamagedReplica] = {}
+    def __init__(self, around: Environment, replicas: Replicas, compactor: Compactor, peers: Peers) -> None:
+        self._around = around
+        self._replicas = replicas
+        self._compactor = compactor
+        self._peers = peers
+        self._damaged: dict[Key, DamagedReplica] = {}
         self._kept: set[Key] = set()
         """Of whom it was said that there is nobody to fetch from."""
         self._busy = self._watching = self._stopped = False
@@ -53,30 +59,30 @@ class Repairs:
 
     def damaged_segments(self) -> int:
         """Those known now."""
-        return sum(len(partition.log.damage.bases) for partition in self._node.replicas.by_id.values())
+        return sum(len(partition.log.damage.bases) for partition in self._replicas.by_id.values())
 
     def look(self, partition: Partition) -> None:
         """Damage was found, or something has changed that decides what is done about it."""
         key = (partition.topic_id, partition.index)
         held = partition.log
         self._forget_what_is_gone(held)
-        state = self._node.metadata.partition(partition.topic_id, partition.index)
+        state = self._around.metadata.partition(partition.topic_id, partition.index)
         stopped = held.damaged_at is not None
         if not (held.damage or stopped) or state is None or self._stopped:
-            self._replicas.pop(key, None)
+            self._damaged.pop(key, None)
             self._kept.discard(key)
             return
-        if key not in self._replicas:
-            self._replicas[key] = DamagedReplica(self._node.broker)
+        if key not in self._damaged:
+            self._damaged[key] = DamagedReplica(self._around.broker)
         self._watch()
-        replica = self._replicas[key]
+        replica = self._damaged[key]
         todo = replica.look(
             leader=state.leader,
             leader_epoch=state.leader_epoch,
             in_sync=state.in_sync,
-            active=[broker.broker_id for broker in self._node.metadata.active_brokers()],
+            active=[broker.broker_id for broker in self._around.metadata.active_brokers()],
             stopped=stopped,
-            now_ms=self._node.clock.mono_ms(),
+            now_ms=self._around.clock.mono_ms(),
         )
         if isinstance(todo, Keep):
             self._say_kept(key, partition)
@@ -95,7 +101,7 @@ class Repairs:
             held.damage.keep(held.bases[:-1])
         except OSError as error:
             if error.errno not in FULL_DISK:
-                self._node.disk_failed(error)
+                self._around.disk_failed(error)
 
     def _say_kept(self, key: Key, partition: Partition) -> None:
         if key not in self._kept:
@@ -108,24 +114,24 @@ class Repairs:
     def _watch(self) -> None:
         if not self._watching:
             self._watching = True
-            self._node.deadlines.after(LOOK_EVERY_MS, self._look_again)
+            self._around.deadlines.after(LOOK_EVERY_MS, self._look_again)
 
     def _look_again(self) -> None:
         self._watching = False
         self._look_at_all()
 
     def _look_at_all(self) -> None:
-        for key in list(self._replicas):
-            partition = self._node.replicas.by_id.get(key)
+        for key in list(self._damaged):
+            partition = self._replicas.by_id.get(key)
             if partition is None:
-                self._replicas.pop(key, None)
+                self._damaged.pop(key, None)
             else:
                 self.look(partition)
 
     def _resign(self, replica: DamagedReplica, partition: Partition, epoch: LeaderEpoch) -> None:
         log.warning("%s-%d is damaged: another replica is asked to lead", partition.topic, partition.index)
         command = ResignLeadership(TopicId(partition.topic_id), partition.index, epoch)
-        slot = self._node.follow.submit(command)
+        slot = self._around.follow.submit(command)
 
         def ended(outcome: Outcome) -> None:
             if isinstance(outcome, ApiError):
@@ -136,7 +142,7 @@ class Repairs:
     def _withdraw(self, partition: Partition, epoch: LeaderEpoch) -> None:
         """Once that is done, reconcile.py begins with an empty log; what is refused is asked for again."""
         log.warning("%s-%d takes nothing behind its damage: it asks to count no more", partition.topic, partition.index)
-        self._node.follow.submit(WithdrawReplica(TopicId(partition.topic_id), partition.index, epoch))
+        self._around.follow.submit(WithdrawReplica(TopicId(partition.topic_id), partition.index, epoch))
 
     # --- fetching anew ---
 
@@ -152,12 +158,12 @@ class Repairs:
             self._install(partition, built)
         except (_PutOff, Contradiction) as fault:
             log.warning("%s-%d is not repaired yet: %s", partition.topic, partition.index, fault)
-            replica.on_refetch_failed(self._node.clock.mono_ms())
+            replica.on_refetch_failed(self._around.clock.mono_ms())
         except OSError as error:
             if self._is_here(partition, held) and (error.errno not in FULL_DISK or held.refusing):
                 raise  # in the middle of a swap; of a log that is not here any more, the files have gone too
             log.warning("%s-%d is not repaired yet: %s", partition.topic, partition.index, error)
-            replica.on_refetch_failed(self._node.clock.mono_ms())
+            replica.on_refetch_failed(self._around.clock.mono_ms())
         finally:
             for one in built:
                 one.discard()
@@ -175,18 +181,16 @@ class Repairs:
                 while one.wanted is not None:
                     await self._fetch(partition, todo, one)
                 self._check(partition, todo)
-                self._node.syncer.submit(one)
+                self._around.syncer.submit(one)
                 await one.synced()
 
     def _is_compacted(self, partition: Partition) -> bool:
-        cleaned = self._node.replicas.directories.cleaned_to(partition)
+        cleaned = self._replicas.directories.cleaned_to(partition)
         return "compact" in partition.config.cleanup_policy or cleaned is not None
 
     def _is_here(self, partition: Partition, held: Log) -> bool:
         """Whether that is still the log of a replica of ours: it may be deleted or moved at any time."""
-        return (
-            self._node.replicas.by_id.get((partition.topic_id, partition.index)) is partition and partition.log is held
-        )
+        return self._replicas.by_id.get((partition.topic_id, partition.index)) is partition and partition.log is held
 
     def _check(self, partition: Partition, todo: Refetch) -> None:
         """Whether we still follow that leader, in that epoch."""
@@ -208,7 +212,7 @@ class Repairs:
         if not part.records:
             raise _PutOff(f"leader {todo.leader} has committed nothing yet at offset {one.wanted}")
         taken = one.take(part.records)
-        await self._pause(int(1000 * taken / self._node.config.scrub_max_bytes_per_second))
+        await self._pause(int(1000 * taken / self._around.config.scrub_max_bytes_per_second))
 
     async def _ask(self, partition: Partition, todo: Refetch, offset: int) -> PartitionData:
         place = FetchPartition(
@@ -228,7 +232,7 @@ class Repairs:
             rack_id="",
         )
         try:
-            answer: FetchResponse = await self._node.peers.call(todo.leader, PURPOSE, request, VERSION, _ANSWER_IN_MS)
+            answer: FetchResponse = await self._peers.call(todo.leader, PURPOSE, request, VERSION, _ANSWER_IN_MS)
         except OSError as error:
             raise _PutOff(f"no answer of leader {todo.leader}: {error}") from error
         if answer.error_code != ErrorCode.NONE or not answer.responses or not answer.responses[0].partitions:
@@ -237,23 +241,23 @@ class Repairs:
 
     async def _pause(self, pause_ms: int) -> None:
         slot: Slot[None] = Slot()
-        self._node.deadlines.after(max(1, pause_ms), lambda: slot.fill(None))
+        self._around.deadlines.after(max(1, pause_ms), lambda: slot.fill(None))
         await slot
 
     def _install(self, partition: Partition, built: list[Refetched]) -> None:
         if not built or not all(one.fits for one in built):
             raise _PutOff("its segments have changed meanwhile")
-        if self._node.compactor.works_on(partition):
+        if self._compactor.works_on(partition):
             raise _PutOff("it is being compacted, from what is to be replaced")
         held = partition.log
-        directories = self._node.replicas.directories
+        directories = self._replicas.directories
         if directories.cleaned_to(partition) is not None:
             directories.set_cleaned_to(partition, held.log_start_offset)
-        self._node.replicas.moves.begin_anew(partition)
+        self._replicas.moves.begin_anew(partition)
         damaged = held.damage.bases
         for one in built:
             one.install()
-        self._node.compactor.repaired(partition)
+        self._compactor.repaired(partition)
         self.repaired_segments += len(set(damaged) & {one.base_offset for one in built})
         held.damage.keep([base for base in damaged if base not in {one.base_offset for one in built}])
         log.warning("%s-%d is repaired: segments %s are the leader's now", partition.topic, partition.index,
@@ -263,9 +267,9 @@ class Repairs:
         self._busy = False
         error = story.error
         if isinstance(error, OSError):
-            self._node.disk_failed(error)
+            self._around.disk_failed(error)
         elif isinstance(error, Exception):
-            self._node.broken(error)
+            self._around.broken(error)
         else:
             story.result()
-            self._node.clock.call_soon(self._look_at_all)
+            self._around.clock.call_soon(self._look_at_all)

@@ -19,12 +19,14 @@ from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes
 from ottla.storage.maintenance.scrub import ClosedSegment, Finding, Progress, check_all
-from ottla.storage.rolling import roll
 from ottla.storage.segment.segment import LOG, Segment
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
+    from ottla.broker.replicas.compactor import Compactor
     from ottla.broker.replicas.partition import Partition
+    from ottla.broker.replicas.reconcile import Replicas
+    from ottla.broker.replicas.repairs import Repairs
 
 log = logging.getLogger("ottla.scrub")
 HOUR_MS = 3_600_000
@@ -105,8 +107,13 @@ class _Chosen(NamedTuple):
 class Scrubber:
     """One run at a time: what is suspected first, then the pass."""
 
-    def __init__(self, node: Node, work: ScrubWork) -> None:
-        self._node = node
+    def __init__(
+        self, around: Environment, replicas: Replicas, compactor: Compactor, repairs: Repairs, work: ScrubWork
+    ) -> None:
+        self._around = around
+        self._replicas = replicas
+        self._compactor = compactor
+        self._repairs = repairs
         self._work = work
         self._busy = self._stopped = False
         self._suspects: dict[_Chosen, None] = {}
@@ -128,16 +135,16 @@ class Scrubber:
         return min(_LOOK_EVERY_MS, max(1, self._interval_ms() or _LOOK_EVERY_MS))
 
     def _interval_ms(self) -> int:
-        return int(self._node.config.scrub_interval_hours * HOUR_MS)
+        return int(self._around.config.scrub_interval_hours * HOUR_MS)
 
     # --- suspicions ---
 
     def suspect(self, partition: Partition, offset: int | None) -> None:
         """Check the segment that holds an offset, or all of a log (None), before anything else."""
-        held, now_ms = partition.log, self._node.clock.mono_ms()
+        held, now_ms = partition.log, self._around.clock.mono_ms()
         if offset is not None and offset >= held.active.base_offset and held.active.size and not held.refusing:
             self._close_active(held)
-        at = 0 if offset is None else max(0, held.segment_at(offset))
+        at = 0 if offset is None else max(0, held.chain.at(offset))
         for segment in held.segments[at : None if offset is None else at + 1]:
             key = (partition.topic_id, partition.index, segment.base_offset)
             if segment is held.active or now_ms - self._suspected_ms.get(key, -_SUSPECT_AGAIN_MS) < _SUSPECT_AGAIN_MS:
@@ -147,17 +154,17 @@ class Scrubber:
             self._suspects[_Chosen(partition, segment, segment.size)] = None
         if len(self._suspected_ms) > _MOST_SENT:
             self._suspected_ms.clear()
-        self._node.clock.call_soon(self.round)
+        self._around.clock.call_soon(self.round)
 
     def _close_active(self, held: Log) -> None:
         """Only what is closed can be checked and replaced."""
         try:
-            roll(held, held.end_offset, self._node.clock.wall_ms())
+            held.roll(held.end_offset, self._around.clock.wall_ms())
         except OSError as error:  # whoever suspects is a reader, who fails nothing
             if error.errno not in FULL_DISK:
-                self._node.disk_failed(error)
+                self._around.disk_failed(error)
             return
-        self._node.syncer.submit(held)
+        self._around.syncer.submit(held)
 
     def served(self, partition: Partition, peer: int, offset: int) -> None:
         """Another broker was sent what a closed segment holds from `offset` on: not for the first time, perhaps."""
@@ -191,24 +198,24 @@ class Scrubber:
         story.when_full(lambda: self._ended(story))
 
     def _is_due(self) -> bool:
-        directories, interval_ms = self._node.replicas.directories, self._interval_ms()
+        directories, interval_ms = self._replicas.directories, self._interval_ms()
         if not directories.online or interval_ms <= 0:
             return False
-        now_ms = self._node.clock.wall_ms()
+        now_ms = self._around.clock.wall_ms()
         try:
             ended_ms = directories.scrub_ended_ms()
         except OSError as error:
-            self._node.disk_failed(error)
+            self._around.disk_failed(error)
             return False
         return ended_ms is None or not ended_ms <= now_ms < ended_ms + interval_ms
 
     def _next_of_pass(self) -> tuple[list[_Chosen], dict[Partition, int]]:
         """By topic, partition and offset, from where the pass has come to; and where it will be then."""
-        directories = self._node.replicas.directories
+        directories = self._replicas.directories
         chosen: list[_Chosen] = []
         covered: dict[Partition, int] = {}
         size = 0
-        for partition in self._node.replicas.all():
+        for partition in self._replicas.all():
             held = partition.log
             if held.damaged_at is not None:
                 continue
@@ -223,7 +230,7 @@ class Scrubber:
     def _next_actives(self) -> list[_Chosen]:
         """Last segments, as far as they are synced: one that is hardly written to would never be looked at."""
         if self._actives is None:
-            self._actives = list(self._node.replicas.all())
+            self._actives = list(self._replicas.all())
         chosen: list[_Chosen] = []
         size = 0
         while self._actives and size < _RUN_BYTES and len(chosen) < _RUN_SEGMENTS:
@@ -236,7 +243,7 @@ class Scrubber:
         return chosen
 
     async def _check(self, chosen: list[_Chosen], covered: dict[Partition, int]) -> None:
-        rate = self._node.config.scrub_max_bytes_per_second
+        rate = self._around.config.scrub_max_bytes_per_second
         if chosen:
             try:
                 findings = await self._work.run([one.as_told() for one in chosen], max_bytes_per_second=rate)
@@ -258,7 +265,7 @@ class Scrubber:
             for number, one in enumerate(chosen):
                 if number not in found and one.end is None:
                     self._take_for_sound(one)
-        directories = self._node.replicas.directories
+        directories = self._replicas.directories
         if covered:
             directories.note_scrubbed(covered)
         elif not chosen:
@@ -266,12 +273,12 @@ class Scrubber:
             self._actives = None
             self.passes += 1
             return
-        self._node.clock.call_soon(self.round)
+        self._around.clock.call_soon(self.round)
 
     def _take(self, chosen: _Chosen, finding: Finding) -> None:
         """A segment is damaged: refused from now on, and to be repaired."""
         partition, segment = chosen.partition, chosen.segment
-        replicas = self._node.replicas
+        replicas = self._replicas
         if replicas.by_id.get((partition.topic_id, partition.index)) is not partition or not chosen.there:
             return  # deleted, compacted or cut meanwhile
         if partition.log.damage.of(segment.base_offset) == finding.extents:
@@ -287,12 +294,12 @@ class Scrubber:
             log.warning("no room to note the damage of %s-%d", partition.topic, partition.index)
         segment.forget_recent()
         partition.mark()
-        self._node.repairs.look(partition)
+        self._repairs.look(partition)
 
     def _take_active(self, chosen: _Chosen, finding: Finding) -> None:
         """It is closed and checked once more: what was cut meanwhile is no damage. Its indexes are not in files yet."""
         partition = chosen.partition
-        here = self._node.replicas.by_id.get((partition.topic_id, partition.index)) is partition
+        here = self._replicas.by_id.get((partition.topic_id, partition.index)) is partition
         if here and finding.extents and chosen.segment in partition.log.segments:
             self.suspect(partition, finding.extents[0].first_offset)
 
@@ -304,7 +311,7 @@ class Scrubber:
             return
         for _ in rebuilt.pieces():
             turn: Slot[None] = Slot()
-            self._node.clock.call_soon(partial(turn.fill, None))
+            self._around.clock.call_soon(partial(turn.fill, None))
             await turn
             if not chosen.there or held.refusing or self._stopped:
                 return
@@ -316,18 +323,18 @@ class Scrubber:
     def _take_for_sound(self, chosen: _Chosen) -> None:
         """What could not be read once, for a cable or a controller, can be read now."""
         partition, base = chosen.partition, chosen.segment.base_offset
-        damage, by_id = partition.log.damage, self._node.replicas.by_id
+        damage, by_id = partition.log.damage, self._replicas.by_id
         here = by_id.get((partition.topic_id, partition.index)) is partition
         if not here or not chosen.there or not damage.of(base):
             return
         log.warning("%s was damaged and is sound now", chosen.segment.path(LOG))
-        self._node.compactor.repaired(partition)
+        self._compactor.repaired(partition)
         try:
             damage.keep([other for other in damage.bases if other != base])
         except OSError as error:
             if error.errno not in FULL_DISK:
                 raise
-        self._node.repairs.look(partition)
+        self._repairs.look(partition)
 
     def _ended(self, story: Slot[None]) -> None:
         self._busy = False
@@ -337,4 +344,4 @@ class Scrubber:
             if error.errno in FULL_DISK:
                 log.warning("no room to note how far the scrub has come: %s", error)
             else:
-                self._node.disk_failed(error)
+                self._around.disk_failed(error)

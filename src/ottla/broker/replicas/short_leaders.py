@@ -15,7 +15,7 @@ from ottla.kernel.ids import TopicId
 
 if TYPE_CHECKING:
     from ottla.broker.control.command_queue import Outcome
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
     from ottla.broker.replicas.partition import Partition
     from ottla.replication.follower import FollowerReplica
 
@@ -26,8 +26,8 @@ _AGAIN_MS = 500
 class ShortLeaders:
     """Those that replicas of this broker follow."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, around: Environment) -> None:
+        self._around = around
 
     def report(self, partition: Partition, why: str) -> None:
         """The replica keeps what it has, and asks that another one leads."""
@@ -40,7 +40,7 @@ class ShortLeaders:
 
     def _submit(self, partition: Partition, follower: FollowerReplica) -> None:
         command = DeposeShortLeader(TopicId(partition.topic_id), partition.index, follower.epoch)
-        slot = self._node.follow.submit(command)
+        slot = self._around.follow.submit(command)
         slot.when_full(lambda: self._told(partition, follower, slot.result()))
 
     def _told(self, partition: Partition, follower: FollowerReplica, outcome: Outcome) -> None:
@@ -48,9 +48,9 @@ class ShortLeaders:
         if partition.follower is not follower or not isinstance(outcome, ApiError):
             return
         if outcome.code != ErrorCode.INELIGIBLE_REPLICA:
-            self._node.deadlines.after(_AGAIN_MS, lambda: self._again(partition, follower))
+            self._around.deadlines.after(_AGAIN_MS, lambda: self._again(partition, follower))
             return
-        topic, index, here = partition.topic, partition.index, self._node.broker
+        topic, index, here = partition.topic, partition.index, self._around.broker
         log.error(
             "%s-%d is not in sync, so that its leader stays, and it fetches nothing more: an administrator has to "
             "choose. To have the records of this replica (broker %d), stop broker %d and run ottla "

@@ -28,7 +28,7 @@ from ottla.storage.log import FULL_DISK
 from ottla.storage.producers.snapshot import BadSnapshot
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
     from ottla.metadata.state import PartitionState, Topic
     from ottla.storage.directory.directory import LogDirectory
 
@@ -53,8 +53,8 @@ class Unreadable(NamedTuple):
 class UnreadableReplicas:
     """Those of this broker, by topic id and partition."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, around: Environment) -> None:
+        self._around = around
         self.by_key: dict[Key, Unreadable] = {}
 
     # --- at the start ---
@@ -106,14 +106,14 @@ class UnreadableReplicas:
         for found, reason in strays:
             log.warning("%s is set aside, with all its records: %s", found.path, reason)
         if strays:
-            directory.set_strays_aside(strays, wall_ms=self._node.clock.wall_ms())
+            directory.set_strays_aside(strays, wall_ms=self._around.clock.wall_ms())
 
     def _claimed(self, found: FoundPartition) -> Topic | None:
         """The topic whose replica a folder without a topic id may be, by its name."""
-        topic = self._node.metadata.topic(found.topic) if found.topic_id is None else None
+        topic = self._around.metadata.topic(found.topic) if found.topic_id is None else None
         if topic is None or found.partition >= len(topic.partitions):
             return None
-        return topic if self._node.broker in topic.partitions[found.partition].replicas else None
+        return topic if self._around.broker in topic.partitions[found.partition].replicas else None
 
     def _is_of_no_account(self, directory: LogDirectory, found: FoundPartition) -> bool:
         """Whether a crash has kept it from being made: no topic id, no record, and no checkpoint knows of any."""
@@ -140,7 +140,7 @@ class UnreadableReplicas:
         """
         missed: list[TopicPartition] = []
         for place, held in directory.gone.items():
-            topic, here = self._node.metadata.topic(place.topic), self._node.broker
+            topic, here = self._around.metadata.topic(place.topic), self._around.broker
             if topic is None or place.partition >= len(topic.partitions):
                 continue
             state, key = topic.partitions[place.partition], (bytes(topic.topic_id), place.partition)
@@ -169,14 +169,14 @@ class UnreadableReplicas:
         return [key for key in sorted(self.by_key) if self._others_count(key)]
 
     def _others_count(self, key: Key) -> bool:
-        state, here = self._node.metadata.partition(*key), self._node.broker
+        state, here = self._around.metadata.partition(*key), self._around.broker
         return state is None or any(one != here for one in (*state.in_sync, *state.eligible))
 
     # --- while it runs ---
 
     def holds_back(self, key: Key, state: PartitionState) -> bool:
         """Whether a replica is not made anew yet, since what is here may be needed still; else it is set aside."""
-        one, here = self.by_key.get(key), self._node.broker
+        one, here = self.by_key.get(key), self._around.broker
         if one is None:
             return False
         if not state.has_leader or here in (state.leader, *state.in_sync, *state.eligible):

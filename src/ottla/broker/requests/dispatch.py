@@ -15,21 +15,21 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.requests.call import Call, encode
 from ottla.broker.requests.produce_again import produce_again
 from ottla.broker.requests.refusals import refusal
-from ottla.broker.requests.request_times import NOT_TIMED, ONE_IN, RequestTimes
+from ottla.broker.requests.request_times import ONE_IN, RequestTimes
 from ottla.broker.requests.waiting import next_turn
 from ottla.kernel.errors import ApiError, ErrorCode, broke_an_invariant
-from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import Slot
-from ottla.schema.codec import MalformedMessage, decoder, encoder
+from ottla.schema.codec import MalformedMessage, decoder
 from ottla.wire.apis import APIS, SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY, Api
 from ottla.wire.connection import Exchange, Part, ServerConnection
 from ottla.wire.hot import decode_fetch, decode_produce
 from ottla.wire.hot_shape import ProduceShape, shape_of
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.services import Services
 
 PRODUCE, FETCH, JOIN_GROUP, SYNC_GROUP, API_VERSIONS = 0, 1, 11, 14, 18
 _PROVING = frozenset({SASL_HANDSHAKE_KEY, SASL_AUTHENTICATE_KEY})
@@ -40,53 +40,11 @@ _DIRECTORIES = frozenset({3, 10, 60, 75})
 _LONG_BYTES = 32 << 10
 """Of a request other than Produce and Fetch: to decode it, to serve it and to encode its answer take a turn each."""
 _HEAD = Struct(">hhih")
-_SIZE_AND_CORRELATION = Struct(">ii")
-_INT32 = Struct(">i")
 
 Running = Coroutine[Slot[Any], None, Any]
-Handler = Callable[["Call", Any], Running]
+Handler = Callable[[Call, Any], Running]
 
 log = logging.getLogger("ottla.dispatch")
-
-
-class Call:
-    """One request on its way: who asks, what, over which connection. Made per request: slotted, not frozen."""
-
-    __slots__ = ("api_key", "api_version", "began_ns", "blocks", "connection", "correlation_id", "node")
-
-    def __init__(
-        self, node: Node, connection: ServerConnection, api_key: int, api_version: int, correlation_id: int
-    ) -> None:
-        self.node = node
-        self.connection = connection
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.began_ns = NOT_TIMED
-        self.blocks = False
-        """Set by a handler behind which no other request of the connection may begin."""
-
-    @property
-    def principal(self) -> str:
-        return self.connection.principal
-
-    @property
-    def peer(self) -> BrokerId | None:
-        """The broker that asks, if it has proved itself and is still the incarnation that is registered."""
-        connection = self.connection
-        if connection.peer is None:
-            return None
-        broker = self.node.metadata.brokers.get(connection.peer)
-        return connection.peer if broker is not None and broker.epoch == connection.peer_epoch else None
-
-    @property
-    def client_id(self) -> str:
-        return self.connection.client_id or ""
-
-    @property
-    def client_host(self) -> str:
-        """As DescribeGroups prints it."""
-        return "/" + self.connection.peer_host
 
 
 class _Suspended:
@@ -106,7 +64,7 @@ class _Suspended:
             slot = self._story.send(None)
         except StopIteration as end:
             try:
-                parts = self._dispatch.encode(self._call, end.value)
+                parts = encode(self._call, end.value)
             except Exception as error:  # else it would rise into whoever filled the slot
                 parts = self._dispatch.failed(self._call, self._request, error)
         except Exception as error:
@@ -129,12 +87,12 @@ def _who(connection: ServerConnection) -> str:
 class Dispatch:
     """Serves frames. `counts` tells how many by API; `bugs` what handlers failed with by themselves."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._handlers: dict[int, Handler] = {}
         self._logged: set[str] = set()
         self.requests: dict[int, int] = dict.fromkeys(APIS, 0)
-        self.times = RequestTimes(lambda: node.clock.mono_ms() * 1_000_000)
+        self.times = RequestTimes(lambda: services.clock.mono_ms() * 1_000_000)
         self._untimed = 0
         """So many of those that produce_again takes are counted already, and not timed."""
         self.bugs = 0
@@ -155,7 +113,7 @@ class Dispatch:
             connection.close()
             if not broke_an_invariant(error):
                 raise
-            self._node.broken(error)
+            self._services.broken(error)
         except (MalformedMessage, StructError, UnicodeDecodeError, IndexError) as fault:
             self.malformed += 1
             log.warning("%s sent what is no request: %s; closed", _who(connection), fault)
@@ -170,7 +128,7 @@ class Dispatch:
                 if records is None:
                     pass
                 elif untimed := self._untimed:  # python -m bench.hot_path: without an object or a division
-                    if produce_again(self._node, connection, shape, records, correlation_id):
+                    if produce_again(self._services, connection, shape, records, correlation_id):
                         self._untimed = untimed - 1
                         return
                 elif self._timed_again(connection, shape, records, correlation_id):
@@ -182,7 +140,7 @@ class Dispatch:
             raise MalformedMessage(f"{api.name} of {len(frame)} bytes, above the {api.most_bytes} that it may have")
         number = self.requests[key]
         self.requests[key] = number + 1
-        call = Call(self._node, connection, key, version, correlation_id)
+        call = Call(self._services, connection, key, version, correlation_id)
         if key > FETCH or not number % ONE_IN:
             call.began_ns = self.times.now_ns()
         first, last = api.served
@@ -214,7 +172,7 @@ class Dispatch:
         if api.peers_only and key not in _PROVING and call.peer is None:
             self._answer(call, self._refuse(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
-        if key in _DIRECTORIES and self._node.follow.is_stale():
+        if key in _DIRECTORIES and self._services.follow.is_stale():
             # A client whose leader was cut off asks it, and nobody else, who leads: without an answer it asks others.
             connection.close()
             return
@@ -224,7 +182,8 @@ class Dispatch:
         self, connection: ServerConnection, shape: ProduceShape, records: memoryview, correlation_id: int
     ) -> bool:
         """As `produce_again`, for the one of `ONE_IN` that is timed; the others behind it are counted here, too."""
-        if not produce_again(self._node, connection, shape, records, correlation_id, self.times.now_ns()):
+        timing = self.times.begin(PRODUCE)
+        if not produce_again(self._services, connection, shape, records, correlation_id, timing):
             return False
         self.requests[PRODUCE] += ONE_IN
         self._untimed = ONE_IN - 1
@@ -237,7 +196,7 @@ class Dispatch:
             slot = story.send(None)
         except StopIteration as end:
             try:
-                parts = self.encode(call, end.value)
+                parts = encode(call, end.value)
             except Exception as error:
                 parts = self.failed(call, request, error)
         except Exception as error:
@@ -249,9 +208,9 @@ class Dispatch:
         self._answer(call, parts)
 
     async def _in_turns(self, handler: Handler, call: Call, request: Any) -> Any:
-        await next_turn(self._node.clock)
+        await next_turn(self._services.clock)
         response = await handler(call, request)
-        await next_turn(self._node.clock)
+        await next_turn(self._services.clock)
         return response
 
     def _answer(self, call: Call, parts: list[Part]) -> None:
@@ -262,18 +221,6 @@ class Dispatch:
             return
         connection.answer(connection.expect(), parts)
 
-    def encode(self, call: Call, response: Any) -> list[Part]:
-        """The answer as parts: the hot handlers give parts themselves, the others a message of the API."""
-        if response.__class__ is list:
-            return response
-        api = APIS[call.api_key]
-        out = bytearray(_SIZE_AND_CORRELATION.pack(0, call.correlation_id))
-        if api.response_header_version(call.api_version):
-            out.append(0)
-        encoder(type(response), call.api_version)(response, out)
-        _INT32.pack_into(out, 0, len(out) - 4)
-        return [bytes(out)]
-
     def failed(self, call: Call, request: Any, error: Exception) -> list[Part]:
         """What a request gets whose handler raised: the code of an ApiError, or our bug's UNKNOWN_SERVER_ERROR."""
         code = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -282,7 +229,7 @@ class Dispatch:
         else:
             self.bugs += 1
             if broke_an_invariant(error):
-                self._node.broken(error)
+                self._services.broken(error)
             where = "".join(traceback.format_exception(error))
             if where not in self._logged and len(self._logged) < 1000:
                 self._logged.add(where)
@@ -293,7 +240,7 @@ class Dispatch:
         try:
             response = refusal(call, request, code)
             if response is not None:
-                return self.encode(call, response)
+                return encode(call, response)
         except Exception as fault:
             name = APIS[call.api_key].name
             log.error("%s version %d cannot be answered %s: %r; closed", name, call.api_version, code.name, fault)
@@ -309,7 +256,7 @@ class Dispatch:
         call.api_version = 0
         own = ApiVersion(api_key=API_VERSIONS, min_version=api.announced[0], max_version=api.announced[1])
         response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
-        self._answer(call, self.encode(call, response))
+        self._answer(call, encode(call, response))
 
     def _load(self, key: int) -> Handler:
         """Handlers are imported at the first request of their API, so that the start stays short."""

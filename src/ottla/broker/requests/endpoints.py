@@ -11,7 +11,7 @@ from ottla.broker.control.recently_dead import RecentlyDead
 from ottla.metadata.state import BrokerState
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.environment import Environment
     from ottla.wire.connection import ServerConnection
     from ottla.wire.hot import Endpoint
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 class Endpoints:
     """Ourselves we name by the address that the client came to, unless `advertised.listeners` says another."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.recently_dead = RecentlyDead(node.clock, node.config.broker_session_timeout_ms)
+    def __init__(self, around: Environment) -> None:
+        self._around = around
+        self.recently_dead = RecentlyDead(around.clock, around.config.broker_session_timeout_ms)
 
     def live(self, connection: ServerConnection) -> list[Endpoint]:
         """The live brokers."""
-        return self._of(self._node.metadata.live_brokers(), connection)
+        return self._of(self._around.metadata.live_brokers(), connection)
 
     def listed(self, connection: ServerConnection) -> list[Endpoint]:
         """The live brokers and those that died a moment ago: for Metadata."""
-        return self._of(self.recently_dead.listed(self._node.metadata), connection)
+        return self._of(self.recently_dead.listed(self._around.metadata), connection)
 
     def leader_hint(
         self, name: str, topic_id: bytes, index: int, connection: ServerConnection
@@ -38,14 +38,14 @@ class Endpoints:
 
         None where we do not know either: a client that is told that we lead what we refuse would ask us for ever.
         """
-        node = self._node
-        if not node.may_lead():
+        around = self._around
+        if not around.may_lead():
             return None
-        topic = node.metadata.topic(name) if name else node.metadata.topic_by_id(topic_id)
+        topic = around.metadata.topic(name) if name else around.metadata.topic_by_id(topic_id)
         if topic is None or not 0 <= index < len(topic.partitions):
             return None
         state = topic.partitions[index]
-        broker = node.metadata.brokers.get(state.leader)
+        broker = around.metadata.brokers.get(state.leader)
         return state.leader, state.leader_epoch, None if broker is None else self._one(broker, connection)
 
     def _of(self, brokers: list[BrokerState], connection: ServerConnection) -> list[Endpoint]:
@@ -53,7 +53,7 @@ class Endpoints:
         return [endpoint for endpoint in endpoints if endpoint is not None]
 
     def _one(self, broker: BrokerState, connection: ServerConnection) -> Endpoint | None:
-        if broker.broker_id == self._node.broker and not self._is_advertised(connection.listener):
+        if broker.broker_id == self._around.broker and not self._is_advertised(connection.listener):
             host, port = connection.local_address
             return broker.broker_id, host, port, broker.rack
         listener = broker.listener(connection.listener)
@@ -62,4 +62,4 @@ class Endpoints:
         return broker.broker_id, listener.host, listener.port, broker.rack
 
     def _is_advertised(self, listener: str) -> bool:
-        return any(said.startswith(listener + "://") for said in self._node.config.advertised_listeners)
+        return any(said.startswith(listener + "://") for said in self._around.config.advertised_listeners)

@@ -104,14 +104,11 @@ class Session:
             self.unwatch(watch)
             watch.partition = partition
             if partition is not None:
-                partition.watches[watch] = None
-                if self.replica:
-                    partition.replica_watches[watch] = None
+                partition.watched_by(watch)
 
     def unwatch(self, watch: Watch) -> None:
         if watch.partition is not None:
-            watch.partition.watches.pop(watch, None)
-            watch.partition.replica_watches.pop(watch, None)
+            watch.partition.unwatched_by(watch)
             watch.partition = None
 
     def mark(self, watch: Watch) -> None:

@@ -9,32 +9,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.partition import ALL_IN_SYNC
-from ottla.broker.requests.request_times import NOT_TIMED
+from ottla.broker.requests.call import Call, encode
 from ottla.kernel.errors import ErrorCode
 from ottla.storage.values import Appended
 
 if TYPE_CHECKING:
-    from ottla.broker.node import Node
+    from ottla.broker.requests.request_times import Timing
+    from ottla.broker.services import Services
     from ottla.wire.connection import Exchange, Part, ServerConnection
     from ottla.wire.hot_shape import ProduceShape
+
 _PRODUCE = 0
 
 
 class Waiting:
     """A Produce with `acks=all`, until its batch is committed; stands in the partition's waits."""
 
-    __slots__ = ("_appended", "_connection", "_correlation_id", "_exchange", "_node", "_shape")
+    __slots__ = ("_appended", "_connection", "_correlation_id", "_exchange", "_services", "_shape")
 
     def __init__(
         self,
-        node: Node,
+        services: Services,
         connection: ServerConnection,
         exchange: Exchange,
         shape: ProduceShape,
         correlation_id: int,
         appended: Appended,
     ) -> None:
-        self._node = node
+        self._services = services
         self._connection = connection
         self._exchange = exchange
         self._shape = shape
@@ -58,61 +60,59 @@ class Waiting:
     def _moved(self, error: ErrorCode) -> list[Part]:
         """As the story says it: with the current leader (rule A9)."""
         from ottla.broker.handlers.produce_refused import explain
-        from ottla.broker.requests.dispatch import PRODUCE, Call
 
-        shape, node = self._shape, self._node
-        call = Call(node, self._connection, PRODUCE, shape.version, self._correlation_id)
+        shape = self._shape
+        call = Call(self._services, self._connection, _PRODUCE, shape.version, self._correlation_id)
         answers = [(shape.name, shape.topic_id, [(shape.index, int(error), -1, -1, -1)])]
-        return node.dispatch.encode(call, explain(call, answers, []))
+        return encode(call, explain(call, answers, []))
 
 
 class _Timed:
     """A Produce with `acks=all` whose time is taken."""
 
-    __slots__ = ("_began_ns", "_node", "_waiting")
+    __slots__ = ("_timing", "_waiting")
 
-    def __init__(self, waiting: Waiting, node: Node, began_ns: int) -> None:
+    def __init__(self, waiting: Waiting, timing: Timing) -> None:
         self._waiting = waiting
-        self._node = node
-        self._began_ns = began_ns
+        self._timing = timing
 
     def fill(self, value: ErrorCode) -> None:
-        self._node.dispatch.times.ended(_PRODUCE, self._began_ns)
+        self._timing.ended()
         self._waiting.fill(value)
 
 
 def produce_again(
-    node: Node,
+    services: Services,
     connection: ServerConnection,
     shape: ProduceShape,
     records: memoryview,
     correlation_id: int,
-    began_ns: int = NOT_TIMED,
+    timing: Timing | None = None,
 ) -> bool:
     """Whether the request was taken; False leaves it untouched, for the story to answer."""
-    replicas = node.replicas
+    replicas = services.replicas
     partition = (replicas.by_id if shape.by_id else replicas.by_name).get(shape.place)  # type: ignore[arg-type]
     if partition is None or partition.is_internal:
         return False
     acks = shape.acks
-    appended = partition.produce(records, acks=acks, wall_ms=node.clock.wall_ms())
+    appended = partition.produce(records, acks=acks, wall_ms=services.clock.wall_ms())
     if appended.__class__ is not Appended:
         return False  # refused before anything was written: the story finds the same, and explains it
     partition.traffic.produces += 1
     if acks == 0:
-        if began_ns:
-            node.dispatch.times.ended(_PRODUCE, began_ns)
+        if timing is not None:
+            timing.ended()
         return True
     if acks == ALL_IN_SYNC:
         leader = partition.leader
         assert leader is not None
         if leader.high_watermark < appended.next_offset:
-            waiting = Waiting(node, connection, connection.expect(), shape, correlation_id, appended)
-            waiter = waiting if not began_ns else _Timed(waiting, node, began_ns)
-            partition.waits.put(appended.next_offset, node.clock.mono_ms() + shape.timeout_ms, waiter)
+            waiting = Waiting(services, connection, connection.expect(), shape, correlation_id, appended)
+            waiter = waiting if timing is None else _Timed(waiting, timing)
+            partition.waits.put(appended.next_offset, services.clock.mono_ms() + shape.timeout_ms, waiter)
             return True
-    if began_ns:
-        node.dispatch.times.ended(_PRODUCE, began_ns)
+    if timing is not None:
+        timing.ended()
     answer = shape.answer(correlation_id, appended.base_offset, appended.append_time_ms, appended.log_start_offset)
     if not connection.answer_at_once([answer]):
         connection.answer(connection.expect(), [answer])

@@ -13,7 +13,7 @@ from ottla.wire.hot import Fetch, FetchedPartition, Part, Produce
 from ottla.wire.hot_answers import FetchAnswer, encode_produced
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.dispatch import Call
+    from ottla.broker.requests.call import Call
 
 _LISTS = (
     ("topics", "topics"),

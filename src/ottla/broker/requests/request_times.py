@@ -30,3 +30,21 @@ class RequestTimes:
         if times is None:
             times = self.by_key[api_key] = Histogram()
         times.add_ns(self.now_ns() - began_ns)
+
+    def begin(self, api_key: int) -> Timing:
+        """A request that is begun now, for those who answer it without knowing these times."""
+        return Timing(self, api_key, self.now_ns())
+
+
+class Timing:
+    """One request whose time is taken."""
+
+    __slots__ = ("_api_key", "_began_ns", "_times")
+
+    def __init__(self, times: RequestTimes, api_key: int, began_ns: int) -> None:
+        self._times = times
+        self._api_key = api_key
+        self._began_ns = began_ns
+
+    def ended(self) -> None:
+        self._times.ended(self._api_key, self._began_ns)

@@ -59,7 +59,7 @@ PARSER = Parser(
 
 
 class Entity(NamedTuple):
-    """What is configured; `name` None: all of the type, "": the default."""
+    """A resource and its type; `name` None: all of the type, "": the default."""
 
     kind: str
     name: str | None
@@ -89,7 +89,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _entity(given: Given) -> Entity:
-    """Which entity the options mean; Misuse as Kafka says it."""
+    """The entity that the options mean; Misuse as Kafka says it."""
     if sum(action in given for action in ("describe", "alter")) != 1:
         PARSER.usage("Command must include exactly one action: --describe, --alter")
     if "bootstrap-server" not in given:

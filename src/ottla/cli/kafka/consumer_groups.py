@@ -107,7 +107,7 @@ def _actions() -> dict[str, Callable[[Admin, Given], None]]:
 
 
 def _check(given: Given, action: str) -> None:
-    """Which options go together."""
+    """Refuse options that do not go together."""
     everyone = ("group", "all-groups")
     if action in ("describe", "delete", "reset-offsets") and not any(name in given for name in everyone):
         PARSER.usage(f"Option [{action}] takes one of these options: [all-groups], [group]")

@@ -53,7 +53,7 @@ PARSER = Parser(
 
 @dataclass(slots=True)
 class Progress:
-    """What was read, and the time that rebalancing took."""
+    """Counts of records and bytes read, and the time that rebalancing took."""
 
     records: int = 0
     size: int = 0

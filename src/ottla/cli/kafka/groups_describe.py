@@ -26,7 +26,7 @@ _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Recon
 
 
 class OffsetRow(NamedTuple):
-    """Where a group stands in one partition; None is printed as a dash."""
+    """The offsets of a group in one partition; None is printed as a dash."""
 
     partition: TopicPartition | None
     leader_epoch: int | None
@@ -144,7 +144,7 @@ def _classic_members(found: DescribedGroup) -> list[Member]:
 
 
 def offset_rows(admin: Admin, group: str, found: Described) -> list[OffsetRow]:
-    """What members hold, then what is committed for partitions that no member holds, then members without any."""
+    """Rows of what members hold, then of committed partitions that no member holds, then of members without any."""
     members = found.members
     committed = admin.committed_offsets(group)
     assigned = {partition for member in members for partition in member.assignment}

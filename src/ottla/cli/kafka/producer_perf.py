@@ -180,7 +180,7 @@ def _properties(given: Given) -> dict[str, str]:
 
 
 def _payloads(given: Given) -> Iterator[bytes]:
-    """What to send, without end."""
+    """The payloads to send, without end."""
     ways = [name for name in ("record-size", "payload-file", "payload-monotonic") if name in given]
     if len(ways) != 1:
         raise Misuse("one of the arguments --record-size --payload-file --payload-monotonic is required")

@@ -1,4 +1,4 @@
-"""What `kafka-reassign-partitions` reads and writes, and what it makes of them: no cluster is asked here."""
+"""The JSON that `kafka-reassign-partitions` reads and writes, and what it makes of it: no cluster is asked here."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def check_wanted(wanted: Wanted) -> dict[TopicPartition, list[int]]:
-    """What may be executed; Misuse in Kafka's words where it may not."""
+    """Check a plan before it is executed; Misuse in Kafka's words."""
     if not wanted.partitions:
         raise Misuse("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in wanted.partitions):

@@ -20,7 +20,7 @@ _AGAIN_S = 0.1
 
 
 class Place(NamedTuple):
-    """Where a replica is, and where it is being moved to."""
+    """The broker and directory of a replica, and those that it is being moved to."""
 
     current: str | None = None
     future: str | None = None
@@ -54,7 +54,7 @@ def _places(admin: Admin, replicas: Collection[Replica]) -> dict[Replica, Place]
 
 
 def states_of_moves(admin: Admin, wanted: Mapping[Replica, str]) -> tuple[list[str], bool]:
-    """What is to be said of each, and whether any is still moving."""
+    """The sentence for each move, and whether any is still moving."""
     places = _places(admin, wanted)
     lines, moving = [], False
     for replica in sorted(wanted):

@@ -260,7 +260,7 @@ def _reassignments(
 
 
 def _factor(partition: DescribeTopicPartitionsResponsePartition, on_way: Reassignment | None) -> int:
-    """How many replicas there are to be, without those that a reassignment adds."""
+    """The wanted number of replicas, without those that a reassignment adds."""
     if on_way is not None and set(partition.replica_nodes) & {*on_way.adding, *on_way.removing}:
         return len(on_way.replicas) - len(on_way.adding)
     return len(partition.replica_nodes)

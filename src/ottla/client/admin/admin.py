@@ -68,7 +68,7 @@ _OPERATION_MS = 30_000
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to."""
+    """Kinds of things that have a configuration."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -79,7 +79,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a configuration value comes from."""
+    """The place that a configuration value comes from."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -400,7 +400,7 @@ async def describe_log_dirs(
 async def api_versions(
     plan: ClusterPlan, brokers: Collection[Broker]
 ) -> dict[int, dict[int, tuple[int, int]] | ClientError]:
-    """What each broker announces."""
+    """The API versions that each broker announces."""
     found: dict[int, dict[int, tuple[int, int]] | ClientError] = {}
     for broker in brokers:
         try:

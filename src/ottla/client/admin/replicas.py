@@ -40,7 +40,7 @@ _OPERATION_MS = 60_000
 
 
 class Election(IntEnum):
-    """Which leader is wanted: the first replica, or any that lives, whatever it lacks."""
+    """The wanted leader: the first replica, or any that lives, whatever it lacks."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -162,7 +162,7 @@ async def elect_leaders(
 
 
 def _outcome(place: TopicPartition, error_code: int, message: str | None) -> ApiError | None:
-    """Of one partition: None where it was done."""
+    """The error of one partition; None where the election was done."""
     return refused(error_code, str(place), message) if error_code else None
 
 

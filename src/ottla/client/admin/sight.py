@@ -1,4 +1,4 @@
-"""What a cluster looks like from outside: who leads and who is in sync, brokers that are gone among them.
+"""The cluster seen from outside: who leads and who is in sync, brokers that are gone among them.
 
 `ottla cluster status` prints it, `ottla cluster up` shows it all the time.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Share(NamedTuple):
-    """What one broker has of all partitions. One that is gone has shares as well."""
+    """One broker's part of all partitions. A broker that is gone has shares as well."""
 
     leads: int
     replicas: int

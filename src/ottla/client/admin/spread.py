@@ -1,4 +1,4 @@
-"""Which replicas to move so that brokers carry alike, or one of them carries nothing. Pure: views in, replicas out.
+"""Replicas to move so that brokers carry alike, or so that one of them carries nothing. Pure: views in, replicas out.
 
 `ottla cluster drain` and `rebalance` carry the plans out by reassignments and elections.
 """
@@ -123,7 +123,7 @@ def _count_all(placement: Placement, brokers: Iterable[int]) -> dict[int, int]:
 
 
 def _crowding(broker: int, others: Sequence[int], brokers: Mapping[int, Broker]) -> int:
-    """How many of the others are in the broker's rack."""
+    """The number of the other replicas that lie in the broker's rack."""
     found = brokers.get(broker)
     rack = None if found is None else found.rack
     return sum(rack is not None and number in brokers and brokers[number].rack == rack for number in others)

@@ -121,7 +121,7 @@ class AsyncConnection:
 
     @property
     def api_versions(self) -> Mapping[int, tuple[int, int]]:
-        """What the broker announces: key -> (first, last)."""
+        """The versions that the broker announces: key -> (first, last)."""
         return self._link.versions
 
     @property

@@ -250,11 +250,11 @@ class Cluster:
     def committed_offsets(
         self, group: str, partitions: Collection[TopicPartition] | None = None, *, require_stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What a group has committed, for these partitions or all; those without a commit are left out."""
+        """The committed offsets of a group, for these partitions or all; those without a commit are left out."""
         return self.run(offsets.committed_offsets(self.plan, group, partitions, require_stable=require_stable))
 
     def _kept(self, partition: TopicPartition) -> str:
-        """What a partition holds now, for an error that says what it no longer does."""
+        """The offsets that a partition holds now, for an error that says what it no longer does."""
         first = self.list_offsets([partition], EARLIEST)[partition].offset
         return f"{first} to {self.list_offsets([partition], LATEST)[partition].offset}"
 

@@ -109,7 +109,7 @@ class Consumer:
         self.cluster.run(self.core.commit(committed))
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed; partitions without a commit are left out."""
+        """The group's committed offsets; partitions without a commit are left out."""
         group = self.core.settings.group_id
         if group is None:
             raise ValueError("committed offsets belong to a group: give group_id")

@@ -26,7 +26,7 @@ from ottla.kernel.ids import TopicPartition
 
 
 class Delivery:
-    """What became of one record; `result` waits for it."""
+    """The outcome of one record, once it has one; `result` waits for it."""
 
     __slots__ = ("_changed", "_place")
 
@@ -39,7 +39,7 @@ class Delivery:
         return self._place.batch.outcome is not None
 
     def result(self, timeout: float | None = None) -> Delivered:
-        """Where the record landed; raises what went wrong, RequestTimedOut after `timeout` seconds."""
+        """The record's place in the log; raises what went wrong, RequestTimedOut after `timeout` seconds."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.done, timeout):
                 raise RequestTimedOut(f"the record was not delivered within {timeout} s; it is still being tried")

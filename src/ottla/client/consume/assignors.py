@@ -1,4 +1,4 @@
-"""How a group's leader shares out partitions: range, roundrobin, sticky and cooperative-sticky, as Kafka's do.
+"""Assignments by a group's leader: range, roundrobin, sticky and cooperative-sticky, as Kafka's do.
 
 Pure: subscriptions and partition counts in, partitions per member out. Racks are not looked at.
 """
@@ -94,7 +94,7 @@ def _partitions(counts: Mapping[str, int]) -> list[TopicPartition]:
 
 
 def _owned(members: Subscriptions) -> dict[str, list[TopicPartition]]:
-    """Who holds what by the members' own words; of two that claim one partition the later generation has it."""
+    """The owner of each partition by the members' own words; of two that claim one the later generation has it."""
     claims: dict[TopicPartition, tuple[int, str] | None] = {}
     for member in _ordered(members):
         subscription = members[member]
@@ -115,7 +115,7 @@ def _owned(members: Subscriptions) -> dict[str, list[TopicPartition]]:
 
 
 def _kept(counts: Mapping[str, int], members: Subscriptions) -> Assignment:
-    """What members may keep: partitions that exist and are still wanted."""
+    """The partitions that members may keep: they exist and are still wanted."""
     return {
         member: [
             partition

@@ -53,7 +53,7 @@ class ConsumerSettings:
 
 
 class ConsumerCore:
-    """What both faces of the consumer share. Not for several threads, but for `heartbeat`."""
+    """The common part of both faces of the consumer. Not for several threads, but for `heartbeat`."""
 
     def __init__(self, plan: ClusterPlan, settings: ConsumerSettings) -> None:
         self.plan = plan
@@ -371,7 +371,7 @@ class ConsumerCore:
             self.fetcher.readings[partition].seek(at.offset)
 
     def _wake_ms(self) -> float:
-        """How long `poll` may wait before it looks after the group again."""
+        """The longest time that `poll` may wait before it looks after the group again."""
         if self.membership is not None and not self._manual:
             return 100.0 if self.membership.standing is Standing.MEMBER else 0.0
         return 1_000.0

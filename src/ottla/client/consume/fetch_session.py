@@ -11,7 +11,7 @@ _INT32_MAX = 2**31 - 1
 
 
 class WantedPartition(NamedTuple):
-    """What a Fetch says about one partition."""
+    """One partition in a Fetch request."""
 
     topic_id: bytes
     offset: int
@@ -20,7 +20,7 @@ class WantedPartition(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """What the next Fetch carries."""
+    """The content of the next Fetch request."""
 
     session_id: int
     epoch: int

@@ -1,4 +1,4 @@
-"""What members of a classic consumer group tell one another: subscriptions and assignments as bytes.
+"""The bytes that members of a classic consumer group exchange: subscriptions and assignments.
 
 Brokers pass them on unread. Kafka's ConsumerProtocol, versions 0 to 3; later ones are read as 3.
 """
@@ -21,7 +21,7 @@ _INT = Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What one member wants, and what it holds (for sticky assignors)."""
+    """The topics that one member wants, and the partitions that it holds (for sticky assignors)."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None

@@ -40,7 +40,7 @@ class GroupSettings:
 
 
 class Standing(Enum):
-    """Where the member stands."""
+    """The states of a member."""
 
     OUTSIDE = "outside"
     """Not a member: join before anything else."""
@@ -51,7 +51,7 @@ class Standing(Enum):
 
 
 class Lost(Enum):
-    """What an answer did to the member."""
+    """The effect of an answer on the member."""
 
     NOTHING = "nothing"
     GENERATION = "generation"
@@ -188,7 +188,7 @@ class Membership:
         )
 
     def answered(self, code: int, generation: int) -> Lost:
-        """What the error code of a heartbeat or commit of that generation means; old ones mean nothing."""
+        """Take the error code of a heartbeat or commit of that generation; codes of old generations mean nothing."""
         if generation != self.generation or self.standing is not Standing.MEMBER:
             return Lost.NOTHING
         if code == ErrorCode.REBALANCE_IN_PROGRESS:

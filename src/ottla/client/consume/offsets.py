@@ -191,7 +191,7 @@ async def committed_offsets_each(
     require_stable: bool = False,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, CommittedOffset | ApiError]:
-    """What the group has committed for these partitions, or for all it has commits for (None)."""
+    """The group's committed offsets for these partitions, or for all it has commits for (None)."""
     wanted = None if partitions is None else by_topic(partitions)
 
     def build(version: int) -> OffsetFetchRequest:

@@ -1,4 +1,4 @@
-"""What a story of the client may wish from the world: an answer to a request, several at once, or time to pass.
+"""Wishes that a story of the client may have: an answer to a request, several at once, or time to pass.
 
 A story is a coroutine that awaits these; `blocking.Driver` and `aio.Driver` carry them out. Nothing here does.
 """

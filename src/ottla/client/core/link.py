@@ -83,7 +83,7 @@ class Inbox:
         self._kept: list[bytearray] = []
 
     def target(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """The buffer for the next bytes; never empty."""
         body = self._body
         if body is None:
             return memoryview(self._head)[self._filled :]
@@ -159,7 +159,7 @@ class Link:
 
     @property
     def waiting(self) -> int:
-        """How many answers are due."""
+        """The number of answers that are due."""
         return len(self._expected)
 
     def choose(self, api: Api, least: int = 0, most: int = 32767) -> int:

@@ -1,4 +1,4 @@
-"""What the client knows of the cluster: brokers, topics, leaders. Written from Metadata answers and KIP-951 hints."""
+"""The client's view of the cluster: brokers, topics, leaders. Written from Metadata answers and KIP-951 hints."""
 
 from __future__ import annotations
 

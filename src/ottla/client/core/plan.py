@@ -1,4 +1,4 @@
-"""How a client finds its way: bootstrap, metadata, the leader of a partition, the coordinator of a group, retries.
+"""Ways through a cluster: bootstrap, metadata, the leader of a partition, the coordinator of a group, retries.
 
 Stories only: they await `asks` and never touch a socket or a clock but the one they are given. `offsets`, `transfer`,
 `admin`, `producing` and `consuming` build on this.
@@ -108,11 +108,11 @@ class ClusterPlan:
 
     @property
     def _patience_ms(self) -> int:
-        """Where no broker answers: shorter for a cluster that never has."""
+        """The patience where no broker answers: shorter for a cluster that never has."""
         return self.settings.api_timeout_ms if self.metadata.brokers else self.settings.bootstrap_timeout_ms
 
     def candidates(self) -> list[Destination]:
-        """Whom to ask what any broker knows: the known brokers in turn, then the bootstrap addresses (KIP-899)."""
+        """The brokers to ask what any broker knows: the known ones in turn, then the bootstrap addresses (KIP-899)."""
         known = [broker.destination() for broker in self.metadata.brokers.values()]
         if known:
             self._turn += 1

@@ -62,7 +62,7 @@ MOVED = frozenset(
 
 
 def whole_batches(records: memoryview) -> tuple[int, int]:
-    """How many bytes at the start are whole batches, and the offset after the last of them (-1: there is none)."""
+    """The length of the whole batches at the start, and the offset after the last of them (-1: there is none)."""
     position, end, next_offset = 0, len(records), -1
     while end - position >= _HEADER:
         base_offset, length = _PLACE.unpack_from(records, position)

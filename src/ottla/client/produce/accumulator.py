@@ -91,7 +91,7 @@ class OutgoingBatch:
 
 
 class Delivered(NamedTuple):
-    """Where a record landed; offset -1 with acks=0."""
+    """The place of a record in the log; offset -1 with acks=0."""
 
     topic: str
     partition: int
@@ -107,7 +107,7 @@ class Place(NamedTuple):
     timestamp: int
 
     def delivered(self) -> Delivered:
-        """Where the record landed; raises what went wrong. Only once the batch has its outcome."""
+        """The record's place in the log; raises what went wrong. Only once the batch has its outcome."""
         outcome = self.batch.outcome
         assert outcome is not None
         if isinstance(outcome, Exception):
@@ -192,7 +192,7 @@ class Accumulator:
         return found
 
     def next_ready_ms(self, *, flush: bool = False) -> float:
-        """When `ready` will have something, as far as is known; infinity where nothing waits."""
+        """The time at which `ready` will have something, as far as is known; infinity where nothing waits."""
         times = [self._ready_at(queue[0], len(queue), flush=flush) for queue in self._queues.values()]
         return min(times, default=float("inf"))
 

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: Java's murmur2 and librdkafka's crc32, so that mixed clients agree."""
+"""The partition of a key: by Java's murmur2 or librdkafka's crc32, so that mixed clients agree."""
 
 from __future__ import annotations
 

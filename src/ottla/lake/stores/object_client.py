@@ -43,7 +43,7 @@ _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does no
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a client tries before the store counts as unreachable."""
+    """The time that a client tries before the store counts as unreachable."""
 
     retries: int = 1_000
     """So many that the time decides."""
@@ -65,13 +65,17 @@ def open_client(place: Place, patience: Patience) -> Client:
             return _s3(place.bucket, patience)
         if place.scheme == "gs":
             return GCSStore(place.bucket, client_options=_options("", patience), retry_config=_retries(patience))
-        endpoint = os.environ.get("AZURE_STORAGE_ENDPOINT") or os.environ.get("AZURE_ENDPOINT") or ""
         named: dict[str, Any] = {"account_name": place.account} if place.account else {}
         return AzureStore(
-            place.bucket, client_options=_options(endpoint, patience), retry_config=_retries(patience), **named
+            place.bucket, client_options=_options(azure_endpoint(), patience), retry_config=_retries(patience), **named
         )
     except BaseError as fault:
         raise LakeRefused(f"{place.scheme}://{place.bucket} cannot be opened: {said_by(fault)}") from None
+
+
+def azure_endpoint() -> str:
+    """Another endpoint than Azure's own, where the environment names one."""
+    return os.environ.get("AZURE_STORAGE_ENDPOINT") or os.environ.get("AZURE_ENDPOINT") or ""
 
 
 def _s3(bucket: str, patience: Patience) -> S3Store:

@@ -1,4 +1,4 @@
-"""Where a lake may lie, as a URL: checked, made absolute, and cut into the parts that a store opens with."""
+"""The URL of a lake: checked, made absolute, and cut into the parts that a store opens with."""
 
 from __future__ import annotations
 

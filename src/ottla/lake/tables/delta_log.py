@@ -1,4 +1,4 @@
-"""What a Delta log remembers beside the table's files: how far each loader is, and which files were removed when.
+"""The memory of a Delta log beside the table's files: how far each loader is, and which files were removed when.
 
 Standings are kept as transactions of the log (`txn` actions) beside the loader's own, because the protocol carries
 those through every checkpoint and every clean-up of the log:

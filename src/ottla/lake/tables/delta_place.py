@@ -1,4 +1,4 @@
-"""Where a Delta table lies: its file system, its options, its library's errors, and its log made durable on a disk."""
+"""A Delta table's place: its file system, options, library's errors, and its log made durable on a disk."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from deltalake.fs import DeltaStorageHandler
 
 from ottla.lake.stores import local_path
 from ottla.lake.stores.base import LakeRefused
+from ottla.lake.stores.object_client import azure_endpoint
 from ottla.lake.tables.attempts import Conflict, Unknown
 
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
@@ -87,6 +88,8 @@ def _sync(*paths: Path) -> None:
 
 def storage_options(url: str) -> dict[str, str]:
     """Options that the library does not read from the environment: a test's endpoint may be plain HTTP."""
+    if url.startswith(("az://", "abfs://", "abfss://")):
+        return {"azure_allow_http": "true"} if azure_endpoint().startswith("http://") else {}
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     if not url.startswith(("s3://", "s3a://")) or not endpoint:
         return {}

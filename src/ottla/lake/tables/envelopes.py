@@ -78,7 +78,7 @@ def _members(part: pa.Array) -> dict[str, pa.Array]:
 
 
 def _empty(rows: pa.Table) -> pa.Array:
-    """Which records have no envelope at all: all columns of their value are null."""
+    """A mask of the records without any envelope: all columns of their value are null."""
     empty: pa.Array = pa.repeat(True, rows.num_rows)
     for name in rows.column_names:
         if name not in RECORD_COLUMNS:
@@ -89,7 +89,7 @@ def _empty(rows: pa.Table) -> pa.Array:
 def _check(
     operation: pa.Array, removes: pa.Array, empty: pa.Array, before: pa.Array, after: pa.Array
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], tuple[tuple[int, str], ...]]:
-    """Which events are rows, and what the others lack."""
+    """A mask of the events that are rows, and the faults of the others."""
     keeps = pc.fill_null(pc.is_in(operation, pa.array(_KEPT)), False)
     fine = pc.or_(pc.and_(keeps, pc.is_valid(after)), pc.and_(removes, pc.is_valid(before)))
     good = pc.or_(fine, empty).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""How a table's columns become those of the next round: which are new, which must be rewritten in older files.
+"""A table's columns become those of the next round: new ones, and those that must be rewritten in older files.
 
 Pure. A type widens by the table `_WIDENINGS`; each other change of a type is refused by a sentence.
 """

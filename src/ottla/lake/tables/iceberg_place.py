@@ -1,4 +1,4 @@
-"""Where an Iceberg table is found and lies: the catalog behind a URL, the lake's files, the library's errors."""
+"""The place of an Iceberg table: the catalog behind a URL, the lake's files, the library's errors."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """Which rows of a file a round's changes remove, and at which places changes are older than the file's rows."""
+    """Rows of a file that a round's changes remove, and the places where changes are older than the rows."""
 
     keep: np.ndarray[tuple[int], np.dtype[np.bool_]]
     losers: frozenset[int]
@@ -60,7 +60,7 @@ def mark_tombstones(columns: pa.Table, values: pa.Array | pa.ChunkedArray) -> pa
 
 
 def keyless(rows: pa.Table, key: tuple[str, ...]) -> pa.ChunkedArray:
-    """Which rows lack a part of their key; a keyed table cannot hold them."""
+    """A mask of the rows that lack a part of their key; a keyed table cannot hold them."""
     found = pc.is_null(rows.column(key[0]))
     for name in key[1:]:
         found = pc.or_(found, pc.is_null(rows.column(name)))

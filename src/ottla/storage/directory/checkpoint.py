@@ -62,12 +62,17 @@ def replace_file(disk: Disk, path: str, body: bytes, *, at_once: bool = False) -
 
 
 def mark_failed_sync(disk: Disk, path: str) -> None:
-    """Leave a mark in a log directory, as far as the disk lets us.
+    """Leave a mark in a log directory. Where there is no room for a new file, the note of the page cache becomes it.
 
-    It is not synced: a reboot takes it away together with the page cache, which is what it warns of.
+    It is not synced: a reboot takes it away together with the page cache, which is what it warns of. A file system that
+    takes no rename either must be mounted anew before it is written to, which empties the page cache.
     """
-    with contextlib.suppress(OSError):
-        disk.open(posixpath.join(path, SYNC_FAILED), create=True).release()
+    mark = posixpath.join(path, SYNC_FAILED)
+    try:
+        disk.open(mark, create=True).release()
+    except OSError:
+        with contextlib.suppress(OSError):
+            disk.rename(posixpath.join(path, PAGE_CACHE), mark)
 
 
 def put_copy(disk: Disk, path: str, body: bytes) -> None:

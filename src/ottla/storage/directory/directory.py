@@ -26,7 +26,8 @@ from ottla.storage.directory.ownership import LOCK, DirectoryRefused, refuse_for
 from ottla.storage.directory.remembered import CheckpointFiles
 from ottla.storage.directory.witnesses import Noted, compared
 from ottla.storage.disk import page_cache
-from ottla.storage.log import FULL_DISK, Log
+from ottla.storage.log import Log
+from ottla.storage.values import FULL_DISK
 
 
 class HeldLock(Protocol):
@@ -260,7 +261,7 @@ class LogDirectory:
                 self.files.write(checkpoint.REPLICATION, self.high_watermarks | {place: offset})
                 self.high_watermarks[place] = offset
 
-        log.before_cut = before_cut
+        log.listen(before_cut=before_cut)
         self.logs[place] = log
         return log
 
@@ -415,7 +416,7 @@ class LogDirectory:
             self.failed = str(error)
             checkpoint.mark_failed_sync(self.disk, self.path)
         for log in (*self.logs.values(), *self.futures.values()):
-            log.refusing = True
+            log.stop_writing()
 
     def abandon(self) -> None:
         """It is offline and others go on: let its logs go as they are. Its lock stays until `close`."""

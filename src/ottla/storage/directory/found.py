@@ -10,8 +10,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage.directory import checkpoint
 from ottla.storage.directory.remembered import ASIDE, Trust, clear_the_way, remembered_identity
-from ottla.storage.log import FULL_DISK
-from ottla.storage.values import parse_directory_name
+from ottla.storage.values import FULL_DISK, parse_directory_name
 
 log = logging.getLogger("ottla.storage")
 DELETE_SUFFIX = "-delete"

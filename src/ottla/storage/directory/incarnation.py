@@ -21,7 +21,7 @@ from ottla.storage.directory.checkpoint import (
     replace_file,
 )
 from ottla.storage.directory.remembered import clear_the_way, read_small
-from ottla.storage.log import FULL_DISK
+from ottla.storage.values import FULL_DISK
 
 FILES = ("incarnation", "incarnation.second")
 """ottla's own, in a log directory."""

@@ -34,7 +34,6 @@ from contextlib import suppress
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import FileSlice
-from ottla.storage import rolling
 from ottla.storage.directory.checkpoint import (
     CLEANER,
     LOG_START,
@@ -46,7 +45,7 @@ from ottla.storage.directory.checkpoint import (
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.found import FUTURE_SUFFIX
 from ottla.storage.log import Log
-from ottla.storage.producers.snapshot import load_newest, write_snapshot
+from ottla.storage.producers.snapshot import load_newest, put_snapshot
 from ottla.storage.values import Appended
 
 
@@ -81,11 +80,12 @@ def begin(current: Log, destination: LogDirectory, unique: str, *, wall_ms: int)
             if current.disk.exists(path):
                 destination.set_aside(path, place, current.topic_id)
         raise
-    future.sparse = current.sparse
+    if current.sparse:
+        future.chain.met_hole()
     destination.futures[place] = future
     known = load_newest(current.disk, current.directory, start)
     if known is not None:
-        future.producers = known[1]
+        future.producers.take_over(known[1])
         _put_snapshot(future)
     return future
 
@@ -107,7 +107,7 @@ def copy_some(current: Log, future: Log, max_bytes: int, *, wall_ms: int) -> int
     offset = _next_offset(current, future)
     if offset < current.end_offset:
         if offset > future.end_offset:
-            future.sparse = True  # what the served log has deleted since is a hole in its copy
+            future.chain.met_hole()  # what the served log has deleted since is a hole in its copy
         read = current.read(offset, max_bytes, limit_offset=current.end_offset)
         if isinstance(read, ErrorCode):
             return ErrorCode.CORRUPT_MESSAGE if read == ErrorCode.KAFKA_STORAGE_ERROR else read
@@ -162,8 +162,7 @@ def _end_alike(future: Log, end_offset: int, wall_ms: int) -> None:
     if future.size_bytes == 0:
         future.truncate_fully_to(end_offset, wall_ms=wall_ms)
     else:
-        rolling.roll(future, end_offset, wall_ms)
-        future.end_offset = end_offset
+        future.end_behind(end_offset, wall_ms)
 
 
 # --- the swap, in this order ---
@@ -210,10 +209,9 @@ def move_in(current: Log, future: Log, destination: LogDirectory) -> None:
     path = posixpath.join(destination.path, str(place))
     future.disk.rename(future.directory, path)
     future.disk.sync_directory(destination.path)
-    _relocate(future, path)
-    future.producers = current.producers
-    future.log_start_offset = current.log_start_offset
-    future.set_high_watermark(current.high_watermark)
+    future.relocated(path)
+    future.producers.take_over(current.producers)
+    future.bounds.took_place_of(current.bounds)
     future.update_config(current.config)
     destination.adopt(place)
 
@@ -226,7 +224,7 @@ def still_future(future: Log) -> bool:
 def move_out(current: Log, source: LogDirectory) -> None:
     """What was served is to be deleted; nobody writes to it any more."""
     place = place_of(current)
-    current.refusing = True
+    current.stop_writing()
     source.logs.pop(place, None)
     path = current.directory
     current.close(clean=False)
@@ -264,18 +262,7 @@ def is_newer(one: Log, other: Log) -> bool:
 
 
 def _put_snapshot(future: Log, of: Log | None = None) -> None:
-    file = write_snapshot(future.disk, future.directory, future.end_offset, (of or future).producers)
-    file.sync()
-    file.release()
-
-
-def _relocate(log: Log, directory: str) -> None:
-    """Its folder has another name; its files stay open."""
-    log.directory = directory
-    log.epochs.relocate(directory)
-    log.damage.relocate(directory)
-    for segment in log.segments:
-        segment.relocate(directory)
+    put_snapshot(future.disk, future.directory, future.end_offset, (of or future).producers)
 
 
 def _nobody(offset: int) -> None:

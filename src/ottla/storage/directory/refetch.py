@@ -41,7 +41,7 @@ class Refetched:
         self.wanted: int | None = old.base_offset
         self._epoch = -1
         self._new = Segment(log.disk, log.directory, old.base_offset, created_ms=0, last_suffix=FETCHED)
-        log.configure_segment(self._new)
+        log.chain.limit(self._new)
         self._new.create_file().truncate(0)
         self._new.aborted.begin_empty()
         self._synced: Slot[None] = Slot()
@@ -151,7 +151,7 @@ class Refetched:
         try:
             swap_in(log, [self.base_offset], self.end_offset, FETCHED)
         except OSError:
-            log.refusing = True
+            log.stop_writing()
             raise
 
     def discard(self) -> None:

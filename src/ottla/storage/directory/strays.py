@@ -25,8 +25,7 @@ from ottla.storage.directory.checkpoint import (
 from ottla.storage.directory.found import STRAY_SUFFIX, FoundPartition
 from ottla.storage.directory.remembered import ASIDE, read_small, remembered_identity
 from ottla.storage.directory.witnesses import LogFiles
-from ottla.storage.log import FULL_DISK
-from ottla.storage.values import parse_directory_name
+from ottla.storage.values import FULL_DISK, parse_directory_name
 
 NOTE = "stray"
 """ottla's own, in a stray folder."""

@@ -216,7 +216,7 @@ def install(log: Log, plan: CompactionPlan, result: CompactionResult) -> bool:
         for group, end in zip(plan.groups[: result.groups], plan.ends, strict=False):
             swap_in(log, group, end, CLEANED)
     except OSError:
-        log.refusing = True
+        log.stop_writing()
         raise
     return True
 
@@ -232,13 +232,9 @@ def swap_in(log: Log, group: list[int], end: int, temporary: str) -> None:
     log.disk.rename(new.path(LOG), new.path(LOG).removesuffix(temporary) + SWAP)
     log.disk.sync_directory(log.directory)  # from here on a crash goes forward
     complete_swap(log.disk, log.directory, base)
-    swapped = Segment(log.disk, log.directory, base, created_ms=log.active.created_ms)
-    log.configure_segment(swapped)
+    swapped = log.chain.made(base, log.active.created_ms)
     swapped.open_sealed(end)
-    at = log.bases.index(base)
-    old = log.segments[at : at + len(group)]
-    log.set_segments([*log.segments[:at], swapped, *log.segments[at + len(group) :]])
-    for segment in old:
+    for segment in log.chain.replace(log.bases.index(base), len(group), swapped):
         segment.close()
 
 

@@ -103,6 +103,12 @@ class Producers:
         self._ended.clear()
         self.changed = True
 
+    def take_over(self, other: Producers) -> None:
+        """Know what the other one knows, of a snapshot or of another copy of the log; it is not used any more."""
+        self._states, self._guards = other._states, other._guards
+        self._open, self._ended = other._open, other._ended
+        self.changed = other.changed
+
     def __len__(self) -> int:
         return len(self._states)
 

@@ -1,58 +1,49 @@
-"""A batch that is appended here against the state of its producer, before the append and after it."""
+"""Checks a batch against the state of its producer before it is appended, and notes it there afterwards."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch
 from ottla.records.control import read_marker
-from ottla.storage.segment.scan import CONTROL, TRANSACTIONAL
-from ottla.storage.values import Appended, Origin
-
-if TYPE_CHECKING:
-    from ottla.storage.log import Log
+from ottla.records.faults import CorruptRecords
+from ottla.storage.producers.producers import Mark, Producers
+from ottla.storage.segment.aborted import AbortedIndex
+from ottla.storage.segment.scan import CONTROL, TRANSACTIONAL, Header
+from ottla.storage.values import Origin
 
 
 def check_producer(
-    log: Log, batch: Batch, origin: Origin, guard: object | None, *, bumps: bool
-) -> Appended | ErrorCode | None:
-    """None where a producer's batch may be appended; where it is in the log already, since when.
+    producers: Producers, batch: Batch, origin: Origin, guard: object | None, *, bumps: bool
+) -> Mark | ErrorCode | None:
+    """None where a producer's batch may be appended; the mark of its first try where it is in the log already.
 
     The first batch of a transaction brings its `guard`. `bumps` says of a marker that its producer's transactions each
     have an epoch of their own (transaction.version 2).
     """
-    producers, producer_id, epoch, attributes = log.producers, batch.producer_id, batch.producer_epoch, batch.attributes
+    producer_id, epoch, attributes = batch.producer_id, batch.producer_epoch, batch.attributes
     if origin == 0:
-        verdict = producers.check(
-            producer_id, epoch, batch.base_sequence, batch.last_sequence, bool(attributes & TRANSACTIONAL), guard
-        )
-        if verdict is None or isinstance(verdict, ErrorCode):
-            return verdict
-        return Appended(
-            verdict.first_offset,
-            verdict.last_offset + 1,
-            log.log_start_offset,
-            True,
-            verdict.timestamp if log.append_time else -1,
-        )
-    log.marker = read_marker(batch) if attributes & CONTROL else None
-    if log.marker is not None:
-        return producers.check_marker(producer_id, epoch, log.marker, bumps=bumps)
+        transactional = bool(attributes & TRANSACTIONAL)
+        return producers.check(producer_id, epoch, batch.base_sequence, batch.last_sequence, transactional, guard)
+    if attributes & CONTROL:
+        marker = read_marker(batch)
+        if marker is not None:
+            return producers.check_marker(producer_id, epoch, marker, bumps=bumps)
     return producers.check_coordinator(producer_id, epoch, guard)
 
 
-def note_producer(log: Log, batch: Batch, first_offset: int, last_offset: int, timestamp: int) -> None:
+def note_producer(
+    producers: Producers, aborted: AbortedIndex, batch: Batch, first_offset: int, last_offset: int, timestamp: int
+) -> None:
+    """A batch was appended to the segment that has this index of aborted transactions."""
     attributes = batch.attributes
     if attributes & CONTROL:
-        if log.marker is not None:
-            entry = log.producers.end_transaction(
-                batch.producer_id, batch.producer_epoch, last_offset, timestamp, log.marker
-            )
-            if entry is not None:
-                log.active.aborted.add(entry)
+        marker = read_marker(batch)
+        if marker is not None:
+            ended = producers.end_transaction(batch.producer_id, batch.producer_epoch, last_offset, timestamp, marker)
+            if ended is not None:
+                aborted.add(ended)
         return
-    log.producers.note(
+    producers.note(
         batch.producer_id,
         batch.producer_epoch,
         batch.last_sequence,
@@ -61,3 +52,16 @@ def note_producer(log: Log, batch: Batch, first_offset: int, last_offset: int, t
         timestamp,
         bool(attributes & TRANSACTIONAL),
     )
+
+
+def note_header(producers: Producers, aborted: AbortedIndex, header: Header, view: memoryview) -> None:
+    """As `note_producer`, for a batch met in recovery or from the leader (rule B7); `view`: all of a control batch."""
+    marker = None
+    if header.is_control:
+        try:
+            marker = read_marker(Batch(view))
+        except CorruptRecords:
+            return  # its CRC holds, so the leader wrote it so: a control record we do not know
+    ended = producers.note_header(header, marker)
+    if ended is not None:
+        aborted.add(ended)

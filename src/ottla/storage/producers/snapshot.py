@@ -159,6 +159,13 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
     return sorted(offset for name in names if (offset := snapshot_offset(name)) is not None)
 
 
+def put_snapshot(disk: Disk, directory: str, offset: int, producers: Producers) -> None:
+    """Write and sync one; durable once the directory is synced too."""
+    file = write_snapshot(disk, directory, offset, producers)
+    file.sync()
+    file.release()
+
+
 def load_newest(
     disk: Disk, directory: str, at_most: int, *, there: list[int] | None = None
 ) -> tuple[int, Producers] | None:

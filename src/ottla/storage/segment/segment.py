@@ -412,7 +412,7 @@ class Segment:
     def headers_from(self, position: int) -> list[Header]:
         return list(scan_headers(self.file, position, self.size))
 
-    # -- shrinking and leaving ---
+    # -- cutting and leaving ---
 
     def truncate(self, offset: int) -> None:
         """Drop the batches that reach to `offset` or above. This segment is the last and is written from now on."""

@@ -36,8 +36,9 @@ def health(node: Node) -> Health:
         refusals.append("the broker is not registered")
     elif me.fenced:
         refusals.append("the broker is fenced")
-    if not node.may_lead():
+    if not node.around.may_lead():
         refusals.append("the lease has ended: the coordination store was not reached in time")
     warnings = [f"log directory {path} has failed" for path in sorted(node.replicas.directories.failed)]
-    warnings += [f"{one.topic}-{one.partition}: {one.reason}" for one in replicas_in_trouble(node)]
+    troubles = replicas_in_trouble(node.replicas, node.metadata)
+    warnings += [f"{one.topic}-{one.partition}: {one.reason}" for one in troubles]
     return Health(tuple(refusals), tuple(warnings))

@@ -7,7 +7,7 @@ import errno
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
 
-from ottla.broker.health import Health, health
+from ottla.server.health import Health, health
 
 
 def test_a_broker_that_serves_is_healthy() -> None:
@@ -29,7 +29,7 @@ def test_a_broker_whose_lease_has_ended_does_not_serve() -> None:
 
 def test_a_failed_log_directory_is_a_warning_while_another_serves() -> None:
     broker = SimBroker(more_directories=("/b",))
-    broker.here.node.disk_failed(OSError(errno.EIO, "Input/output error", "/b/t-0/00000000000000000000.log"))
+    broker.here.node.around.disk_failed(OSError(errno.EIO, "Input/output error", "/b/t-0/00000000000000000000.log"))
     found = health(broker.here.node)
     assert found.serves
     assert found.text() == "serving\nwarning: log directory /b has failed\n"

@@ -1,0 +1,56 @@
+"""The needs that most parts of the broker share, as one small value that node.py hands to every part it builds.
+
+A part that needs more gets that by arguments of its own. No part gets the node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.broker.control.metadata_follow import MetadataFollow
+    from ottla.broker.failures import Failures
+    from ottla.broker.options import Options
+    from ottla.broker.requests.waiting import Deadlines
+    from ottla.config.broker import BrokerConfig
+    from ottla.kernel.ids import BrokerId
+    from ottla.kernel.seams import Clock, Entropy, Syncer
+    from ottla.metadata.state import Metadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """One broker's. The values inside change while it runs; which objects they are does not."""
+
+    broker: BrokerId
+    clock: Clock
+    entropy: Entropy
+    deadlines: Deadlines
+    syncer: Syncer
+    follow: MetadataFollow
+    """The metadata log: what is known of the cluster, and the only way to change it."""
+    options: Options
+    failures: Failures
+
+    @property
+    def metadata(self) -> Metadata:
+        """The state of the cluster as far as it is known here."""
+        return self.follow.metadata
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's options as they are now."""
+        return self.options.config
+
+    def may_lead(self) -> bool:
+        """True while this broker may answer as a leader or coordinator (rule A12)."""
+        return self.follow.lease_valid()
+
+    def disk_failed(self, error: OSError) -> None:
+        """The log directory that the error names has failed (rule B3)."""
+        self.failures.disk_failed(error)
+
+    def broken(self, error: Exception) -> None:
+        """The broker found its own state untrue (rule F)."""
+        self.failures.broken(error)

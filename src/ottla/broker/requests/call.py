@@ -1,0 +1,73 @@
+"""One request on its way, as its handler gets it, and the encoding of its answer."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.requests.request_times import NOT_TIMED
+from ottla.schema.codec import encoder
+from ottla.wire.apis import APIS
+
+if TYPE_CHECKING:
+    from ottla.broker.services import Services
+    from ottla.kernel.ids import BrokerId
+    from ottla.wire.connection import Part, ServerConnection
+
+_SIZE_AND_CORRELATION = Struct(">ii")
+_INT32 = Struct(">i")
+
+
+class Call:
+    """One request on its way: who asks, what, over which connection. Made per request: slotted, not frozen."""
+
+    __slots__ = ("api_key", "api_version", "began_ns", "blocks", "connection", "correlation_id", "node")
+
+    def __init__(
+        self, node: Services, connection: ServerConnection, api_key: int, api_version: int, correlation_id: int
+    ) -> None:
+        self.node = node
+        """The parts of this broker."""
+        self.connection = connection
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.began_ns = NOT_TIMED
+        self.blocks = False
+        """Set by a handler behind which no other request of the connection may begin."""
+
+    @property
+    def principal(self) -> str:
+        return self.connection.principal
+
+    @property
+    def peer(self) -> BrokerId | None:
+        """The broker that asks, if it has proved itself and is still the incarnation that is registered."""
+        connection = self.connection
+        if connection.peer is None:
+            return None
+        broker = self.node.metadata.brokers.get(connection.peer)
+        return connection.peer if broker is not None and broker.epoch == connection.peer_epoch else None
+
+    @property
+    def client_id(self) -> str:
+        return self.connection.client_id or ""
+
+    @property
+    def client_host(self) -> str:
+        """As DescribeGroups prints it."""
+        return "/" + self.connection.peer_host
+
+
+def encode(call: Call, response: Any) -> list[Part]:
+    """The answer as parts: the hot handlers give parts themselves, the others a message of the API."""
+    if response.__class__ is list:
+        parts: list[Part] = response
+        return parts
+    api = APIS[call.api_key]
+    out = bytearray(_SIZE_AND_CORRELATION.pack(0, call.correlation_id))
+    if api.response_header_version(call.api_version):
+        out.append(0)
+    encoder(type(response), call.api_version)(response, out)
+    _INT32.pack_into(out, 0, len(out) - 4)
+    return [bytes(out)]

@@ -1,0 +1,181 @@
+"""Raises a log's start: retention by time and size, DeleteRecords, and the files of segments that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.config.topic import TopicConfig
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.retention import RetentionPause
+from ottla.storage.bounds import LogBounds
+from ottla.storage.folder import LogFolder
+from ottla.storage.producers.epochs import LeaderEpochs
+from ottla.storage.producers.snapshot import snapshot_offsets, snapshot_path
+from ottla.storage.rolling import Rolling
+from ottla.storage.segment.chain import SegmentChain
+from ottla.storage.segment.segment import DELETED, LOG, SUFFIXES, Doomed, Segment
+from ottla.storage.syncing import Syncing
+from ottla.storage.write_gate import WriteGate
+
+
+class Retention:
+    """One log's."""
+
+    __slots__ = ("_bounds", "_chain", "_epochs", "_gate", "_pause", "_rolling", "_syncing")
+
+    def __init__(
+        self,
+        bounds: LogBounds,
+        chain: SegmentChain,
+        epochs: LeaderEpochs,
+        gate: WriteGate,
+        rolling: Rolling,
+        syncing: Syncing,
+    ) -> None:
+        self._bounds = bounds
+        self._chain = chain
+        self._epochs = epochs
+        self._gate = gate
+        self._rolling = rolling
+        self._syncing = syncing
+        self._pause = RetentionPause()
+
+    # --- the start ---
+
+    def raise_start(self, offset: int) -> None:
+        """The log starts at `offset` from now on, be it in the middle of a batch."""
+        self._bounds.start_raised(offset)
+        try:
+            self._epochs.cut_start(offset)
+        except OSError as fault:
+            self._gate.refuse(fault)  # a full disk keeps epochs below the start in their checkpoint: that is harmless
+
+    def delete_records_before(self, offset: int) -> int | ErrorCode:
+        bounds = self._bounds
+        if offset == -1:
+            offset = bounds.high_watermark
+        if offset < 0 or offset > bounds.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if offset > bounds.start:
+            self.raise_start(offset)
+        return bounds.start
+
+    # --- which segments go ---
+
+    def apply(self, config: TopicConfig, wall_ms: int, mono_ms: int) -> int:
+        chain = self._chain
+        allowed = self._pause.allows(wall_ms, mono_ms, max(config.retention_ms, 0))
+        count = self._below_start()
+        if config.deleted:
+            if config.retention_ms >= 0 and allowed:
+                count = max(count, self._too_old(wall_ms - config.retention_ms))
+            if config.retention_bytes >= 0:
+                count = max(count, self._too_much(config.retention_bytes))
+        if count == len(chain.segments):
+            self._roll_expired(wall_ms)
+        count = min(count, self._recoverable())
+        if count == 0:
+            return 0
+        self.raise_start(max(self._bounds.start, chain.bases[count]))
+        chain.take_out(count, wall_ms)
+        return count
+
+    def _recoverable(self) -> int:
+        """Sealed segments behind which a producer snapshot is on disk: no state is lost with them."""
+        return self._ending_by(self._syncing.sealed_to)
+
+    def _below_start(self) -> int:
+        return self._ending_by(self._bounds.start)
+
+    def _ending_by(self, offset: int) -> int:
+        """Leading segments, but for the last, that hold nothing from `offset` on."""
+        bases = self._chain.bases
+        count = 0
+        while count + 1 < len(bases) and bases[count + 1] <= offset:
+            count += 1
+        return count
+
+    def _roll_expired(self, wall_ms: int) -> None:
+        """All that the last segment holds may go: seal it, so that the next round finds it synced and takes it out."""
+        if self._chain.active.size:
+            try:
+                self._rolling.roll(self._bounds.end, wall_ms)
+            except OSError as fault:
+                self._gate.refuse(fault)
+
+    def _too_old(self, before_ms: int) -> int:
+        """Leading segments whose newest record is older, all of them committed. The last one may be among them."""
+        count = 0
+        for segment in self._chain.segments:
+            newest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.modified_ms()
+            if segment is self._chain.active and segment.size == 0:
+                break
+            if newest >= before_ms or segment.next_offset > self._bounds.high_watermark:
+                break
+            count += 1
+        return count
+
+    def _too_much(self, retention_bytes: int) -> int:
+        """Leading segments without which the log still holds `retention_bytes`."""
+        over = self._chain.size_bytes - retention_bytes
+        count = 0
+        for segment in self._chain.segments[:-1]:
+            if over <= 0 or over < segment.size or segment.next_offset > self._bounds.high_watermark:
+                break
+            over -= segment.size
+            count += 1
+        return count
+
+    # --- their files ---
+
+    def purge(self, wall_ms: int, delay_ms: int, *, one_by_one: bool) -> None:
+        """Files of segments taken out are renamed to `.deleted`, and deleted once `file.delete.delay.ms` has passed.
+
+        `one_by_one`: the new start could not be checkpointed. Until it is, the name of the last segment stays, without
+        its bytes: it tells the next start that what lies below was deleted, and is not missing.
+        """
+        chain, folder = self._chain, self._chain.folder
+        if not chain.doomed:
+            return
+        witness = chain.doomed[-1] if one_by_one else None
+        if witness is not None:
+            witness.segment.rename_files("", DELETED)
+            folder.sync()
+        waiting: list[Doomed] = []
+        for doomed in chain.doomed:
+            if not 0 <= wall_ms - doomed.since_ms < delay_ms:
+                if doomed is witness:
+                    _empty_files(folder, doomed.segment)
+                    waiting.append(doomed._replace(renamed=True))
+                    continue
+                remove_files(folder, [doomed.segment])
+            else:
+                if not doomed.renamed:
+                    doomed.segment.rename_files("", DELETED)
+                waiting.append(doomed._replace(renamed=True))
+            if one_by_one:
+                folder.sync()
+        chain.still_doomed(waiting)
+        offsets = snapshot_offsets(folder.disk, folder.path)
+        for offset in offsets[:-1]:
+            if offset < chain.bases[0]:
+                folder.disk.remove(snapshot_path(folder.path, offset))
+        folder.sync()
+
+
+def _empty_files(folder: LogFolder, segment: Segment) -> None:
+    segment.close()
+    for suffix in SUFFIXES[1:]:
+        folder.disk.remove(segment.path(suffix) + DELETED)
+    file = folder.disk.open(segment.path(LOG) + DELETED)
+    file.truncate(0)
+    file.release()
+
+
+def remove_files(folder: LogFolder, segments: Iterable[Segment]) -> None:
+    """For good. Slices that are still being sent hold their files, which the system keeps until then."""
+    for segment in segments:
+        segment.close()
+        for suffix in SUFFIXES:
+            folder.disk.remove(segment.path(suffix))
+            folder.disk.remove(segment.path(suffix) + DELETED)

@@ -1,0 +1,184 @@
+"""A consumer of the classic protocol, eager or cooperative, for groups in which both protocols are spoken.
+
+Its bytes are made and read by the codec of ottla's own client, not by that of the coordinator.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.groups.consumer_desk import ConsumerDesk, Owned
+
+from ottla.client.consume.group_protocol import (
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.kernel.story import Slot
+from ottla.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
+from ottla.messages.leave_group import MemberIdentity
+
+Place = tuple[str, int]
+
+
+class ClassicClient:
+    """One consumer. It sends a request in each step, or looks whether the one that waits is answered.
+
+    An eager one gives up all that it reads before it joins. A cooperative one goes on reading, also what it is told to
+    give up, until it settles, and then joins again.
+    """
+
+    def __init__(
+        self, desk: ConsumerDesk, *topics: str, instance: str | None = None, cooperative: bool = False
+    ) -> None:
+        self.desk, self.topics, self.instance, self.cooperative = desk, topics or ("t",), instance, cooperative
+        self.member_id = ""
+        self.generation = -1
+        self.owned: Owned = {}
+        self.fenced = False
+        self.leads = False
+        self.joined = False
+        self._told: Owned = {}
+        self._waiting: Slot[Any] | None = None
+        self._syncs = False
+        self._synced = False
+
+    @property
+    def protocol(self) -> str:
+        return "cooperative" if self.cooperative else "eager"
+
+    def step(self) -> None:
+        """Do what is next: join, sync or heartbeat."""
+        if self.fenced or (self._waiting is not None and not self._waiting.full):
+            return
+        if self._waiting is not None:
+            slot, self._waiting = self._waiting, None
+            self._take_sync(slot.result()) if self._syncs else self._take_join(slot.result())
+        elif not self.joined:
+            self._join()
+        elif not self._synced:
+            self._sync({})
+        else:
+            self._heartbeat()
+
+    def settle(self) -> None:
+        """Give up what is not assigned any more, and say so by joining again."""
+        if self.owned != self._told and self._synced:
+            self.owned = {name: set(indexes) for name, indexes in self._told.items()}
+            self._begin_again()
+
+    def resubscribe(self, *topics: str) -> None:
+        self.topics = topics
+        self._begin_again()
+
+    def disconnect(self) -> None:
+        """The coordinator has moved: an answer that was waited for does not come."""
+        if self._waiting is not None:
+            self._waiting = None
+            self._begin_again()
+
+    def leave(self) -> None:
+        if self.instance is None:
+            self.desk.leave(self.member_id)
+        else:
+            self.desk.leave(MemberIdentity(member_id=self.member_id, group_instance_id=self.instance))
+        self._lose(keep_id=False)
+
+    # Requests
+
+    def _join(self) -> None:
+        if not self.cooperative:
+            self.owned, self._told = {}, {}
+        said = Subscription(self.topics, owned=tuple(_places(self.owned)), generation=self.generation)
+        offered = [JoinGroupRequestProtocol(name=self.protocol, metadata=encode_subscription(said))]
+        self._syncs = False
+        self._waiting = self.desk.join(self.member_id, instance=self.instance, protocols=offered)
+
+    def _take_join(self, answer: JoinGroupResponse) -> None:
+        if answer.error_code:
+            if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                self.member_id = answer.member_id
+            else:
+                self._failed(ErrorCode(answer.error_code))
+            return
+        self.member_id, self.generation, self.joined = answer.member_id, answer.generation_id, True
+        assert answer.protocol_name == self.protocol
+        self.leads = answer.leader == self.member_id
+        self._sync(self._assign(answer) if self.leads and answer.members else {})
+
+    def _sync(self, given: dict[str, bytes]) -> None:
+        self._syncs = True
+        self._waiting = self.desk.sync(
+            self.member_id,
+            self.generation,
+            given,
+            instance=self.instance,
+            protocol_type="consumer",
+            protocol=self.protocol,
+        )
+
+    def _take_sync(self, answer: Any) -> None:
+        if answer.error_code:
+            self._failed(ErrorCode(answer.error_code))
+            return
+        self._synced = True
+        self._told = {}
+        for place in decode_assignment(answer.assignment):
+            self._told.setdefault(place.topic, set()).add(place.partition)
+        for name, indexes in self._told.items():
+            self.owned[name] = self.owned.get(name, set()) | indexes
+
+    def _heartbeat(self) -> None:
+        error = self.desk.heartbeat(self.member_id, self.generation, instance=self.instance)
+        if error:
+            self._failed(error)
+
+    def _failed(self, error: ErrorCode) -> None:
+        if error is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._begin_again()
+        elif error is ErrorCode.ILLEGAL_GENERATION:
+            self._lose(keep_id=True)
+        elif error is ErrorCode.FENCED_INSTANCE_ID:
+            self._lose(keep_id=False)
+            self.fenced = True
+        else:
+            assert error is ErrorCode.UNKNOWN_MEMBER_ID, error
+            self._lose(keep_id=False)
+
+    def _begin_again(self) -> None:
+        self._waiting, self.joined, self._synced = None, False, False
+
+    def _lose(self, *, keep_id: bool) -> None:
+        self.owned, self._told, self.generation = {}, {}, -1
+        self._begin_again()
+        if not keep_id:
+            self.member_id = ""
+
+    # As the leader
+
+    def _assign(self, answer: JoinGroupResponse) -> dict[str, bytes]:
+        """In turn to all who read a topic; a cooperative leader gives nobody what another has yet to give up."""
+        members = {each.member_id: decode_subscription(each.metadata) for each in answer.members}
+        holders = {tuple(place): member_id for member_id, said in members.items() for place in said.owned}
+        given: dict[str, list[TopicPartition]] = {member_id: [] for member_id in members}
+        for name in sorted({topic for said in members.values() for topic in said.topics}):
+            shape = self.desk.topics.by_name(name)
+            readers = sorted(member_id for member_id, said in members.items() if name in said.topics)
+            for index in range(0 if shape is None else shape.partitions):
+                taker = readers[index % len(readers)]
+                if not self.cooperative or holders.get((name, index), taker) == taker:
+                    given[taker].append(TopicPartition(name, index))
+        return {member_id: encode_assignment(places) for member_id, places in given.items()}
+
+
+def _places(owned: Owned) -> list[TopicPartition]:
+    return [TopicPartition(name, index) for name, indexes in sorted(owned.items()) for index in sorted(indexes)]
+
+
+def places(client: Any) -> set[Place]:
+    """The partitions that a client of either protocol reads."""
+    return {(name, index) for name, indexes in client.owned.items() for index in indexes}
