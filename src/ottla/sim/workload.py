@@ -21,6 +21,7 @@ from ottla.sim.peer import PATIENT_MS, Peers
 from ottla.sim.plan import Plan, TopicPlan
 from ottla.sim.producers import IdempotentProducer, PlainProducer, Prober
 from ottla.sim.readers import Reader, Scanner
+from ottla.sim.shared_group import SharedGroup
 from ottla.sim.transactions import Transactions
 from ottla.sim.watchers import Committer, Watcher
 
@@ -54,6 +55,7 @@ class Workload:
         self._running = 0
         self._idempotent: list[IdempotentProducer] = []
         self.administrator = Administrator(self)
+        self.shared = SharedGroup(self, self.plan.shared_members) if self.plan.shared_members else None
         self.transactions = None if self.plan.transactions is None else Transactions(self, self.plan.transactions)
 
     # for the clients
@@ -111,6 +113,8 @@ class Workload:
         for number in range(plan.groups):
             group = "g" if number == 0 else f"g{number}"
             self.spawn(f"member of {group}", GroupMember(group, self).run())
+        if self.shared is not None:
+            self.shared.start()
         if plan.watches:
             self.spawn("committer", Committer(self).run())
             self.spawn("watcher", Watcher(self).run())
