@@ -211,7 +211,7 @@ CLUSTER_MUTANTS = (
         "return self._acting",
         ("long pause", "cut coordination"),
         0,
-        ("lost-commit",),
+        ("lost-commit", "without-lease"),
         brokers=3,
         circumstances=("watched commits",),
     ),

@@ -121,6 +121,7 @@ def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
             edits_required=False,
             more_directories=(),
             watches=False,
+            contends=False,
             transactions=None,
             busy_ms=3000,
             groups=4,

@@ -29,7 +29,9 @@ def drawn_before(seed: int) -> Plan:
         if kind not in ("long pause", "lossy network", "stalled connections", "lost disk", "slow coordination")
         and kind not in OF_DIRECTORIES
     )
-    plan = plan._replace(moves_leaders=False, watches=False, decays=False, rolls_back=False, more_directories=())
+    plan = plan._replace(
+        moves_leaders=False, watches=False, contends=False, decays=False, rolls_back=False, more_directories=()
+    )
     return plan._replace(faults=faults, client_timeout_ms=3000, transactions=None)
 
 
@@ -46,9 +48,10 @@ def test_a_world_in_which_a_log_directory_comes_back_empty_is_green():
     assert run_seed(182, brokers=3).anomalies == []
 
 
-@pytest.mark.parametrize(("brokers", "seed"), [(3, 26), (3, 98), (4, 13)])
+@pytest.mark.parametrize(("brokers", "seed"), [(3, 26), (3, 98), (3, 114), (4, 13)])
 def test_a_world_with_transactions_that_failed_once_is_green(brokers: int, seed: int):
     """26: a fenced producer was given its successor's epoch; 98: a transaction stayed open after a clock was set back;
+    114: the last transaction took longer on a slow disk than any timeout that was drawn for it;
     13: the world ended before a transaction without records had timed out."""
     assert run_seed(seed, brokers=brokers).anomalies == []
 

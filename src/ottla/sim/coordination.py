@@ -78,6 +78,8 @@ class SimCoordination:
         self.cut = False
         self.appends = 0
         self.unknown = 0
+        self.heard_us = 0
+        """The moment at which the last request left that was answered: no lease counts from a later one."""
         store.join(broker_id, self)
 
     # Coordination
@@ -158,9 +160,10 @@ class SimCoordination:
             self._tell(faults.patience_us, give_up)
         if not lost:
             there_us = self._way_us() + (faults.patience_us + self._way_us() if late else 0)
-            self._loop.call_after_us(there_us, lambda: self._arrive(run, slot, answers=not (silent or late)))
+            sent_us, answers = self._loop.now_us, not (silent or late)
+            self._loop.call_after_us(there_us, lambda: self._arrive(run, slot, sent_us, answers=answers))
 
-    def _arrive(self, run: Callable[[], T], slot: Slot[T], *, answers: bool) -> None:
+    def _arrive(self, run: Callable[[], T], slot: Slot[T], sent_us: int, *, answers: bool) -> None:
         """At the store. What left before a crash or a cut still lands."""
         try:
             value = run()
@@ -169,7 +172,11 @@ class SimCoordination:
         else:
             answer = partial(slot.fill, value)
         if answers:
-            self._tell(self._way_us(), answer)
+            self._tell(self._way_us(), partial(self._heard, sent_us, answer))
+
+    def _heard(self, sent_us: int, answer: Callable[[], None]) -> None:
+        self.heard_us = max(self.heard_us, sent_us)
+        answer()
 
     def _tell(self, after_us: int, callback: Callable[[], None]) -> None:
         """The broker hears of it, if it is there still."""

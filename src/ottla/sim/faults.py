@@ -16,15 +16,15 @@ from ottla.sim.checkers.decay import Flipped
 from ottla.sim.coordination import CALM, ROUGH, SLOW, CoordinationFaults
 from ottla.sim.directory_faults import DirectoryFaults
 from ottla.sim.network import CLIENTS
-from ottla.sim.peek import checkpointed, within
-from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, FLIPPED
+from ottla.sim.peek import checkpointed, joining_at, within
+from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, FLIPPED, KILLED_JOINING
 from ottla.sim.rollbacks import Rollbacks
 from ottla.storage.directory.checkpoint import RECOVERY_POINT
 from ottla.storage.segment.segment import LOG
 
 if TYPE_CHECKING:
     from ottla.sim.machine import Incarnation, Machine
-    from ottla.sim.world import World
+    from ottla.sim.stage import Stage
 
 _RESTART_MS = (10, 800)
 _LASTS_MS = (100, 1500)
@@ -33,6 +33,7 @@ _SOON_MS = (20, 300)
 _DECAY_EVERY_MS = (50, 1500)
 _LENGTH_AT, _EPOCH_AT, _EPOCH_AFTER = 8, 12, 16
 """Of a batch: where its length, its leader epoch and what follows stand. No CRC covers the epoch, nor the offset."""
+_LOOK_MS = 2
 _CLOCK_MS = 20 * 60 * 1000
 """No jump moves the clock further than this from the truth: no timestamp becomes one that topics refuse."""
 
@@ -40,7 +41,7 @@ _CLOCK_MS = 20 * 60 * 1000
 class Faults:
     """`begin` sets the faults of the plan going, `heal` ends them all."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Stage) -> None:
         self.world = world
         self.random = Random(f"faults-{world.plan.seed}")
         self.counts: dict[str, int] = dict.fromkeys(FAULTS if world.plan.brokers == 1 else CLUSTER_FAULTS, 0)
@@ -66,6 +67,7 @@ class Faults:
             "power cut of all": self._power_cut_of_all,
             "pause": self._pause,
             "expired session": self._expired_session,
+            KILLED_JOINING: self._kill_while_joining,
             "partition": self._partition,
             "one-way cut": self._one_way_cut,
             "refused connections": self._refused_connections,
@@ -242,6 +244,28 @@ class Faults:
         left.when_full(ended)
         return True
 
+    def _kill_while_joining(self) -> bool:
+        """Wait at a leader whose way to the store is slow for a replica that it lets in; its broker dies then."""
+        leading = self.pick()
+        if leading.serving is None:
+            return False
+        leading.set_coordination(SLOW, cut=False)
+        until_us = self.world.loop.now_us + 1000 * self.random.randint(*_STALLS_MS)
+
+        def look() -> None:
+            joining = joining_at(leading)
+            if self.healed or self.world.loop.now_us >= until_us:
+                leading.set_coordination(CALM, cut=False)
+            elif joining is None or self.world.machines[joining].current is None:
+                self.world.loop.call_later(_LOOK_MS, look)
+            else:
+                self._end(self.world.machines[joining])
+                self.count(KILLED_JOINING)
+                self._for_a_while(lambda: leading.set_coordination(CALM, cut=False))
+
+        look()
+        return False
+
     # its disk
 
     def _lost_disk(self) -> bool:
@@ -340,13 +364,14 @@ class Faults:
         return True
 
     def _cut_coordination(self) -> bool:
-        """Its session ends when it has said nothing for as long as sessions last."""
+        """Its session ends when it has said nothing for as long as sessions last, and its lease before."""
         machine = self.pick()
         cut_off = machine.current
         if cut_off is None or machine.coordination_cut:
             return False
         session_ms = self._session_ms
-        lasts_ms = self.random.choice((self.random.randint(*_LASTS_MS), session_ms + self.random.randint(*_LASTS_MS)))
+        longer_ms = self.random.randint(*_LASTS_MS)
+        lasts_ms = self.random.choice((longer_ms, session_ms, session_ms + longer_ms))
         machine.set_coordination(CALM, cut=True)
 
         def expire() -> None:

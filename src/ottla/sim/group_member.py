@@ -21,10 +21,10 @@ from ottla.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignme
 from ottla.records.faults import CorruptRecords
 from ottla.sim.checkers.history import CommitAsked, CommitDone, CommitSeen, LogKey
 from ottla.sim.readers import fetch_request, offset_of, parse
+from ottla.sim.setting import KnownTopic, Setting, lasting_topics
 
 if TYPE_CHECKING:
     from ottla.sim.peer import Peer
-    from ottla.sim.workload import KnownTopic, Workload
 
 _AGAIN_US = 40_000
 _BY_NAME = 9
@@ -40,7 +40,7 @@ _JOIN_AGAIN = (
 class GroupMember:
     """The only member of its group; what it commits follows what it read."""
 
-    def __init__(self, group: str, workload: Workload) -> None:
+    def __init__(self, group: str, workload: Setting) -> None:
         self.group = group
         self.workload = workload
         self.random = Random(f"{group}-{workload.plan.seed}")
@@ -66,7 +66,7 @@ class GroupMember:
             await self.peer.sleep_us(_AGAIN_US)
 
     def _topics(self) -> list[KnownTopic]:
-        return [topic for topic in self.workload.topics() if topic.plan.stable and not topic.plan.cached]
+        return lasting_topics(self.workload)
 
     async def _find(self) -> bool:
         """Who coordinates the group."""

@@ -14,7 +14,7 @@ from ottla.config.resolve import Layers
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId
-from ottla.kernel.seams import StoreDamaged, Syncer, Timer
+from ottla.kernel.seams import StoreDamaged, Syncable, Syncer, Timer
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.state import Listener
 from ottla.sim.coordination import CALM, CoordinationFaults, SimCoordination
@@ -22,7 +22,7 @@ from ottla.sim.dialling import Dialler, Find, Guard
 from ottla.sim.disk import SimDisk
 from ottla.sim.loop import SimLoop
 from ottla.sim.network import SHARED_BYTES, Network, PoisonedPool, ServerEnd
-from ottla.sim.syncer import SimSyncer
+from ottla.sim.syncer import SimSyncer, no_matter
 from ottla.storage.directory.ownership import DirectoryRefused
 from ottla.wire.connection import ServerConnection
 
@@ -87,6 +87,8 @@ class Incarnation:
         self.syncers = {
             path: SimSyncer(loop, self.clock, machine.disk, Random(name), self.guard) for path, name in names.items()
         }
+        for each in self.syncers.values():
+            each.on_nothing = machine.on_nothing
         self.set_sync_us(machine.sync_us)
         syncer: Syncer = Syncers(self.syncers) if machine.more_directories else self.syncers[DATA]
         self.coordination = SimCoordination(
@@ -116,6 +118,11 @@ class Incarnation:
             self.node.fence_early()
         self.max_frame_bytes = self.node.config.socket_request_max_bytes
         self.started: Slot[None] = Slot()
+
+    def lease_ended_us(self) -> int:
+        """The latest end of its lease, by what it has heard from the store so far (rule A12)."""
+        session_ms = self.node.config.broker_session_timeout_ms
+        return self.coordination.heard_us + (session_ms * 2 // 3 + 1) * 1000
 
     def set_sync_us(self, bounds: tuple[int, int]) -> None:
         for syncer in self.syncers.values():
@@ -236,6 +243,8 @@ class Machine:
         """Since when its broker serves without having been stopped."""
         self.touched = False
         """Its broker has done something that no judge has looked at yet."""
+        self.on_nothing: Callable[[Syncable], None] = no_matter
+        """For a judge: called with a log that has nothing to sync."""
         self._dialler_of: Callable[[Guard], Dialler] | None = None
         self.current: Incarnation | None = None
         self.past: list[Incarnation] = []

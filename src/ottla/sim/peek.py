@@ -1,5 +1,6 @@
-"""What stands in a log's files on a simulated disk, seen without any operation of it: for judges alone.
+"""Files of a simulated disk, and the proposals of a leader, seen without any operation.
 
+Judges come here, and faults that wait for their moment.
 `durable` is what a power cut at this moment is sure to leave; otherwise it is what processes see.
 """
 
@@ -8,9 +9,15 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 from struct import Struct
+from typing import TYPE_CHECKING
 
+from ottla.kernel.ids import BrokerId
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_nodes import DirectoryNode, FileNode
+from ottla.storage.directory.checkpoint import LEADER_EPOCHS
+
+if TYPE_CHECKING:
+    from ottla.sim.machine import Machine
 
 _PLACE = Struct(">qi")
 _LAST_DELTA = Struct(">i")
@@ -59,6 +66,27 @@ def checkpointed(disk: SimDisk, path: str) -> dict[tuple[str, int], int]:
         return {}
     words = [line.split() for line in node.disk_body.decode().splitlines()[2:]]
     return {(topic, int(index)): int(offset) for topic, index, offset in words}
+
+
+def newest_epoch(disk: SimDisk, directory: str) -> int:
+    """The newest of a log's checkpoint of leader epochs, as a power cut is sure to leave it; -1 where it names none."""
+    node = _find(disk, f"{directory}/{LEADER_EPOCHS}", durable=True)
+    lines = node.disk_body.decode().splitlines()[2:] if isinstance(node, FileNode) else []
+    return int(lines[-1].split()[0]) if lines else -1
+
+
+def joining_at(machine: Machine) -> BrokerId | None:
+    """A broker that a leader on this machine has proposed as in sync, and that is not yet; the least one."""
+    current = machine.serving
+    leaders = [] if current is None else [each.leader for each in current.node.replicas.by_id.values()]
+    joining = [one.proposed_in_sync - one.committed_in_sync for one in leaders if one is not None]
+    return min(frozenset().union(*joining), default=None)
+
+
+def is_synced(disk: SimDisk, path: str) -> bool:
+    """True where nothing of a file awaits a sync: neither bytes nor a cut."""
+    node = _find(disk, path, durable=False)
+    return not isinstance(node, FileNode) or not node.pending
 
 
 def _batches_in(body: bytearray, from_offset: int) -> Iterator[tuple[int, int, bytes]]:

@@ -6,7 +6,7 @@ workload.py's clients are stories that `await peer.ask(...)`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ottla.client.core.link import Link, api_of, api_versions_request, response_of
@@ -14,12 +14,15 @@ from ottla.client.errors import ProtocolViolation
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import Slot
 from ottla.messages.metadata import MetadataRequest
+from ottla.sim.checkers.answers import Question, answered, asked
+from ottla.sim.checkers.history import Anomaly
 from ottla.sim.loop import SimLoop, SimTimer
 from ottla.sim.machine import Machine
 from ottla.sim.network import Network, Wire
 
 PATIENT_MS = 3000
 _CONNECT_AGAIN_US = 30_000
+Hold = Callable[[Iterable[Anomaly]], object]
 
 
 class Violation(Exception):
@@ -27,11 +30,12 @@ class Violation(Exception):
 
 
 class _Asked:
-    __slots__ = ("slot", "timer")
+    __slots__ = ("question", "slot", "timer")
 
-    def __init__(self, slot: Slot[Any], timer: SimTimer) -> None:
+    def __init__(self, slot: Slot[Any], timer: SimTimer, question: Question | None) -> None:
         self.slot = slot
         self.timer = timer
+        self.question = question
 
 
 class _Dialogue:
@@ -65,6 +69,8 @@ class _Dialogue:
             raise Violation(f"{self.peer.name} cannot read an answer: {fault}") from fault
         asked = self.asked.popleft()
         asked.timer.cancel()
+        if asked.question is not None:
+            self.peer.hold(answered(asked.question, message))
         asked.slot.fill(message)
 
     def on_lost(self) -> None:
@@ -85,9 +91,17 @@ class Peer:
     """One client. Connects when it asks, and again after it lost its connection."""
 
     def __init__(
-        self, name: str, loop: SimLoop, network: Network, machine: Machine, timeout_ms: int = PATIENT_MS
+        self,
+        name: str,
+        loop: SimLoop,
+        network: Network,
+        machine: Machine,
+        timeout_ms: int,
+        hold: Hold,
     ) -> None:
+        """`hold` is told what is wrong with the answers."""
         self.name = name
+        self.hold = hold
         self._timeout_ms = timeout_ms
         self.loop = loop
         self._network = network
@@ -156,7 +170,8 @@ class Peer:
         slot: Slot[Any] = Slot()
         if answered:
             patience_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-            dialogue.asked.append(_Asked(slot, self.loop.call_later(patience_ms, dialogue.close)))
+            timer = self.loop.call_later(patience_ms, dialogue.close)
+            dialogue.asked.append(_Asked(slot, timer, asked(self._machine, request)))
         else:
             slot.fill(None)
         dialogue.wire.write(bytes(frame))
@@ -181,11 +196,12 @@ class Peers:
         loop: SimLoop,
         network: Network,
         machines: Mapping[BrokerId, Machine],
-        timeout_ms: int = PATIENT_MS,
+        timeout_ms: int,
+        hold: Hold,
     ) -> None:
         many = len(machines) > 1
         self.by_broker = {
-            broker: Peer(f"{name}>{broker}" if many else name, loop, network, machines[broker], timeout_ms)
+            broker: Peer(f"{name}>{broker}" if many else name, loop, network, machines[broker], timeout_ms, hold)
             for broker in sorted(machines)
         }
         self._all = list(self.by_broker.values())

@@ -40,12 +40,15 @@ _DRAWN_LAST = (
     "lost disk",
 )
 FLIPPED = "flipped bit"
+KILLED_JOINING = "kill while it joins"
+"""A replica's broker dies while its leader's proposal that it is in sync is on its way to the store."""
 OF_DIRECTORIES = ("failed directory", "lost directory")
 """Where brokers have several log directories."""
 ROLLED_BACK = "rolled-back directory"
 STORE_ROLLED_BACK = "rolled-back store"
 CLUSTER_FAULTS = (
-    *FAULTS, *_AMONG_BROKERS, *_DRAWN_LAST, REFUSED, FLIPPED, *OF_DIRECTORIES, ROLLED_BACK, STORE_ROLLED_BACK
+    *FAULTS, *_AMONG_BROKERS, *_DRAWN_LAST, REFUSED, KILLED_JOINING, FLIPPED, *OF_DIRECTORIES,
+    ROLLED_BACK, STORE_ROLLED_BACK
 )  # fmt: skip
 """The same for worlds of several brokers."""
 _FENCING_EARLY = ("expired session", "clean restart", REFUSED)
@@ -62,6 +65,8 @@ _ROLLS_BACK_SHARE = 0.4
 _EDITS_REQUIRED_SHARE = 0.2
 _SEVERAL_DIRECTORIES_SHARE = 0.25
 _TRANSACTIONS_SHARE = 0.4
+_CONTENDS_SHARE = 0.6
+_KILLED_JOINING_SHARE = 0.4
 REPLICAS = 3
 """Of a partition, where there are so many brokers."""
 _AS_IT_COMES_SHARE = 0.2
@@ -154,10 +159,13 @@ class Plan(NamedTuple):
     """Log directories of each broker beside its first; an administrator moves replicas between them."""
     store_elsewhere: bool = False
     """No log directory holds the metadata store, and so a broker can do without each of them."""
+    contends: bool = False
+    """Members of one group end one another's generations, a producer sends in epochs that are over, and somebody asks
+    leaders that have just begun for the latest offsets."""
     watches: bool = False
     """Somebody looks up what a group committed, at the coordinator that was found once, until it refuses."""
     transactions: TransactionPlan | None = None
-    shared_members: int = 0
+    assigned_members: int = 0
     """Members of one group of the consumer protocol; no seed draws them."""
 
 
@@ -244,7 +252,10 @@ def _draw_more(random: Random, plan: Plan) -> Plan:
     rolls_back = bool(plan.faults) and not decays and Random(f"rolls-back-{plan.seed}").random() < _ROLLS_BACK_SHARE
     edits_required = Random(f"required-{plan.seed}").random() < _EDITS_REQUIRED_SHARE
     plan = _draw_directories(Random(f"directories-{plan.seed}"), plan)
-    plan = plan._replace(decays=decays, rolls_back=rolls_back, edits_required=edits_required)
+    if plan.faults and Random(f"joining-{plan.seed}").random() < _KILLED_JOINING_SHARE:
+        plan = plan._replace(faults=(*plan.faults, KILLED_JOINING))
+    contends = Random(f"contends-{plan.seed}").random() < _CONTENDS_SHARE
+    plan = plan._replace(decays=decays, rolls_back=rolls_back, edits_required=edits_required, contends=contends)
     return plan._replace(watches=sessions_end_in_time(plan))
 
 

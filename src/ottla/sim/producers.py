@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.init_producer_id import InitProducerIdRequest
@@ -13,9 +13,7 @@ from ottla.records.builder import build_batch
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
 from ottla.sim.checkers.history import Acknowledged, DeleteAsked, LogKey, Refused, Sent
-
-if TYPE_CHECKING:
-    from ottla.sim.workload import KnownTopic, Workload
+from ottla.sim.setting import KnownTopic, Setting
 
 _ALL, _LEADER, _NONE = -1, 1, 0
 _BY_TOPIC_ID = 13
@@ -55,7 +53,7 @@ class _Lane:
 
 
 class Producer:
-    def __init__(self, name: str, workload: Workload) -> None:
+    def __init__(self, name: str, workload: Setting) -> None:
         self.name = name
         self.workload = workload
         self.random = Random(f"{name}-{workload.plan.seed}")
@@ -115,7 +113,7 @@ class Producer:
 class IdempotentProducer(Producer):
     """acks=all; several batches in flight, and each is sent again with its sequence until its fate is known."""
 
-    def __init__(self, name: str, workload: Workload) -> None:
+    def __init__(self, name: str, workload: Setting) -> None:
         super().__init__(name, workload)
         self._producer = (-1, -1)
         self._lanes: dict[LogKey, _Lane] = {}

@@ -16,10 +16,10 @@ from ottla.records.batch import iterate_batches
 from ottla.records.faults import CorruptRecords
 from ottla.records.reader import read_records
 from ottla.sim.checkers.history import Bounds, LogKey, OutOfRange, Polled, Scanned, Unreadable
+from ottla.sim.setting import KnownTopic, Setting
 
 if TYPE_CHECKING:
     from ottla.sim.peer import Peers
-    from ottla.sim.workload import KnownTopic, Workload
 
 _EARLIEST, _LATEST = -2, -1
 _AFRESH_SHARE = 0.04
@@ -78,7 +78,7 @@ def fetch_request(asked: SessionRequest, *, max_wait_ms: int, max_bytes: int) ->
 class Reader:
     """Follows all topics in fetch sessions; now and then it forgets all and reads again from the start."""
 
-    def __init__(self, name: str, workload: Workload) -> None:
+    def __init__(self, name: str, workload: Setting) -> None:
         self.workload = workload
         self.random = Random(f"{name}-{workload.plan.seed}")
         self.peer = workload.peer(name)
@@ -118,7 +118,7 @@ class Reader:
             self._lost_sight(wanted)
             await self.peer.sleep_us(20_000)
             return
-        life = len(self.workload.world.machines[broker].past)
+        life = self.workload.life_of(broker)
         request = fetch_request(asked, max_wait_ms=self.random.choice((0, 100, 500)), max_bytes=1 << 20)
         response = await peer.send(request, most=self._version)
         if response is None:
@@ -226,7 +226,7 @@ async def offset_of(peers: Peers, topic: KnownTopic, partition: int, timestamp: 
 class Scanner:
     """The last reader: every log from its start to its end."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Setting) -> None:
         self.workload = workload
         self.peer = workload.peer("scanner")
 

@@ -1,227 +1,164 @@
-"""Members of one KIP-848 group in a simulated world: who is told what, whose commits are taken, and that all ends well.
+"""Members of one consumer group in the simulated workload, who make each other join again and again.
 
-A partition is told to one member only in each epoch, and to no member while another one that the coordinator still
-counts has not given it up. Once it was told to the next member, commits of the one before are refused.
+Each commits in the generation that it knows, and now and then once more in one before it, as a request does that comes
+late: nobody's commit counts once a newer generation has begun (checkers/generations.py).
 """
 
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId
-from ottla.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    OwnedTopicPartitions,
-)
 from ottla.messages.find_coordinator import FindCoordinatorRequest
+from ottla.messages.heartbeat import HeartbeatRequest
+from ottla.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-
-if TYPE_CHECKING:
-    from ottla.sim.peer import Peer
-    from ottla.sim.workload import KnownTopic, Workload
+from ottla.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.sim.checkers.history import CommittedIn, Generation
+from ottla.sim.peer import Peer
+from ottla.sim.setting import Setting, lasting_topics
 
 GROUP = "shared"
-OPTIONS = {
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "1500",
-    "group.consumer.min.heartbeat.interval.ms": "50",
-    "group.consumer.heartbeat.interval.ms": "100",
-    "group.consumer.assignment.interval.ms": "0",
-}
-"""Short times, for worlds that last some seconds."""
-_REBALANCE_MS = 1500
+_BY_NAME = 9
+_NONE = -1
+_TIMEOUT_MS = 2000
 _AGAIN_US = 40_000
-_LEAVE_SHARE, _VANISH_SHARE, _COMMIT_SHARE = 0.03, 0.03, 0.5
-Place = tuple[bytes, int]
-
-
-class SharedGroup:
-    """The members, and what they were told; a broken promise fails the world."""
-
-    def __init__(self, workload: Workload, members: int) -> None:
-        self.workload = workload
-        self.members = [SharedMember(number, self) for number in range(members)]
-        self.told_moves = 0
-        """How often a partition was told to another member than before."""
-        self.refused_commits = 0
-        """Commits of members whose partition another one had been told of."""
-        self._settled = False
-        self._told: dict[tuple[Place, int], str] = {}
-        self._newest: dict[Place, tuple[int, str]] = {}
-
-    def start(self) -> None:
-        for member in self.members:
-            self.workload.spawn(f"shared member {member.number}", member.run())
-
-    def topic(self) -> KnownTopic | None:
-        return next((topic for topic in self.workload.topics() if topic.plan.name == "kept"), None)
-
-    def was_told(self, member_id: str, epoch: int, places: set[Place]) -> None:
-        """A member was answered in an epoch, and may read these partitions in it."""
-        for place in places:
-            holder = self._told.setdefault((place, epoch), member_id)
-            if holder != member_id:
-                self.workload.failed(f"{member_id} and {holder} were told of one partition in epoch {epoch}")
-            for other in self.members:
-                if other.member_id != member_id and place in other.reading:
-                    other.taken.add(place)
-            newest = self._newest.get(place)
-            if newest is None or epoch > newest[0]:
-                self.told_moves += newest is not None and newest[1] != member_id
-                self._newest[place] = (epoch, member_id)
-
-    def superseded(self, member_id: str, epoch: int, place: Place) -> bool:
-        """Whether another member was told of a partition in an epoch above that of this one."""
-        newest = self._newest.get(place)
-        return newest is not None and newest[0] > epoch and newest[1] != member_id
-
-    def has_settled(self) -> bool:
-        """Whether at some moment since the end began all members were in one epoch, and shared all partitions."""
-        self._settled = self._settled or self._is_settled()
-        return self._settled
-
-    def _is_settled(self) -> bool:
-        topic = self.topic()
-        read = [place for member in self.members for place in member.owned]
-        epochs = {member.epoch for member in self.members}
-        return topic is not None and len(epochs) == 1 and len(read) == len(set(read)) == topic.plan.partitions
+_EVERY_US = (10_000, 120_000)
+_JOIN_AGAIN_SHARE = 0.1
+_COMMIT_SHARE = 0.6
+_LATE_SHARE = 0.3
 
 
 class SharedMember:
-    """One member: it sends heartbeats, commits, and sometimes leaves or is not heard of any more."""
+    """One member."""
 
-    def __init__(self, number: int, group: SharedGroup) -> None:
-        self.number = number
-        self.group = group
-        self.workload = group.workload
-        self.random = Random(f"shared-{number}-{group.workload.plan.seed}")
-        self.peer = group.workload.peer(f"shared-{number}")
-        self.epoch = 0
-        self.owned: set[Place] = set()
-        self.reading: set[Place] = set()
-        """What it owns, and what it has not yet said that it has given up."""
-        self.taken: set[Place] = set()
-        """Partitions that it reads, and another member was told of: it must have been put out."""
-        self._said: set[Place] | None = None
-        self._says_all = True
-        self._lives = 0
+    def __init__(self, name: str, setting: Setting) -> None:
+        self.name = name
+        self.setting = setting
+        self.random = Random(f"{name}-{setting.plan.seed}")
+        self.peer = setting.peer(name)
+        self._member = ""
+        self._generation = _NONE
+        self._earlier = _NONE
+        """The generation before, of which we were a member under the same id."""
         self._coordinator: Peer | None = None
-        self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        """As another process: with an id of its own, and without partitions."""
-        self._lives += 1
-        self.member_id = f"m{self.number}.{self._lives}"
-        self._lose()
-
-    def _lose(self) -> None:
-        self.epoch, self.owned, self.reading, self.taken = 0, set(), set(), set()
-        self._said, self._says_all = None, True
+        self._joins = 0
+        self._commits = 0
 
     async def run(self) -> None:
-        while not (self.workload.ending and self.group.has_settled()):
-            if self.random.random() < _COMMIT_SHARE:
-                await self._commit()
+        while not self.setting.ending:
+            if self._generation == _NONE and not await self._join():
+                await self.peer.sleep_us(_AGAIN_US)
+                continue
+            await self._act()
+            await self.peer.sleep_us(self.random.randint(*_EVERY_US))
+        self.peer.close()
+
+    async def _act(self) -> None:
+        if self.random.random() < _JOIN_AGAIN_SHARE:
+            self._earlier, self._generation = self._generation, _NONE
+        elif self._earlier != _NONE and self.random.random() < _LATE_SHARE:
+            await self._commit(self._earlier)
+        elif self.random.random() < _COMMIT_SHARE:
+            self._take(await self._commit(self._generation))
+        else:
             await self._beat()
-            if not self.workload.ending:
-                await self._come_and_go()
-            await self.peer.sleep_us(self.random.randint(20_000, 150_000))
 
-    async def _come_and_go(self) -> None:
-        if self.random.random() < _LEAVE_SHARE and self.epoch > 0 and self._coordinator is not None:
-            await self._coordinator.ask(self._request(epoch=-1))
-            self._begin_anew()
-        elif self.random.random() < _VANISH_SHARE:
-            await self.peer.sleep_us(self.random.randint(500_000, 3_000_000))
-            if self.random.random() < 0.5:
-                self._begin_anew()
+    def _take(self, error: int | None) -> None:
+        """An answer may say that there is another generation, or that we are no member any more."""
+        if error == ErrorCode.UNKNOWN_MEMBER_ID:
+            self._member, self._earlier, self._generation = "", _NONE, _NONE
+        elif error is None or error == ErrorCode.NOT_COORDINATOR:
+            self._coordinator = None
+            self._earlier, self._generation = self._generation, _NONE
+        elif error:
+            self._earlier, self._generation = self._generation, _NONE
 
-    async def _find(self) -> bool:
+    async def _find(self) -> Peer | None:
+        if self.peer.alone:
+            return self.peer.some
         response = await self.peer.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]))
         if response is None or response.coordinators[0].error_code:
+            return None
+        return self.peer.by_broker.get(BrokerId(response.coordinators[0].node_id))
+
+    async def _join(self) -> bool:
+        if self._coordinator is None:
+            self._coordinator = await self._find()
+        coordinator = self._coordinator
+        if coordinator is None:
             return False
-        node = BrokerId(response.coordinators[0].node_id)
-        self._coordinator = self.peer.some if self.peer.alone else self.peer.by_broker.get(node)
-        return self._coordinator is not None
+        self._joins += 1
+        protocol = JoinGroupRequestProtocol(name="range", metadata=f"{self.name} {self._joins}".encode())
+        joined = await coordinator.ask(
+            JoinGroupRequest(
+                group_id=GROUP,
+                session_timeout_ms=_TIMEOUT_MS,
+                rebalance_timeout_ms=_TIMEOUT_MS,
+                member_id=self._member,
+                protocol_type="consumer",
+                protocols=[protocol],
+            )
+        )
+        if joined is None or joined.error_code:
+            if joined is not None and joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                self._member = joined.member_id
+            else:
+                self._take(None if joined is None else joined.error_code)
+            return False
+        self._member = joined.member_id
+        others = [member.member_id for member in joined.members] if joined.leader == joined.member_id else []
+        return await self._sync(coordinator, joined.generation_id, others)
 
-    # Heartbeats
+    async def _sync(self, coordinator: Peer, generation: int, led: list[str]) -> bool:
+        synced = await coordinator.ask(
+            SyncGroupRequest(
+                group_id=GROUP,
+                generation_id=generation,
+                member_id=self._member,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=[SyncGroupRequestAssignment(member_id=member, assignment=b"all") for member in led],
+            )
+        )
+        if synced is None or synced.error_code:
+            return False
+        self._generation = generation
+        self.setting.saw(Generation(self.setting.loop.now_us, GROUP, generation))
+        return True
 
-    def _request(self, *, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        """A member says all of itself when it joins or an answer was lost, else what it owns where that is new."""
-        request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=self.member_id, member_epoch=epoch)
-        if self._says_all:
-            request.rebalance_timeout_ms, request.subscribed_topic_names = _REBALANCE_MS, ["kept"]
-        if self._says_all or self.owned != self._said:
-            owned: dict[bytes, list[int]] = {}
-            for topic_id, index in sorted(self.owned):
-                owned.setdefault(topic_id, []).append(index)
-            request.topic_partitions = [
-                OwnedTopicPartitions(topic_id=topic_id, partitions=indexes) for topic_id, indexes in owned.items()
-            ]
-        return request
+    async def _commit(self, generation: int) -> int | None:
+        """The error of the answer; None where none came."""
+        topics = lasting_topics(self.setting)
+        if self._coordinator is None or not topics:
+            return None
+        self._commits += 1
+        asked_us = self.setting.loop.now_us
+        place = OffsetCommitRequestPartition(partition_index=0, committed_offset=self._commits)
+        response = await self._coordinator.ask(
+            OffsetCommitRequest(
+                group_id=GROUP,
+                generation_id_or_member_epoch=generation,
+                member_id=self._member,
+                topics=[OffsetCommitRequestTopic(name=topics[0].plan.name, partitions=[place])],
+            ),
+            most=_BY_NAME,
+        )
+        if response is None:
+            return None
+        error: int = response.topics[0].partitions[0].error_code
+        if error == ErrorCode.NONE:
+            self.setting.saw(CommittedIn(asked_us, self.setting.loop.now_us, GROUP, generation))
+        return error
 
     async def _beat(self) -> None:
-        if self._coordinator is None and not await self._find():
-            await self.peer.sleep_us(_AGAIN_US)
-            return
         assert self._coordinator is not None
-        saying, taken, epoch = set(self.owned), set(self.taken), self.epoch
-        request = self._request(epoch=epoch)
-        if request.topic_partitions is not None:
-            self.reading = set(self.owned)
-            self.taken &= self.owned
-        answer = await self._coordinator.ask(request)
-        if answer is None:
-            self._coordinator, self._says_all = None, True
-        elif answer.error_code in (
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            ErrorCode.UNKNOWN_MEMBER_ID,
-            ErrorCode.GROUP_ID_NOT_FOUND,
-        ):
-            self._lose()
-        elif answer.error_code:
-            self._coordinator, self._says_all = None, True
-        else:
-            if taken and epoch > 0:
-                self.workload.failed(f"{self.member_id} counts, and another was told of what it had not given up")
-            self._take(answer, saying)
-
-    def _take(self, answer: ConsumerGroupHeartbeatResponse, said: set[Place]) -> None:
-        self._said, self._says_all, self.epoch = said, False, answer.member_epoch
-        if answer.assignment is not None:
-            self.owned = {
-                (bytes(each.topic_id), index)
-                for each in answer.assignment.topic_partitions
-                for index in each.partitions
-            }
-        self.reading |= self.owned
-        self.group.was_told(self.member_id, self.epoch, self.owned)
-
-    # Commits
-
-    async def _commit(self) -> None:
-        """Commit for a partition that the member believes to be its own: it may have been put out meanwhile."""
-        if not self.owned or self._coordinator is None:
-            return
-        topic_id, index = self.random.choice(sorted(self.owned))
-        superseded = self.group.superseded(self.member_id, self.epoch, (topic_id, index))
-        partition = OffsetCommitRequestPartition(partition_index=index, committed_offset=self.random.randrange(1000))
-        asked = OffsetCommitRequestTopic(name="kept", topic_id=topic_id, partitions=[partition])
-        request = OffsetCommitRequest(
-            group_id=GROUP, generation_id_or_member_epoch=self.epoch, member_id=self.member_id, topics=[asked]
+        response = await self._coordinator.ask(
+            HeartbeatRequest(group_id=GROUP, generation_id=self._generation, member_id=self._member)
         )
-        epoch = self.epoch
-        answer = await self._coordinator.ask(request)
-        if answer is None or not superseded:
-            return
-        if answer.topics[0].partitions[0].error_code == ErrorCode.NONE:
-            self.workload.failed(f"a commit of {self.member_id} in epoch {epoch} was taken for another's partition")
-        else:
-            self.group.refused_commits += 1
+        self._take(None if response is None else response.error_code)

@@ -32,6 +32,8 @@ class SimSyncer:
         """Bounds of what one sync takes."""
         self.syncs = 0
         self.failures = 0
+        self.on_nothing: Callable[[Syncable], None] = no_matter
+        """Called with a log that says, while no sync is under way, that it has nothing to sync."""
 
     def submit(self, log: Syncable) -> None:
         if not self._dirty and not self._busy:
@@ -41,7 +43,12 @@ class SimSyncer:
 
     def _begin(self) -> None:
         dirty, self._dirty = self._dirty, {}
-        works = [(log, work) for log in dirty if (work := log.begin_sync()) is not None]
+        works = []
+        for log in dirty:
+            if (work := log.begin_sync()) is not None:
+                works.append((log, work))
+            else:
+                self.on_nothing(log)
         if not works:
             self._busy = False
             return
@@ -74,6 +81,10 @@ class SimSyncer:
             self._busy = True
             self._begin()
         _tell(iter(works), error)
+
+
+def no_matter(_: Syncable) -> None:
+    """Nobody wants to know."""
 
 
 def _tell(ends: Iterator[tuple[Syncable, SyncWork]], error: OSError | None) -> None:

@@ -5,6 +5,7 @@ transaction_client.py speaks to the brokers; transactions.py starts these storie
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,7 @@ from ottla.sim.producers import Producer
 from ottla.sim.transaction_client import VERSION_1, VERSION_2, TransactionClient, Verdict
 
 if TYPE_CHECKING:
-    from ottla.sim.transactions import Transactions
-    from ottla.sim.workload import KnownTopic
+    from ottla.sim.setting import KnownTopic, Ledger
 
 COMMITTED = "transaction committed"
 ABORTED = "transaction aborted"
@@ -44,7 +44,7 @@ _FORSAKEN_EVERY_US = (500_000, 4_000_000)
 class Owner:
     """One transactional id, and the processes that have it one after the other."""
 
-    def __init__(self, transactional_id: str, transactions: Transactions) -> None:
+    def __init__(self, transactional_id: str, transactions: Ledger) -> None:
         self.transactional_id = transactional_id
         self.transactions = transactions
         self.workload = transactions.workload
@@ -93,9 +93,14 @@ class Owner:
         raise NotImplementedError
 
     async def _conclude(self) -> None:
-        """The world is healed: once more, from the beginning to the end."""
-        while True:
+        """The world is healed: once more, from the beginning to the end; each try may take longer than the one before.
+
+        A transaction over all partitions takes many syncs, one after the other: on a slow disk more than its first
+        timeout allows.
+        """
+        for patience in itertools.count(1):
             client = self.new_client()
+            client.timeout_ms *= patience
             if await client.own() is Verdict.DONE and await self._last_step(client):
                 client.peer.close()
                 return
@@ -149,7 +154,7 @@ class Owner:
 class Transactor(Owner):
     """Writes to several partitions of the ledger in each transaction."""
 
-    def __init__(self, transactional_id: str, transactions: Transactions) -> None:
+    def __init__(self, transactional_id: str, transactions: Ledger) -> None:
         super().__init__(transactional_id, transactions)
         self._before: EndTxnRequest | None = None
 
@@ -196,7 +201,7 @@ class Transactor(Owner):
 class Forsaker:
     """Leaves transactions open, each under a transactional id that nobody uses again: only a timeout ends them."""
 
-    def __init__(self, name: str, transactions: Transactions) -> None:
+    def __init__(self, name: str, transactions: Ledger) -> None:
         self.name = name
         self.transactions = transactions
         self.random = Random(f"{name}-{transactions.workload.plan.seed}")
@@ -218,7 +223,7 @@ class Forsaker:
 class Bystander(Producer):
     """Writes to the ledger without transactions, once each."""
 
-    async def stand_by(self, transactions: Transactions) -> None:
+    async def stand_by(self, transactions: Ledger) -> None:
         while not self.workload.ending:
             partition = self.random.randrange(transactions.ledger.plan.partitions)
             await self._write(transactions.ledger, partition)

@@ -18,10 +18,10 @@ from ottla.messages.offset_commit import (
 )
 from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.sim.checkers.history import CommitAsked, CommitDone, CommitSeen, LogKey
+from ottla.sim.setting import KnownTopic, Setting, lasting_topics
 
 if TYPE_CHECKING:
     from ottla.sim.peer import Peer, Peers
-    from ottla.sim.workload import KnownTopic, Workload
 
 _GROUP = "watched"
 _BY_NAME = 9
@@ -34,20 +34,19 @@ _TIMEOUT_MS = 400
 
 
 class _Client:
-    def __init__(self, name: str, workload: Workload) -> None:
+    def __init__(self, name: str, workload: Setting) -> None:
         self.workload = workload
         self.random = Random(f"{name}-{workload.plan.seed}")
         self.peer = workload.peer(name, _TIMEOUT_MS)
 
     def topic(self) -> KnownTopic | None:
-        found = [topic for topic in self.workload.topics() if topic.plan.stable and not topic.plan.cached]
-        return found[0] if found else None
+        return next(iter(lasting_topics(self.workload)), None)
 
 
 class Committer(_Client):
     """Commits 1, 2, 3 and so on; what was not acknowledged is left open."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Setting) -> None:
         super().__init__("committer", workload)
 
     async def run(self) -> None:
@@ -80,7 +79,7 @@ class Committer(_Client):
 class Watcher(_Client):
     """Looks again and again, at the same broker while it answers, and while it does not."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Setting) -> None:
         super().__init__("watcher", workload)
 
     async def run(self) -> None:

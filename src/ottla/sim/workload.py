@@ -5,63 +5,62 @@ world.py starts it; its clients are stories over peer.py that write all they do 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import run_story
-from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.metadata import MetadataRequest
 from ottla.sim.administrator import Administrator
+from ottla.sim.assigned_group import AssignedGroup
 from ottla.sim.checkers.history import Alive, Event, Failed, History, LogKey, Traits, Unreadable
 from ottla.sim.checkers.state_log import open_transactions
+from ottla.sim.epoch_raiser import EpochRaiser
 from ottla.sim.group_member import GroupMember
+from ottla.sim.latest_asker import LatestAsker
 from ottla.sim.peer import PATIENT_MS, Peers
 from ottla.sim.plan import Plan, TopicPlan
 from ottla.sim.producers import IdempotentProducer, PlainProducer, Prober
 from ottla.sim.readers import Reader, Scanner
-from ottla.sim.shared_group import SharedGroup
+from ottla.sim.setting import KnownTopic
+from ottla.sim.shared_group import SharedMember
+from ottla.sim.stage import Stage
 from ottla.sim.transactions import Transactions
 from ottla.sim.watchers import Committer, Watcher
 
-if TYPE_CHECKING:
-    from ottla.sim.world import World
-
-MAX_MESSAGE_BYTES = 20_000
 _AGAIN_US = 50_000
-
-
-class KnownTopic(NamedTuple):
-    """A topic that exists, as far as the clients know."""
-
-    plan: TopicPlan
-    topic_id: bytes
+_SHARING = 2
+"""Members of one group."""
 
 
 class Workload:
     """All clients of one world. `start` sets them going, `end` lets them come to an end and look at everything."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Stage) -> None:
         self.world = world
         self.plan: Plan = world.plan
         self.loop = world.loop
         self.history: History = world.history
+        self.told = False
+        """A story that is told in place of all clients has come to its end."""
         self.ending = False
         self.done = False
         """Everything that was to be read at the end has been read."""
         self.unfinished: dict[str, None] = {}
         self._topics: dict[str, KnownTopic] = {}
         self._running = 0
-        self._idempotent: list[IdempotentProducer] = []
+        self._keepers: list[IdempotentProducer | EpochRaiser] = []
+        """Producers that logs must know again when they send again."""
         self.administrator = Administrator(self)
-        self.shared = SharedGroup(self, self.plan.shared_members) if self.plan.shared_members else None
+        self.assigned = AssignedGroup(self, self.plan.assigned_members)
         self.transactions = None if self.plan.transactions is None else Transactions(self, self.plan.transactions)
 
     # for the clients
 
     def peer(self, name: str, timeout_ms: int = PATIENT_MS) -> Peers:
-        return Peers(name, self.loop, self.world.network, self.world.machines, timeout_ms)
+        world = self.world
+        return Peers(name, self.loop, world.network, world.machines, timeout_ms, world.hold)
 
     def topics(self) -> list[KnownTopic]:
         return [self._topics[name] for name in sorted(self._topics)]
@@ -69,6 +68,12 @@ class Workload:
     def some_topic(self, random: Random, *, durable: bool = False) -> KnownTopic | None:
         topics = [topic for topic in self.topics() if not (durable and topic.plan.cached)]
         return random.choice(topics) if topics else None
+
+    def life_of(self, broker: BrokerId) -> int:
+        return len(self.world.machines[broker].past)
+
+    def directories_of(self, broker: BrokerId) -> Sequence[str]:
+        return self.world.machines[broker].directories
 
     def saw(self, event: Event) -> None:
         self.world.saw(event)
@@ -78,7 +83,7 @@ class Workload:
 
     def may_delete_to(self, log: LogKey, end: int) -> int:
         """The highest offset below which nobody needs the records any more."""
-        needed = [one.keeps_from(log) for one in self._idempotent]
+        needed = [one.keeps_from(log) for one in self._keepers]
         return min([end, *(offset for offset in needed if offset is not None)])
 
     def unreadable(self, reader: str, log: LogKey, position: int, why: str) -> None:
@@ -104,8 +109,9 @@ class Workload:
         self.spawn("administrator", self.administrator.run())
         plan = self.plan
         for number in range(plan.idempotent_producers):
-            self._idempotent.append(IdempotentProducer(f"i{number}", self))
-            self.spawn(f"idempotent {number}", self._idempotent[-1].run())
+            producer = IdempotentProducer(f"i{number}", self)
+            self._keepers.append(producer)
+            self.spawn(f"idempotent {number}", producer.run())
         for number in range(plan.plain_producers):
             self.spawn(f"plain {number}", PlainProducer(f"p{number}", self).run())
         for number in range(plan.readers):
@@ -113,13 +119,23 @@ class Workload:
         for number in range(plan.groups):
             group = "g" if number == 0 else f"g{number}"
             self.spawn(f"member of {group}", GroupMember(group, self).run())
-        if self.shared is not None:
-            self.shared.start()
+        for member in self.assigned.members:
+            self.spawn(f"assigned member {member.number}", member.run())
         if plan.watches:
             self.spawn("committer", Committer(self).run())
             self.spawn("watcher", Watcher(self).run())
+        if plan.contends:
+            self._contend()
         if self.transactions is not None:
             self.transactions.start()
+
+    def _contend(self) -> None:
+        for number in range(_SHARING):
+            self.spawn(f"shared member {number}", SharedMember(f"m{number}", self).run())
+        raiser = EpochRaiser("e", self)
+        self._keepers.append(raiser)
+        self.spawn("epoch raiser", raiser.run())
+        self.spawn("latest asker", LatestAsker("l", self).run())
 
     def end(self) -> None:
         """The world is healed: come to an end, write to every partition, read every log."""
@@ -201,16 +217,3 @@ class Workload:
             slot.result()  # a client's own bug ends the run
 
         slot.when_full(ended)
-
-
-async def create_topic(peer: Peers, plan: TopicPlan, replication: int) -> bytes | None:
-    """The new topic's id; None where it is not known whether it was made, or it was there."""
-    configs = [CreatableTopicConfig(name=name, value=value) for name, value in plan.configs]
-    configs.append(CreatableTopicConfig(name="max.message.bytes", value=str(MAX_MESSAGE_BYTES)))
-    asked = CreatableTopic(
-        name=plan.name, num_partitions=plan.partitions, replication_factor=replication, configs=configs
-    )
-    response = await peer.ask(CreateTopicsRequest(topics=[asked], timeout_ms=2000))
-    if response is None or response.topics[0].error_code not in (ErrorCode.NONE,):
-        return None
-    return bytes(response.topics[0].topic_id)

@@ -84,6 +84,7 @@ class World:
         machine.set_sync_us(plan.sync_us)
         machine.session_us = plan.session_us
         machine.join_network(self.network, self._serving_at)
+        machine.on_nothing = lambda log: self.hold(self.invariants.nothing_to_sync(machine, log))
         return machine
 
     def _serving_at(self, host: str, port: int) -> Incarnation | None:
@@ -115,7 +116,7 @@ class World:
             machine.start()
         self.workload.start()
         self.faults.begin()
-        self._run_until(lambda: False, self.plan.busy_ms)
+        self._run_until(lambda: self.workload.told, self.plan.busy_ms)
         if not self._over:
             self.faults.heal()
             self.saw(Healed(self.loop.now_us, self.plan.healed_within_ms * 1000))
@@ -125,7 +126,7 @@ class World:
                 waiting = ", ".join(self.workload.unfinished)
                 self.saw(Failed(self.loop.now_us, f"never came to its end: {waiting}", "stuck"))
             elif self.workload.done:
-                self._hold(check_states(self.machines.values(), self.history))
+                self.hold(check_states(self.machines.values(), self.history))
         return Result(
             seed=self.plan.seed,
             anomalies=check(self.history),
@@ -161,7 +162,7 @@ class World:
     def _turn(self) -> None:
         with self._judged():
             self.loop.turn()
-        self._hold(self.invariants.after_append())
+        self.hold(self.invariants.after_append())
         for machine in self.machines.values():
             if machine.power_gone:
                 self.faults.lose_power(machine)
@@ -172,9 +173,9 @@ class World:
 
     def power_lost(self, machine: Machine) -> None:
         """Its disk stands as the loss of power has left it."""
-        self._hold(self.invariants.after_power_cut(machine))
+        self.hold(self.invariants.after_power_cut(machine))
 
-    def _hold(self, broken: Iterable[Anomaly]) -> None:
+    def hold(self, broken: Iterable[Anomaly]) -> None:
         """The run goes on: what clients see of it is to be known too."""
         for kind, what in broken:
             if self._untrue < _MOST_UNTRUE:
@@ -194,7 +195,7 @@ class World:
         else:
             if machine.more_directories:
                 self._look_at_directories(current)
-            self._hold(self.invariants.after_turn(machine))
+            self.hold(self.invariants.after_turn(machine))
 
     def _look_at_directories(self, current: Incarnation) -> None:
         if current.node.replicas.directories.failed and not current.seen_to:

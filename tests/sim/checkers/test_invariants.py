@@ -10,12 +10,12 @@ import pytest
 from clusters import create, register, topic_id
 from log_desk import a_batch, a_log, put
 
-from ottla.cluster.commands import ChangeInSync, Command, ReplicaEpoch, Writer
+from ottla.cluster.commands import ChangeInSync, Command, FenceBroker, ReplicaEpoch, Writer
 from ottla.cluster.decide import decide
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId, PartitionEpoch
-from ottla.metadata.entries import encode_entry
+from ottla.metadata.entries import Body, PartitionsChanged, encode_entry
 from ottla.metadata.state import Metadata
 from ottla.sim.checkers.decay import Flipped
 from ottla.sim.checkers.invariants import Invariants
@@ -38,6 +38,8 @@ class Replica:
     def __init__(self, number: int) -> None:
         self.disk = SimDisk()
         self.log = a_log(self.disk, directory=FOLDER)
+        if number == 1:
+            self.log.begin_epoch(0)
         self.partition: Any = SimpleNamespace(
             topic=TOPIC,
             index=0,
@@ -80,8 +82,12 @@ class Place:
         decided = decide(command, self.state, Writer(BrokerId(by), broker.epoch if broker else -1))  # type: ignore[arg-type]
         assert not isinstance(decided, ApiError)
         for body in decided:
-            self.store.append([encode_entry(body, broker_epoch=1, sequence=self.state.version)], self.state.version)
-            self.state.apply(self.state.version + 1, body)
+            self.append(body)
+
+    def append(self, body: Body) -> None:
+        """An entry, whoever has decided it."""
+        self.store.append([encode_entry(body, broker_epoch=1, sequence=self.state.version)], self.state.version)
+        self.state.apply(self.state.version + 1, body)
 
     def in_sync(self, *numbers: int) -> None:
         partition = self.state.topics[topic_id(TOPIC)].partitions[0]
@@ -113,6 +119,37 @@ def test_replicas_that_agree_and_hold_it_on_disk_are_sound():
     assert place.look() == []
     place.replicas[2].disk.lose_unsynced()
     assert list(place.invariants.after_power_cut(place.replicas[2].machine)) == []
+
+
+def test_a_leader_whose_epoch_is_not_in_its_checkpoint_is_found():
+    place = Place()
+    place.replicas[1].partition.leader_epoch = 1
+    assert place.look() == ["epoch-not-on-disk"]
+    place = Place()
+    place.replicas[1].log.begin_epoch(1)
+    place.replicas[1].partition.leader_epoch = 1
+    assert place.look() == []
+
+
+@pytest.mark.parametrize(("synced", "found"), [(True, []), (False, ["never-synced"])])
+def test_a_log_that_has_nothing_to_sync_has_nothing_un_synced(synced: bool, found: list[str]):
+    place = Place()
+    replica = place.replicas[2]
+    replica.write(b"a", synced=synced)
+    assert [one.kind for one in place.invariants.nothing_to_sync(replica.machine, replica.log)] == found
+
+
+@pytest.mark.parametrize(("fenced", "found"), [(False, []), (True, ["joins-dead"])])
+def test_a_broker_that_is_fenced_joins_no_in_sync_set(fenced: bool, found: list[str]):
+    place = Place()
+    place.in_sync(1, 2)
+    if fenced:
+        place.do(FenceBroker(BrokerId(3), place.state.brokers[BrokerId(3)].epoch))
+    assert place.look() == []
+    before = place.state.topics[topic_id(TOPIC)].partitions[0]
+    joined = before._replace(in_sync=before.replicas, partition_epoch=before.partition_epoch + 1)
+    place.append(PartitionsChanged(partitions=[joined]))
+    assert place.look() == found
 
 
 def rotten() -> Place:

@@ -141,6 +141,42 @@ class CommitSeen(NamedTuple):
     offset: int
 
 
+class Generation(NamedTuple):
+    """SyncGroup was answered: a generation of a group has begun, and every one before it has ended."""
+
+    at_us: int
+    group: str
+    generation: int
+
+
+class CommittedIn(NamedTuple):
+    """A commit of a member was taken in this generation."""
+
+    asked_us: int
+    at_us: int
+    group: str
+    generation: int
+
+
+class LatestSeen(NamedTuple):
+    """ListOffsets answered where a log ends for readers, in an epoch."""
+
+    asked_us: int
+    at_us: int
+    log: LogKey
+    epoch: int
+    offset: int
+
+
+class Outdated(NamedTuple):
+    """A batch is sent in an older epoch than its producer has in the log: it must be refused."""
+
+    at_us: int
+    producer: str
+    log: LogKey
+    batch: int
+
+
 class TopicDeleted(NamedTuple):
     """A deletion was sent: its logs may be gone from now on."""
 
@@ -201,6 +237,10 @@ Event = (
     | CommitAsked
     | CommitDone
     | CommitSeen
+    | Generation
+    | CommittedIn
+    | LatestSeen
+    | Outdated
     | TopicDeleted
     | Disturbed
     | Healed

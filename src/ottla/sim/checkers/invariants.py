@@ -20,11 +20,13 @@ from ottla.metadata.seal import read_entry
 from ottla.metadata.state import Metadata, PartitionState
 from ottla.sim.checkers.decay import Decay, Flipped
 from ottla.sim.checkers.history import Anomaly
-from ottla.sim.peek import batches, checkpointed, first_offset, homes
+from ottla.sim.peek import batches, checkpointed, first_offset, homes, is_synced, newest_epoch
 from ottla.storage.directory.checkpoint import LOG_START
+from ottla.storage.segment.segment import LOG
 
 if TYPE_CHECKING:
     from ottla.coordination.memory import MemoryStore
+    from ottla.kernel.seams import Syncable
     from ottla.sim.machine import Incarnation, Machine
 
 Key = tuple[bytes, int]
@@ -139,6 +141,9 @@ class Invariants:
             yield Anomaly("lines", f"{where}: the start was at {before.start}")
         if now.leads and self._leaders.setdefault((*key, now.epoch), current) is not current:
             yield Anomaly("two-leaders", f"{where}: another has led in this epoch")
+        begins = now.leads and (before is None or not before.leads or before.epoch != now.epoch)
+        if begins and newest_epoch(current.machine.disk, partition.log.directory) < now.epoch:
+            yield Anomaly("epoch-not-on-disk", f"{where}: leads, and a power cut may take this epoch")
         if not caching:
             committed = self._committed.setdefault(key, _Committed())
             committed.start = max(committed.start, now.start)
@@ -151,6 +156,15 @@ class Invariants:
             known = max(committed.start, before.watermark if before is not None else 0)
             if now.watermark > known:
                 yield from self._committed_here(current.machine, key, partition, known, now.watermark, where)
+
+    def nothing_to_sync(self, machine: Machine, log: Syncable) -> Iterator[Anomaly]:
+        """A log says, while no sync of it is under way, that all of it is on disk."""
+        current = machine.current
+        served = [] if current is None else [each.log for each in current.node.replicas.by_id.values()]
+        for each in served:
+            if each is log and not (each.refusing or is_synced(machine.disk, each.active.path(LOG))):
+                where = f"{posixpath.basename(each.directory)} on broker {machine.broker_id}"
+                yield Anomaly("never-synced", f"{where}: it is not on disk to its end, and nothing is to be synced")
 
     # --- what is committed ---
 
@@ -266,6 +280,9 @@ class Invariants:
                     yield Anomaly(
                         "not-on-disk", f"{topic}-{key[1]}: broker {broker} joins those in sync, and {missing}"
                     )
+        for broker in set(state.in_sync) - set(before.in_sync):
+            if not self._metadata.is_active(broker) or broker in state.offline:
+                yield Anomaly("joins-dead", f"{topic}-{key[1]}: broker {broker} joins those in sync, and is not there")
         if state.leader_epoch == before.leader_epoch:
             yield from self._left(topic, before, state)
 

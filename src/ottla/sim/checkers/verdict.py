@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.sim.checkers.commits import check_commits
 from ottla.sim.checkers.consumed import check_consumed
+from ottla.sim.checkers.generations import check_successors
 from ottla.sim.checkers.history import Anomaly, History
 from ottla.sim.checkers.jepsen import check_jepsen
 from ottla.sim.checkers.order import check_order
@@ -22,6 +23,7 @@ _JUDGES = (
     check_redpanda,
     check_transactions,
     check_consumed,
+    check_successors,
 )
 
 

@@ -7,17 +7,17 @@ import pytest
 from ottla.groups import consumer_members
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.kernel.errors import ErrorCode
+from ottla.sim.assigned_group import OPTIONS, AssignedGroup
 from ottla.sim.plan import Plan, draw_plan
-from ottla.sim.shared_group import OPTIONS, SharedGroup
 from ottla.sim.world import Result, World
 
 
-def shared(seed: int, brokers: int) -> Plan:
+def plan_of(seed: int, brokers: int) -> Plan:
     """An ordinary world in which three members share a topic of three partitions."""
     plan = draw_plan(seed, brokers)
     kept = plan.topics[0]._replace(partitions=3)
     return plan._replace(
-        shared_members=3,
+        assigned_members=3,
         topics=(kept, *plan.topics[1:]),
         broker_texts=tuple(sorted((dict(plan.broker_texts) | OPTIONS).items())),
         transactions=None,
@@ -26,11 +26,10 @@ def shared(seed: int, brokers: int) -> Plan:
     )
 
 
-def run(seed: int, brokers: int) -> tuple[Result, SharedGroup]:
-    world = World(shared(seed, brokers))
+def run(seed: int, brokers: int) -> tuple[Result, AssignedGroup]:
+    world = World(plan_of(seed, brokers))
     result = world.run()
-    assert world.workload.shared is not None
-    return result, world.workload.shared
+    return result, world.workload.assigned
 
 
 def complaints(seed: int, brokers: int) -> str:

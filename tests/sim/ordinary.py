@@ -1,0 +1,61 @@
+"""Counts how soon ordinary worlds miss a safeguard: `python -m tests.sim.ordinary`, from the root of the repository.
+
+Each of ordinary_mutants.py is taken out of a copy of the source, and worlds as they are drawn run over it until one
+shows an anomaly. `--all` goes through all seeds, and counts those that do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.sim.ordinary_mutants import REMOVALS, Removal
+from tests.sim.taken_out import copy_without
+
+_RUNNER = Path(__file__).with_name("run_ordinary.py")
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(prog="python -m tests.sim.ordinary", description=__doc__)
+    asked.add_argument("--seeds", type=int, default=300)
+    asked.add_argument("--from", dest="first", type=int, default=0)
+    asked.add_argument("--brokers", type=int, default=3)
+    asked.add_argument("--only", default="", help="a part of the safeguard's name")
+    asked.add_argument("--all", action="store_true", help="count every seed that notices")
+    options = asked.parse_args()
+    chosen = [each for each in REMOVALS if options.only in each.safeguard]
+    noticed = 0
+    for removal in chosen:
+        shown = run_without(removal, options.brokers, options.first, options.seeds, through_all=options.all)
+        noticed += bool(shown)
+        print(
+            f"{removal.safeguard}: {said_of(shown, options.first, options.seeds, through_all=options.all)}", flush=True
+        )
+    print(f"{noticed} of {len(chosen)} noticed")
+
+
+def said_of(shown: list[list[str]], first: int, seeds: int, *, through_all: bool) -> str:
+    if not shown:
+        return f"not in {seeds}"
+    after = f"after {int(shown[0][0]) - first + 1}, as {', '.join(shown[0][1:])}"
+    return f"{len(shown)} of {seeds}, first {after}" if through_all else after
+
+
+def run_without(
+    removal: Removal, brokers: int, first: int, seeds: int, *, through_all: bool = False
+) -> list[list[str]]:
+    """The seeds that showed something, each with the kinds of its anomalies."""
+    with tempfile.TemporaryDirectory() as place:
+        tree = copy_without(removal.edits, Path(place))
+        command = [sys.executable, str(_RUNNER), str(brokers), str(first), str(seeds), *(["all"] * through_all)]
+        environment = os.environ | {"PYTHONPATH": str(tree)}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,368 @@
+"""Plays a world by its script: what happens, to whom, and in which order, instead of by draws from a seed.
+
+A script is a TOML file beside this one. Its `story` is a list of steps; each waits until what it says has come to pass.
+The machines, disks, network and judges are those of every simulated world. No time and no delay is drawn: each has one
+value, and what matters for the order is waited for. When the story is told, the world is healed and judged as ever.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from ottla.broker.replicas.partition import Partition
+from ottla.client.consume.fetch_session import SessionRequest, WantedPartition
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
+from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.records.compression import Codec
+from ottla.sim.checkers.history import DeleteAsked, DeleteDone, Failed, OutOfRange, Polled
+from ottla.sim.coordination import CALM
+from ottla.sim.machine import Machine
+from ottla.sim.plan import Plan, TopicPlan
+from ottla.sim.producers import Prober
+from ottla.sim.readers import fetch_request, parse
+from ottla.sim.setting import KnownTopic
+from ottla.sim.topics import create_topic
+from ottla.sim.workload import Workload
+from ottla.sim.world import Result, World
+
+HERE = Path(__file__).parent
+_AGAIN_US = 5_000
+_STORY_MS = 120_000
+_HEALED_MS = 60_000
+_TOPIC = "told"
+_LEADER = 1
+"""acks"""
+_OPTIONS = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "broker.session.timeout.ms": "1500",
+    "replica.lag.time.max.ms": "1000",
+}
+
+
+class Edit(NamedTuple):
+    """One edit of the source that takes the mend out again; `old` occurs exactly once in the file."""
+
+    file: str
+    old: str
+    new: str
+
+
+class Script(NamedTuple):
+    """A world that was red once."""
+
+    name: str
+    title: str
+    seed: int
+    """The one in which it was found."""
+    mended: str
+    """The commit."""
+    found: tuple[str, ...]
+    """Kinds of anomalies, of which one shows up where the mend is taken out."""
+    without: tuple[Edit, ...]
+    story: tuple[tuple[Any, ...], ...]
+    topic: dict[str, str]
+    """Options of its topic."""
+    options: dict[str, str]
+    """Options of all brokers."""
+
+
+def scripts() -> list[Script]:
+    return [read(path) for path in sorted(HERE.glob("*.toml"))]
+
+
+def read(path: Path) -> Script:
+    told = tomllib.loads(path.read_text())
+    return Script(
+        path.stem,
+        told["title"],
+        told["seed"],
+        told["mended"],
+        tuple(told["found"]),
+        tuple(Edit(**edit) for edit in told["without"]),
+        tuple(tuple(step) for step in told["story"]),
+        told.get("topic", {}),
+        told.get("options", {}),
+    )
+
+
+def play(script: Script, on_note: Callable[[int, str], None] | None = None) -> Result:
+    return Stage(script, on_note).run()
+
+
+def _plan(script: Script) -> Plan:
+    """Three brokers that nothing happens to but what the story tells."""
+    topic = TopicPlan(
+        _TOPIC, 1, tuple(sorted(script.topic.items())), cached=script.topic.get("write.caching") == "true"
+    )
+    return Plan(
+        seed=0,
+        busy_ms=_STORY_MS,
+        healed_within_ms=_HEALED_MS,
+        topics=(topic,),
+        idempotent_producers=0,
+        plain_producers=0,
+        readers=0,
+        groups=0,
+        window=1,
+        value_bytes=(40, 40),
+        pause_us=(1000, 1000),
+        network_us=(200, 200),
+        sync_us=(1000, 1000),
+        faults=(),
+        fault_every_ms=(1, 1),
+        harsh=1.0,
+        broker_texts=tuple(sorted((_OPTIONS | script.options).items())),
+        brokers=3,
+        replication=3,
+    )
+
+
+class _Least(Random):
+    """Draws nothing: each batch has so many records, of the least size."""
+
+    def __init__(self, records: int) -> None:
+        super().__init__(0)
+        self._records = records
+
+    def randint(self, a: int, b: int) -> int:
+        return self._records if a == 1 else a
+
+
+class Stage(World):
+    """A world in which a story is told."""
+
+    def __init__(self, script: Script, on_note: Callable[[int, str], None] | None = None) -> None:
+        super().__init__(_plan(script), on_note)
+        self.workload = Story(self, script)
+
+
+class Story(Workload):
+    """The only client: does what the script says, step by step. Each verb of a script is one method here."""
+
+    topic: KnownTopic
+    _replicas: tuple[BrokerId, ...]
+
+    def __init__(self, stage: Stage, script: Script) -> None:
+        super().__init__(stage)
+        self._script = script
+        self._teller = self.peer("teller", 800)
+        self._writer = Prober("writer", self)
+        self._writer.random = _Least(1)
+        self._verbs = {
+            "write": self._write,
+            "write one of": self._write_large,
+            "write alone": self._write_alone,
+            "make topic": self._make_topic,
+            "delete topic at": self._delete_topic,
+            "kill": self._kill,
+            "cut power of": self._cut_power,
+            "empty disk of": self._empty_disk,
+            "start": self._start,
+            "part": self._part,
+            "join": self._join,
+            "cut store of": self._cut_store,
+            "mend store of": self._mend_store,
+            "in sync are": self._are_in_sync,
+            "leader is": self._leader_is,
+            "delete to": self._delete,
+            "read": self._read,
+            "leave room at": self._leave_room,
+            "make room at": self._make_room,
+            "starts": self._starts,
+        }
+
+    def start(self) -> None:
+        self.spawn("a story", self._tell())
+
+    def end(self) -> None:
+        if not self.told:
+            self.saw(Failed(self.loop.now_us, f"never came to pass: {', '.join(self.unfinished)}", "stuck"))
+        super().end()
+
+    async def _tell(self) -> None:
+        plan = self.plan.topics[0]
+        while (topic_id := await create_topic(self._teller, plan, self.plan.replication)) is None:
+            await self._teller.sleep_us(_AGAIN_US)
+        self.learn(plan, topic_id)
+        self.topic = self.topics()[0]
+        await self._until(lambda: self._state() is not None)
+        self._replicas = self._state().replicas
+        await self._leader_is(1)
+        await self._are_in_sync(1, 2, 3)
+        for verb, *said in self._script.story:
+            step = f"{verb} {said}"
+            self.world.note(step)
+            self.unfinished[step] = None
+            await self._verbs[verb](*said)
+            del self.unfinished[step]
+        self.told = True
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            await self._teller.sleep_us(_AGAIN_US)
+
+    # --- clients ---
+
+    async def _write(self, count: int) -> None:
+        """So many batches, one after the other, each until it is acknowledged by all in sync."""
+        for _ in range(count):
+            while not await self._writer.probe(self.topic, 0):
+                await self._teller.sleep_us(_AGAIN_US)
+
+    async def _write_large(self, records: int) -> None:
+        """One batch of so many records, until it is acknowledged by all in sync."""
+        self._writer.random = _Least(records)
+        await self._write(1)
+        self._writer.random = _Least(1)
+
+    async def _write_alone(self, count: int) -> None:
+        """So many batches at the leader, which answers before anybody else has them."""
+        peer, log = self._teller.by_broker[self._broker(1)], self.topic.log(0)
+        for _ in range(count):
+            batch = self._writer.new_batch()
+            self._writer.sent(batch, log, _LEADER, idempotent=False)
+            request = self._writer.request(batch, self.topic, 0, _LEADER, (-1, -1), Codec.NONE)
+            assert self._writer.answered(log, batch, await peer.ask(request)) is ErrorCode.NONE
+
+    async def _make_topic(self, name: str) -> None:
+        while await create_topic(self._teller, TopicPlan(name, 1, ()), self.plan.replication) is None:
+            await self._teller.sleep_us(_AGAIN_US)
+
+    async def _delete_topic(self, name: str, broker: int) -> None:
+        """Ask this broker, once: it may not know, but not deny that there is such a topic."""
+        peer = self._teller.by_broker[self._broker(broker)]
+        asked = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=500)
+        response = await peer.ask(asked, timeout_ms=5000)
+        assert response is not None
+        if response.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self.saw(Failed(self.loop.now_us, f"{name} is there, and broker {broker} denies it", "denied"))
+
+    async def _delete(self, before: int) -> None:
+        """DeleteRecords is asked for once; it may be refused."""
+        log = self.topic.log(0)
+        self.saw(DeleteAsked(self.loop.now_us, log, before))
+        while (peer := await self._teller.leader(_TOPIC, 0)) is None:
+            await self._teller.sleep_us(_AGAIN_US)
+        asked = DeleteRecordsTopic(name=_TOPIC, partitions=[DeleteRecordsPartition(partition_index=0, offset=before)])
+        response = await peer.ask(DeleteRecordsRequest(topics=[asked], timeout_ms=500), timeout_ms=2000)
+        self._teller.forget(_TOPIC, 0)
+        if response is not None and not response.topics[0].partitions[0].error_code:
+            start = response.topics[0].partitions[0].low_watermark
+            self.saw(DeleteDone(self.loop.now_us, log, start))
+
+    async def _read(self, broker: int, offset: int) -> None:
+        """A consumer that knows no epoch asks this broker, until it is answered."""
+        peer, log = self._teller.by_broker[self._broker(broker)], self.topic.log(0)
+        want = {TopicPartition(_TOPIC, 0): WantedPartition(self.topic.topic_id, offset, -1, 1 << 20)}
+        request = fetch_request(SessionRequest(0, -1, want, {}), max_wait_ms=0, max_bytes=1 << 20)
+        while (response := await peer.ask(request)) is None or not response.responses:
+            await self._teller.sleep_us(_AGAIN_US)
+        part = response.responses[0].partitions[0]
+        self.world.note(f"read: {ErrorCode(part.error_code).name}")
+        if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.saw(OutOfRange(self.loop.now_us, "reader", log, offset))
+        elif part.error_code == ErrorCode.NONE and part.records is not None and len(part.records):
+            records, _ = parse(part.records, offset)
+            self.saw(Polled(self.loop.now_us, "reader", log, offset, records))
+
+    # --- brokers ---
+
+    async def _kill(self, *brokers: int) -> None:
+        for machine in self._machines(brokers):
+            machine.vanish()
+
+    async def _cut_power(self, *brokers: int) -> None:
+        """All that was not synced is gone."""
+        for machine in self._machines(brokers):
+            machine.vanish()
+            machine.disk.lose_unsynced()
+            self.world.power_lost(machine)
+
+    async def _empty_disk(self, broker: int) -> None:
+        """Another, empty disk takes its place; the broker does not run."""
+        (machine,) = self._machines((broker,))
+        machine.lose_disk()
+        self.world.invariants.disk_lost(machine.broker_id)
+
+    async def _start(self, *brokers: int) -> None:
+        for machine in self._machines(brokers):
+            machine.start()
+        await self._until(lambda: all(machine.serving is not None for machine in self._machines(brokers)))
+
+    async def _leave_room(self, broker: int, count: int) -> None:
+        """Its disk takes so many more bytes."""
+        (machine,) = self._machines((broker,))
+        machine.disk.capacity_bytes = machine.disk.used_bytes() + count
+
+    async def _make_room(self, broker: int) -> None:
+        (machine,) = self._machines((broker,))
+        machine.disk.capacity_bytes = 1 << 62
+
+    async def _starts(self, broker: int, offset: int) -> None:
+        """Its log starts there."""
+        await self._until(lambda: (found := self._replica(broker)) is not None and found.log.log_start_offset == offset)
+
+    def _broker(self, number: int) -> BrokerId:
+        """Script's brokers are numbered by the order of the replicas, wherever these were placed: 1 leads at first."""
+        return self._replicas[number - 1]
+
+    def _machines(self, brokers: tuple[int, ...]) -> list[Machine]:
+        return [self.world.machines[self._broker(broker)] for broker in brokers]
+
+    # --- the network ---
+
+    async def _part(self, *brokers: int) -> None:
+        """These brokers reach no other broker, and none reaches them; clients do."""
+        for one, other in self._ways(brokers):
+            self.world.network.block(one, other)
+
+    async def _join(self, *brokers: int) -> None:
+        for one, other in self._ways(brokers):
+            self.world.network.unblock(one, other)
+
+    def _ways(self, brokers: tuple[int, ...]) -> list[tuple[str, str]]:
+        hosts = [machine.host for machine in self._machines(brokers)]
+        others = [machine.host for machine in self.world.machines.values() if machine.host not in hosts]
+        return [way for host in hosts for other in others for way in ((host, other), (other, host))]
+
+    async def _cut_store(self, broker: int) -> None:
+        """It reaches the coordination store no more."""
+        self._machines((broker,))[0].set_coordination(CALM, cut=True)
+
+    async def _mend_store(self, broker: int) -> None:
+        self._machines((broker,))[0].set_coordination(CALM, cut=False)
+
+    # --- what the metadata says ---
+
+    async def _are_in_sync(self, *brokers: int) -> None:
+        await self._until(
+            lambda: self._state() is not None and set(self._state().in_sync) == {self._broker(each) for each in brokers}
+        )
+
+    async def _leader_is(self, broker: int) -> None:
+        await self._until(
+            lambda: self._state() is not None and self._state().leader == self._broker(broker) and self._leads(broker)
+        )
+        self._teller.forget(_TOPIC, 0)
+
+    def _leads(self, broker: int) -> bool:
+        found = self._replica(broker)
+        return found is not None and found.leader is not None
+
+    def _replica(self, broker: int) -> Partition | None:
+        """The topic's replica on a broker that serves."""
+        current = self.world.machines[self._broker(broker)].serving
+        return None if current is None else current.node.replicas.by_id.get((TopicId(self.topic.topic_id), 0))
+
+    def _state(self) -> Any:
+        """The partition by the newest metadata that a broker knows."""
+        known = [machine.serving.node.metadata for machine in self.world.machines.values() if machine.serving]
+        return max(known, key=lambda each: each.version).partition(self.topic.topic_id, 0) if known else None
