@@ -12,7 +12,7 @@ from ottla.kernel.story import run_story
 from ottla.sim.loop import SimLoop
 from ottla.sim.machine import Incarnation, Machine
 from ottla.sim.network import Network, Wire
-from ottla.sim.peer import Peer
+from ottla.sim.peer import PATIENT_MS, Peer
 
 T = TypeVar("T")
 _LENGTH = Struct(">i")
@@ -82,7 +82,7 @@ class SimBroker:
         return current
 
     def peer(self, name: str = "test") -> Peer:
-        return Peer(name, self.loop, self.network, self.machine)
+        return Peer(name, self.loop, self.network, self.machine, PATIENT_MS, list)  # the test judges the answers
 
     def ask(self, request: Any, *, most: int = 32767) -> Any:
         """One request over a connection of its own."""

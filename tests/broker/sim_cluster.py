@@ -12,7 +12,7 @@ from ottla.kernel.story import Slot, run_story
 from ottla.sim.loop import SimLoop
 from ottla.sim.machine import PORT, Incarnation, Machine
 from ottla.sim.network import Network
-from ottla.sim.peer import Peer
+from ottla.sim.peer import PATIENT_MS, Peer
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class SimCluster:
 
     def peer(self, number: int, name: str = "test") -> Peer:
         """A client of one broker."""
-        return Peer(name, self.loop, self.network, self.machines[number])
+        return Peer(name, self.loop, self.network, self.machines[number], PATIENT_MS, list)  # the test judges answers
 
     def ask(self, number: int, request: Any, *, most: int = 32767) -> Any:
         peer = self.peer(number)
