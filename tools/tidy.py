@@ -53,8 +53,6 @@ OS_FILE_CALLS = {
     "posix_fadvise", "posix_fallocate", "copy_file_range", "lseek", "statvfs", "access",
 }  # fmt: skip
 MOST_IN_A_CIRCLE = 3
-LARGER_CIRCLES = {"sim": 15}
-"""Folders with a circle of modules beyond that, each with the most that it may have: to be lowered, never raised."""
 SET_NAMES = {"set", "frozenset", "Set", "AbstractSet", "MutableSet"}
 
 Finding = tuple[int, str]
@@ -68,7 +66,7 @@ def main(arguments: list[str]) -> int:
         for line, sentence in sorted(check(path)):
             print(f"{path.relative_to(ROOT)}:{line}: {sentence}")
             broken += 1
-    for place, sentence in circles_too_large(imports_within(ROOT / "src", "ottla"), LARGER_CIRCLES):
+    for place, sentence in circles_too_large(imports_within(ROOT / "src", "ottla")):
         print(f"{place}: {sentence}")
         broken += 1
     print(f"{broken} broken rules in {len(files)} files" if broken else f"{len(files)} files in order")
@@ -264,17 +262,12 @@ def consumed_without_order(node: ast.AST, tree: ast.Module) -> bool:
     return any(target_name(call.func) & orderless for call in calls)
 
 
-def circles_too_large(imports: dict[str, set[str]], larger: dict[str, int]) -> Iterator[tuple[str, str]]:
-    """Circles of more modules than their folder may have, each with its first module.
-
-    `larger` are the folders of the package that may have larger ones, each with the most.
-    """
+def circles_too_large(imports: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
+    """Circles of more than three modules, each with its first module."""
     for circle in circles(imports):
-        folder = circle[0].split(".")[1] if "." in circle[0] else circle[0]
-        most = larger.get(folder, MOST_IN_A_CIRCLE)
-        if len(circle) > most:
+        if len(circle) > MOST_IN_A_CIRCLE:
             names = " ".join(circle)
-            yield circle[0], f"{len(circle)} modules import each other, {folder} has circles of {most} at most: {names}"
+            yield circle[0], f"{len(circle)} modules import each other, {MOST_IN_A_CIRCLE} may at most: {names}"
 
 
 def circles(imports: dict[str, set[str]]) -> list[list[str]]:

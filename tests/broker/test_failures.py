@@ -1,4 +1,4 @@
-"""What stops a broker, and what it goes on without."""
+"""Failures that stop a broker, and those that it goes on with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What most parts of the broker need, as one small value: node.py makes it first and hands it to every part it builds.
+"""The needs that most parts of the broker share, as one small value that node.py hands to every part it builds.
 
 A part that needs more gets that by arguments of its own. No part gets the node.
 """
@@ -44,7 +44,7 @@ class Environment:
         return self.options.config
 
     def may_lead(self) -> bool:
-        """Whether we may answer as a leader or coordinator now (rule A12)."""
+        """True while this broker may answer as a leader or coordinator (rule A12)."""
         return self.follow.lease_valid()
 
     def disk_failed(self, error: OSError) -> None:

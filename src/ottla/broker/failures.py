@@ -30,7 +30,7 @@ class Failures:
             self.on_fatal(why)
 
     def broken(self, error: Exception) -> None:
-        """What holds always does not hold: nothing that this broker says can be trusted any more (rule F)."""
+        """An invariant does not hold: nothing that this broker says can be trusted any more (rule F)."""
         self.stop_for(f"the broker found its own state untrue and stops: {''.join(format_exception(error))}")
 
     def disk_failed(self, error: OSError) -> None:

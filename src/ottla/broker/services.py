@@ -66,12 +66,12 @@ class Services(Environment):
 
     @property
     def has_transactions(self) -> bool:
-        """Whether every broker of the cluster coordinates transactions and takes their markers."""
+        """True once every broker of the cluster coordinates transactions and takes their markers."""
         return self.metadata.metadata_version() >= TRANSACTIONS
 
     @property
     def has_consumer_groups(self) -> bool:
-        """Whether every broker coordinates groups of the consumer protocol, and no operator forbids it."""
+        """True where every broker coordinates groups of the consumer protocol, and no operator forbids it."""
         return features.level(self.metadata, features.GROUP_VERSION) > 0
 
     def membership(self) -> PeerProof:

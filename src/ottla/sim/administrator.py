@@ -30,10 +30,10 @@ from ottla.sim.checkers.history import DeleteAsked, DeleteDone, LogKey, TopicDel
 from ottla.sim.peer import Peers
 from ottla.sim.plan import TopicPlan
 from ottla.sim.readers import offset_of
+from ottla.sim.topics import create_topic
 
 if TYPE_CHECKING:
-    from ottla.sim.setting import KnownTopic
-    from ottla.sim.workload import Workload
+    from ottla.sim.setting import Administered, KnownTopic
 
 _TOPIC, _BROKER = 2, 4
 _ALL_BROKERS = ""
@@ -67,7 +67,7 @@ ACTS = (
 class Administrator:
     """One client with rights to everything."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Administered) -> None:
         self.workload = workload
         self.random = Random(f"administrator-{workload.plan.seed}")
         self.peer = workload.peer("administrator")
@@ -120,7 +120,6 @@ class Administrator:
             await peer.sleep_us(_AGAIN_US)
 
     async def _create(self, plan: TopicPlan) -> None:
-        from ottla.sim.workload import create_topic
 
         while True:
             replication = self.workload.plan.replication
@@ -200,7 +199,7 @@ class Administrator:
         if topic is None:
             return
         broker = self.random.choice(sorted(self.peer.by_broker))
-        path = self.random.choice(self.workload.world.machines[broker].directories)
+        path = self.random.choice(self.workload.directories_of(broker))
         moved = AlterReplicaLogDirTopic(name=topic.plan.name, partitions=[self.random.randrange(topic.plan.partitions)])
         asked = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[moved])])
         response = await self.peer.by_broker[broker].ask(asked)

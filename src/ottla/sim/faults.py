@@ -24,7 +24,7 @@ from ottla.storage.segment.segment import LOG
 
 if TYPE_CHECKING:
     from ottla.sim.machine import Incarnation, Machine
-    from ottla.sim.world import World
+    from ottla.sim.stage import Stage
 
 _RESTART_MS = (10, 800)
 _LASTS_MS = (100, 1500)
@@ -41,7 +41,7 @@ _CLOCK_MS = 20 * 60 * 1000
 class Faults:
     """`begin` sets the faults of the plan going, `heal` ends them all."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Stage) -> None:
         self.world = world
         self.random = Random(f"faults-{world.plan.seed}")
         self.counts: dict[str, int] = dict.fromkeys(FAULTS if world.plan.brokers == 1 else CLUSTER_FAULTS, 0)

@@ -5,14 +5,15 @@ workload.py is one; clients know nothing else of it.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Sequence
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ottla.kernel.ids import BrokerId
 from ottla.sim.checkers.history import Event, History, LogKey
 from ottla.sim.loop import SimLoop
 from ottla.sim.peer import PATIENT_MS, Peers
-from ottla.sim.plan import Plan, TopicPlan
+from ottla.sim.plan import Plan, TopicPlan, TransactionPlan
 
 
 class KnownTopic(NamedTuple):
@@ -50,6 +51,56 @@ class Setting(Protocol):
 
     def unreadable(self, reader: str, log: LogKey, position: int, why: str) -> None:
         """An answer does not parse."""
+
+
+class Course(Setting, Protocol):
+    """The part of the workload that starts further clients."""
+
+    unfinished: dict[str, None]
+    """The things that the end of a run still waits for."""
+
+    def spawn(self, name: str, story: Coroutine[Any, None, None]) -> None: ...
+
+
+class Ledgers(Protocol):
+    """The topics that transactions are made of, for whoever moves their replicas."""
+
+    random: Random
+
+    def topics(self) -> tuple[KnownTopic, ...]: ...
+
+
+class Administered(Setting, Protocol):
+    """The part of the workload that an administrator knows, who makes and deletes topics."""
+
+    @property
+    def transactions(self) -> Ledgers | None: ...
+
+    def learn(self, plan: TopicPlan, topic_id: bytes) -> None:
+        """A topic exists under this id."""
+
+    def forget(self, name: str) -> None: ...
+
+    def may_delete_to(self, log: LogKey, end: int) -> int:
+        """The highest offset below which nobody needs the records any more."""
+
+    def directories_of(self, broker: BrokerId) -> Sequence[str]: ...
+
+
+class Ledger(Protocol):
+    """The part of the transactional workload that its clients know."""
+
+    @property
+    def workload(self) -> Setting: ...
+
+    plan: TransactionPlan
+    ledger: KnownTopic
+    """The topic in which all transactions write."""
+    pause_us: tuple[int, int]
+
+    def count(self, act: str) -> None: ...
+
+    def spawn(self, name: str, story: Coroutine[Any, None, None]) -> None: ...
 
 
 def lasting_topics(setting: Setting) -> list[KnownTopic]:

@@ -32,8 +32,7 @@ from ottla.sim.checkers.transaction_history import EndAsked, Ended, OffsetsPut, 
 
 if TYPE_CHECKING:
     from ottla.sim.peer import Peer, Peers
-    from ottla.sim.setting import KnownTopic
-    from ottla.sim.workload import Workload
+    from ottla.sim.setting import KnownTopic, Setting
 
 _GROUP, _TRANSACTION = 0, 1
 """Key types of FindCoordinator."""
@@ -82,7 +81,7 @@ class TransactionClient:
     """One process that owns, or has owned, a transactional id. `transaction` is the name of the one that is open."""
 
     def __init__(
-        self, name: str, transactional_id: str, workload: Workload, versions: Versions, timeout_ms: int
+        self, name: str, transactional_id: str, workload: Setting, versions: Versions, timeout_ms: int
     ) -> None:
         self.name = name
         self.transactional_id = transactional_id

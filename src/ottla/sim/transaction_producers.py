@@ -17,8 +17,7 @@ from ottla.sim.producers import Producer
 from ottla.sim.transaction_client import VERSION_1, VERSION_2, TransactionClient, Verdict
 
 if TYPE_CHECKING:
-    from ottla.sim.setting import KnownTopic
-    from ottla.sim.transactions import Transactions
+    from ottla.sim.setting import KnownTopic, Ledger
 
 COMMITTED = "transaction committed"
 ABORTED = "transaction aborted"
@@ -45,7 +44,7 @@ _FORSAKEN_EVERY_US = (500_000, 4_000_000)
 class Owner:
     """One transactional id, and the processes that have it one after the other."""
 
-    def __init__(self, transactional_id: str, transactions: Transactions) -> None:
+    def __init__(self, transactional_id: str, transactions: Ledger) -> None:
         self.transactional_id = transactional_id
         self.transactions = transactions
         self.workload = transactions.workload
@@ -155,7 +154,7 @@ class Owner:
 class Transactor(Owner):
     """Writes to several partitions of the ledger in each transaction."""
 
-    def __init__(self, transactional_id: str, transactions: Transactions) -> None:
+    def __init__(self, transactional_id: str, transactions: Ledger) -> None:
         super().__init__(transactional_id, transactions)
         self._before: EndTxnRequest | None = None
 
@@ -202,7 +201,7 @@ class Transactor(Owner):
 class Forsaker:
     """Leaves transactions open, each under a transactional id that nobody uses again: only a timeout ends them."""
 
-    def __init__(self, name: str, transactions: Transactions) -> None:
+    def __init__(self, name: str, transactions: Ledger) -> None:
         self.name = name
         self.transactions = transactions
         self.random = Random(f"{name}-{transactions.workload.plan.seed}")
@@ -224,7 +223,7 @@ class Forsaker:
 class Bystander(Producer):
     """Writes to the ledger without transactions, once each."""
 
-    async def stand_by(self, transactions: Transactions) -> None:
+    async def stand_by(self, transactions: Ledger) -> None:
         while not self.workload.ending:
             partition = self.random.randrange(transactions.ledger.plan.partitions)
             await self._write(transactions.ledger, partition)

@@ -22,8 +22,7 @@ from ottla.sim.checkers.transaction_history import Stable, Stored, TransactionRe
 from ottla.sim.readers import fetch_request, offset_of
 
 if TYPE_CHECKING:
-    from ottla.sim.setting import KnownTopic
-    from ottla.sim.transactions import Transactions
+    from ottla.sim.setting import KnownTopic, Ledger
 
 _EARLIEST, _LATEST = -2, -1
 _AFRESH_SHARE = 0.05
@@ -76,7 +75,7 @@ def parse(view: Buffer, from_offset: int, aborted: list[AbortedTransaction] | No
 class TransactionReader:
     """Follows the ledger; now and then it begins again at the start, as another process."""
 
-    def __init__(self, name: str, transactions: Transactions, *, committed: bool) -> None:
+    def __init__(self, name: str, transactions: Ledger, *, committed: bool) -> None:
         self.transactions = transactions
         self.workload = transactions.workload
         self.committed = committed
@@ -115,7 +114,7 @@ class TransactionReader:
         wait_ms = self.random.choice((0, 50, 300))
         request = fetch_request(SessionRequest(0, -1, want, {}), max_wait_ms=wait_ms, max_bytes=_MOST)
         request.isolation_level = int(self.committed)
-        life = len(self.workload.world.machines[broker].past)
+        life = self.workload.life_of(broker)
         response = await self.peer.by_broker[broker].ask(request)
         if response is None or response.error_code or not response.responses:
             self.peer.forget(name, partition)
@@ -164,7 +163,7 @@ class TransactionReader:
 class TransactionScanner:
     """Reads every log with transactions to its end, once as it stands and once at read_committed."""
 
-    def __init__(self, transactions: Transactions) -> None:
+    def __init__(self, transactions: Ledger) -> None:
         self.workload = transactions.workload
         self.peer = self.workload.peer("transaction scanner")
 

@@ -14,14 +14,14 @@ from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.sim.checkers.history import Alive, LogKey, Traits
 from ottla.sim.plan import TopicPlan, TransactionPlan
+from ottla.sim.topics import create_topic
 from ottla.sim.transaction_producers import TRANSACTION_ACTS, Bystander, Forsaker, Transactor
 from ottla.sim.transaction_readers import TransactionReader, TransactionScanner
 from ottla.sim.transformer import Transformer
 
 if TYPE_CHECKING:
     from ottla.sim.peer import Peers
-    from ottla.sim.setting import KnownTopic
-    from ottla.sim.workload import Workload
+    from ottla.sim.setting import Course, KnownTopic
 
 _AGAIN_US = 50_000
 _SHORTEST_PAUSE_US = (20_000, 150_000)
@@ -34,7 +34,7 @@ class Transactions:
     ledger: KnownTopic
     """The topic in which all transactions write."""
 
-    def __init__(self, workload: Workload, plan: TransactionPlan) -> None:
+    def __init__(self, workload: Course, plan: TransactionPlan) -> None:
         self.workload = workload
         self.random = Random(f"ledger-{workload.plan.seed}")
         self.plan = plan
@@ -74,7 +74,6 @@ class Transactions:
 
     async def _create(self) -> KnownTopic:
         from ottla.sim.setting import KnownTopic
-        from ottla.sim.workload import create_topic
 
         plan = self.plan.ledger
         peer = self.workload.peer("transactions")

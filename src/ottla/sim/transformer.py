@@ -23,8 +23,7 @@ from ottla.sim.transaction_client import TransactionClient, Verdict
 from ottla.sim.transaction_producers import ABORT_SHARE, Owner
 
 if TYPE_CHECKING:
-    from ottla.sim.setting import KnownTopic
-    from ottla.sim.transactions import Transactions
+    from ottla.sim.setting import KnownTopic, Ledger
 
 _BY_NAME = 9
 _EARLIEST = -2
@@ -34,7 +33,7 @@ _MOST_INPUTS = 8
 class Transformer(Owner):
     """Consumes one topic and writes a record to the ledger for each of its records, once."""
 
-    def __init__(self, transactional_id: str, source: KnownTopic, transactions: Transactions) -> None:
+    def __init__(self, transactional_id: str, source: KnownTopic, transactions: Ledger) -> None:
         super().__init__(transactional_id, transactions)
         self.group = f"group-{transactional_id}"
         self.source = source

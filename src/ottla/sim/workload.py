@@ -5,14 +5,12 @@ world.py starts it; its clients are stories over peer.py that write all they do 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import run_story
-from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.metadata import MetadataRequest
 from ottla.sim.administrator import Administrator
 from ottla.sim.checkers.history import Alive, Event, Failed, History, LogKey, Traits, Unreadable
@@ -26,13 +24,10 @@ from ottla.sim.producers import IdempotentProducer, PlainProducer, Prober
 from ottla.sim.readers import Reader, Scanner
 from ottla.sim.setting import KnownTopic
 from ottla.sim.shared_group import SharedMember
+from ottla.sim.stage import Stage
 from ottla.sim.transactions import Transactions
 from ottla.sim.watchers import Committer, Watcher
 
-if TYPE_CHECKING:
-    from ottla.sim.world import World
-
-MAX_MESSAGE_BYTES = 20_000
 _AGAIN_US = 50_000
 _SHARING = 2
 """Members of one group."""
@@ -41,7 +36,7 @@ _SHARING = 2
 class Workload:
     """All clients of one world. `start` sets them going, `end` lets them come to an end and look at everything."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Stage) -> None:
         self.world = world
         self.plan: Plan = world.plan
         self.loop = world.loop
@@ -74,6 +69,9 @@ class Workload:
 
     def life_of(self, broker: BrokerId) -> int:
         return len(self.world.machines[broker].past)
+
+    def directories_of(self, broker: BrokerId) -> Sequence[str]:
+        return self.world.machines[broker].directories
 
     def saw(self, event: Event) -> None:
         self.world.saw(event)
@@ -215,16 +213,3 @@ class Workload:
             slot.result()  # a client's own bug ends the run
 
         slot.when_full(ended)
-
-
-async def create_topic(peer: Peers, plan: TopicPlan, replication: int) -> bytes | None:
-    """The new topic's id; None where it is not known whether it was made, or it was there."""
-    configs = [CreatableTopicConfig(name=name, value=value) for name, value in plan.configs]
-    configs.append(CreatableTopicConfig(name="max.message.bytes", value=str(MAX_MESSAGE_BYTES)))
-    asked = CreatableTopic(
-        name=plan.name, num_partitions=plan.partitions, replication_factor=replication, configs=configs
-    )
-    response = await peer.ask(CreateTopicsRequest(topics=[asked], timeout_ms=2000))
-    if response is None or response.topics[0].error_code not in (ErrorCode.NONE,):
-        return None
-    return bytes(response.topics[0].topic_id)

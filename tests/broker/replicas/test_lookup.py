@@ -16,7 +16,7 @@ TOPIC_ID, UNKNOWN_ID = bytes(15) + b"\1", bytes(15) + b"\2"
 
 @pytest.fixture
 def lookup() -> Lookup:
-    """Of a topic with three partitions the first is here, and the last in a directory that has failed."""
+    """A topic with three partitions: the first is here, and the last in a directory that has failed."""
     topic = SimpleNamespace(topic_id=TOPIC_ID, partitions=(0, 1, 2))
     metadata = SimpleNamespace(topic={"t": topic}.get, topic_by_id={TOPIC_ID: topic}.get)
     around: Any = SimpleNamespace(metadata=metadata)

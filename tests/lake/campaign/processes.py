@@ -101,11 +101,17 @@ class LoaderProcess:
         return self.wait()
 
     def wait(self) -> int:
-        try:
-            return self._process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired as fault:
-            self.kill(everything=True)
-            raise Stuck(f"a loader did not end within {PATIENCE_S} s: {self.said()}") from fault
+        """Its exit status; patience begins anew with each thing that it says, as a round of a large load does."""
+        said = -1
+        while self._process.poll() is None:
+            now_said = self.log.stat().st_size
+            if now_said == said:
+                self.kill(everything=True)
+                raise Stuck(f"a loader said nothing for {PATIENCE_S} s: {self.said()}")
+            said = now_said
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(PATIENCE_S)
+        return self._process.returncode
 
 
 def family(pid: int) -> list[int]:

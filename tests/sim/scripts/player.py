@@ -27,7 +27,8 @@ from ottla.sim.plan import Plan, TopicPlan
 from ottla.sim.producers import Prober
 from ottla.sim.readers import fetch_request, parse
 from ottla.sim.setting import KnownTopic
-from ottla.sim.workload import Workload, create_topic
+from ottla.sim.topics import create_topic
+from ottla.sim.workload import Workload
 from ottla.sim.world import Result, World
 
 HERE = Path(__file__).parent

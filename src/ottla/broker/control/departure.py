@@ -25,7 +25,7 @@ _LOOK_EVERY_MS = 5
 
 
 class Coordinating(Protocol):
-    """What this broker coordinates."""
+    """The coordinators of this broker: coordinators/leading.py."""
 
     def lay_down(self) -> None:
         """Coordinate nothing, whatever is led here, until it is known what is."""

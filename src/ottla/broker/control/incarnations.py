@@ -50,7 +50,7 @@ class Directories(Protocol):
         """Ids for directories that are made only once the broker has registered."""
 
     def may_go_on_without(self, directory: LogDirectory | None) -> bool:
-        """Whether the broker serves on when this directory has failed."""
+        """True where the broker serves on when this directory has failed."""
 
 
 class Incarnations:

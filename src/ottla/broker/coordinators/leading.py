@@ -1,4 +1,4 @@
-"""Both coordinators as leaderships begin and end: who leads a partition of their topic coordinates by it.
+"""Both coordinators as leaderships begin and end: the leader of a partition of their topic coordinates by it.
 
 replicas/reconcile.py and replicas/in_sync_sets.py tell of leaderships, control/departure.py of the end of this broker.
 """
@@ -51,7 +51,7 @@ class Coordinators:
     # --- one partition ---
 
     def is_for(self, topic: str) -> bool:
-        """Whether who leads a partition of this topic coordinates by it."""
+        """True where the leader of a partition of this topic coordinates by it."""
         return topic in self.by_topic
 
     def started_leading(self, partition: Partition, before: BrokerId) -> None:
@@ -64,7 +64,7 @@ class Coordinators:
             coordinator.lead(partition, not_before_ms=not_before_ms)
 
     def _deposed_unheard(self, partition: Partition, before: BrokerId) -> bool:
-        """Whether the former leader may live, not know that it was deposed, and not be waited for (rule A12).
+        """True where the former leader may live and not know that it was deposed, and nobody waits for it (rule A12).
 
         It is not waited for where it is no replica any more: a live broker was unregistered, or a reassignment was
         turned to another aim. A leader that completes a reassignment has laid down what it coordinated.

@@ -59,10 +59,10 @@ class Followers(Protocol):
     """The replicas here, of which some follow: reconcile.py."""
 
     def together(self, count: int) -> AbstractContextManager[None]:
-        """What so many logs ask the disk to sync goes together."""
+        """Within it, so many logs ask the disk for their syncs together."""
 
     def start_on_disk(self, partition: Partition) -> int:
-        """Where a log starts, after a crash too."""
+        """The offset at which a log starts, after a crash too."""
 
     def stopped(self, partition: Partition) -> None:
         """Its log was to be cut behind damage, and stays as it is."""

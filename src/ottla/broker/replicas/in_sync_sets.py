@@ -27,10 +27,10 @@ _UNDECIDED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.BROKER_NOT_AVAILABLE)
 
 
 class Coordinating(Protocol):
-    """What this broker coordinates: coordinators/leading.py."""
+    """The coordinators of this broker: coordinators/leading.py."""
 
     def is_for(self, topic: str) -> bool:
-        """Whether who leads a partition of this topic coordinates by it."""
+        """True where the leader of a partition of this topic coordinates by it."""
 
     def lay_down_one(self, partition: Partition) -> None:
         """Coordinate nothing by this partition, until it is known who leads it."""

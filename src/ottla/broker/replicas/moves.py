@@ -84,7 +84,7 @@ class Replicas(Protocol):
     def by_id(self) -> Mapping[Key, Partition]: ...
 
     def together(self, count: int) -> AbstractContextManager[None]:
-        """What so many logs ask the disk to sync goes together."""
+        """Within it, so many logs ask the disk for their syncs together."""
 
 
 class ReplicaMoves:

@@ -35,7 +35,7 @@ NEVER_CHANGED = PartitionEpoch(-1)
 
 
 class Surroundings(Protocol):
-    """What a partition needs of its broker: environment.py."""
+    """The parts of the environment that a partition needs: environment.py."""
 
     @property
     def broker(self) -> BrokerId: ...
@@ -459,6 +459,11 @@ class Partition:
         self._watches[watch] = None
         if watch.session.replica:
             self._replica_watches[watch] = None
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether fetch sessions are told of it."""
+        return bool(self._watches)
 
     def unwatched_by(self, watch: Watch) -> None:
         self._watches.pop(watch, None)

@@ -54,7 +54,7 @@ _IN_A_TURN = 32
 
 
 class Coordinating(InSync, Protocol):
-    """What this broker coordinates: coordinators/leading.py."""
+    """The coordinators of this broker: coordinators/leading.py."""
 
     def started_leading(self, partition: Partition, before: BrokerId) -> None:
         """`before` led it until now, as far as was known here."""
@@ -64,7 +64,7 @@ class Coordinating(InSync, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Care:
-    """What others do for the logs here: compactor.py, scrubber.py and repairs.py."""
+    """The care that others take of the logs here: compactor.py, scrubber.py and repairs.py."""
 
     is_compacting: Callable[[Partition], bool]
     suspect: Callable[[Partition, int], None]
