@@ -76,12 +76,12 @@ class Deadlines:
         self._bounded.cancel(key)
 
     def at(self, key: DeadlineKey) -> int | None:
-        """When `key` comes due; None where it is not set."""
+        """The time at which `key` comes due; None where it is not set."""
         found = [at_ms for queue, shift in self._queues() if (at_ms := queue.at(key, shift)) is not None]
         return min(found, default=None)
 
     def next_ms(self) -> int | None:
-        """When the earliest deadline is due; None where there is none."""
+        """The earliest deadline; None where there is none."""
         found = [at_ms for queue, shift in self._queues() if (at_ms := queue.next_ms(shift)) is not None]
         return min(found, default=None)
 

@@ -1,4 +1,4 @@
-"""How a classic group passes from one generation to the next: gather the members, let them vote, hand out a generation.
+"""The passage of a classic group to its next generation: gather the members, let them vote, hand out a generation.
 
 Called from classic_join.py and classic_sync.py with what members ask, and from shard.py with what has timed out.
 """

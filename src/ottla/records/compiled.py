@@ -73,7 +73,7 @@ def offenders(payload: Buffer, batch: Batch, need_keys: bool, bounds: tuple[int,
 
 
 def missing() -> str | None:
-    """Why the compiled part is not used although nobody forbade it; None where it is used, or was forbidden."""
+    """The reason why the compiled part is missing; None where it is used, or was forbidden."""
     return _why_pure if _native is None and not _forced else None
 
 

@@ -56,7 +56,7 @@ log = logging.getLogger("ottla.server")
 
 
 class CannotStart(Exception):
-    """Why not, in a sentence for whoever typed the command."""
+    """The reason why a broker cannot start, in a sentence for whoever typed the command."""
 
 
 async def ended(slot: Slot[T]) -> T:

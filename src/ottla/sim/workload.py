@@ -187,7 +187,7 @@ class Workload:
             del self.unfinished[what]
 
     async def _find_topics(self, peer: Peers) -> None:
-        """What the broker says of its topics, and no longer what we believe."""
+        """Take the broker's word on its topics in the place of what we believe."""
         self.unfinished["Metadata"] = None
         await self.administrator.settled(peer)
         head = self.world.store.head

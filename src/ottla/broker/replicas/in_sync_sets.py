@@ -83,7 +83,7 @@ class InSyncSets:
                 self.look(partition)
 
     def _late_ms(self, now_ms: int) -> int:
-        """How much later it is than the next round should be."""
+        """The delay of a round behind the time at which it was due."""
         due_ms = self._looked_ms + self._around.config.replica_lag_time_max_ms // 2
         return max(0, now_ms - due_ms) if self._looked_ms >= 0 else 0
 

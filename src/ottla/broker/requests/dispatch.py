@@ -222,7 +222,7 @@ class Dispatch:
         connection.answer(connection.expect(), parts)
 
     def failed(self, call: Call, request: Any, error: Exception) -> list[Part]:
-        """What a request gets whose handler raised: the code of an ApiError, or our bug's UNKNOWN_SERVER_ERROR."""
+        """The error code for a request whose handler raised: that of an ApiError, or our bug's UNKNOWN_SERVER_ERROR."""
         code = ErrorCode.UNKNOWN_SERVER_ERROR
         if isinstance(error, ApiError):
             code = error.code

@@ -1,4 +1,4 @@
-"""How long requests take, by API: from their decoding until their answer is given to the connection.
+"""The time that requests take, by API: from their decoding until their answer is given to the connection.
 
 dispatch.py and produce_again.py time them; measures.py reads. Timing each request would cost a one-record Produce two
 percent, so of Produce and Fetch one in `ONE_IN` is timed, and of other APIs every request (rule E9).

@@ -35,7 +35,7 @@ async def replica_troubles(plan: ClusterPlan, brokers: Collection[int]) -> list[
 
 
 async def record_decoders(plan: ClusterPlan, brokers: Collection[int]) -> dict[int, str]:
-    """How each of these brokers reads records: compiled, or in pure Python with the reason."""
+    """The record decoder of each of these brokers: compiled, or pure Python with the reason."""
     return await _states(plan, brokers, RECORD_DECODER)
 
 

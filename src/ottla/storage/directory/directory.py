@@ -387,7 +387,7 @@ class LogDirectory:
         self.files.write(checkpoint.SCRUBBED, {})
 
     def scrub_ended_ms(self) -> int | None:
-        """When the last pass ended, by the wall clock; None while one is under way, or where there was none."""
+        """The end of the last pass, by the wall clock; None while one is under way, or where there was none."""
         path = posixpath.join(self.path, checkpoint.SCRUBBED)
         return self.disk.modified_ms(path) if not self.scrubbed and self.disk.exists(path) else None
 

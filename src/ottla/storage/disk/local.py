@@ -286,7 +286,7 @@ class LocalDisk:
 
     @contextlib.contextmanager
     def gathered(self, *paths: str) -> Iterator[None]:
-        """What this thread would sync one by one meanwhile is synced at the end, by one call for each file system."""
+        """Gather the syncs of this thread: they are done at the end, by one call for each file system."""
         assert _gathering.thread is None
         _gathering.thread = get_ident()
         _gathering.put_off = False

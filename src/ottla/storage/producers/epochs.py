@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset: what followers truncate by (KIP-101), kept in a synced checkpoint."""
+"""The start offset of each leader epoch: what followers truncate by (KIP-101), kept in a synced checkpoint."""
 
 from __future__ import annotations
 
