@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from sim_broker import no_anomaly
+
 from ottla.broker.node import Node
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
@@ -12,7 +14,7 @@ from ottla.kernel.story import Slot, run_story
 from ottla.sim.loop import SimLoop
 from ottla.sim.machine import PORT, Incarnation, Machine
 from ottla.sim.network import Network
-from ottla.sim.peer import Peer
+from ottla.sim.peer import PATIENT_MS, Peer
 
 T = TypeVar("T")
 
@@ -63,7 +65,7 @@ class SimCluster:
 
     def peer(self, number: int, name: str = "test") -> Peer:
         """A client of one broker."""
-        return Peer(name, self.loop, self.network, self.machines[number])
+        return Peer(name, self.loop, self.network, self.machines[number], PATIENT_MS, no_anomaly)
 
     def ask(self, number: int, request: Any, *, most: int = 32767) -> Any:
         peer = self.peer(number)

@@ -255,6 +255,8 @@ class Replicas:
             return
         partition.registered_changed(self._registered())
         if partition.partition_epoch != state.partition_epoch:
+            if partition.leader is not None:
+                self.in_sync.count(partition.leader.committed_in_sync, state.in_sync)
             partition.in_sync_changed(state.partition_epoch, frozenset(state.in_sync), state.replicas)
             if partition.follower is not None and here not in state.in_sync:
                 self.fetches.say_again(partition)  # a leader forgets what replicas hold that it was told to drop
