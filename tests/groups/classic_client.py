@@ -75,6 +75,11 @@ class ClassicClient:
         self.topics = topics
         self._begin_again()
 
+    def notice_topics(self) -> None:
+        """Topics have changed: the leader of a classic group has all join again."""
+        if self.leads and self._waiting is None:
+            self._begin_again()
+
     def disconnect(self) -> None:
         """The coordinator has moved: an answer that was waited for does not come."""
         if self._waiting is not None:

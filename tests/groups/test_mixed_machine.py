@@ -31,6 +31,8 @@ class MixedGroupMachine(RuleBasedStateMachine):
         self.clients: dict[str, Client | ClassicClient] = {}
         self.born = 0
         self.seen_epoch = 0
+        self.grown = False
+        """A topic has grown, and no leader of a classic group has looked at it since."""
 
     @initialize(
         policy=st.sampled_from([MigrationPolicy.BIDIRECTIONAL] * 3 + list(MigrationPolicy)),
@@ -102,6 +104,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         shape = self.desk.topics.by_name(topic)
         assert shape is not None
         self.desk.topics.make(topic, min(shape.partitions + 1, 6))
+        self.grown = True
 
     @rule()
     def fail_over(self) -> None:
@@ -124,9 +127,11 @@ class MixedGroupMachine(RuleBasedStateMachine):
     @rule()
     def be_left_alone(self) -> None:
         """Whatever was before, members that only speak and settle share all partitions in the end."""
-        for _ in range(110):
+        for turn in range(110):
             for name in list(self.clients):
                 self.step(name)
+            if self.grown and turn == _LOOKED_AT:
+                self.look_at_topics()
             for client in self.clients.values():
                 client.settle()
             self.desk.pass_ms(1_000)
@@ -141,6 +146,12 @@ class MixedGroupMachine(RuleBasedStateMachine):
             read = sorted(place for client in kept.values() for place in places(client) if place[0] == topic)
             wanted = any(topic in client.topics for client in kept.values())
             assert read == ([(topic, index) for index in range(shape.partitions)] if wanted else [])
+
+    def look_at_topics(self) -> None:
+        self.grown = False
+        for client in self.clients.values():
+            if isinstance(client, ClassicClient):
+                client.notice_topics()
 
     def is_member(self, client: Client | ClassicClient) -> bool:
         group = self.desk.shard.groups.get("g") or self.desk.shard.consumers.groups.get("g")
@@ -206,6 +217,8 @@ def kept_of(group: Group) -> tuple[object, ...]:
     )  # fmt: skip
 
 
+_LOOKED_AT = 70
+"""The turn, of those in which all are left alone, in which clients look at their topics."""
 _FOR_GOOD = (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 TestMixedGroups = MixedGroupMachine.TestCase

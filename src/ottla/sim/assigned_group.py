@@ -35,7 +35,7 @@ OPTIONS = {
 """Short times, for worlds that last some seconds."""
 _REBALANCE_MS = 1500
 _AGAIN_US = 40_000
-_LEAVE_SHARE, _VANISH_SHARE, _COMMIT_SHARE = 0.03, 0.03, 0.5
+_LEAVE_SHARE, _VANISH_SHARE, _COMMIT_SHARE = 0.03, 0.1, 0.7
 Place = tuple[bytes, int]
 
 
