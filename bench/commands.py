@@ -1,6 +1,7 @@
-"""How soon ottla's commands answer, beside an empty Python: `python -m bench.commands`.
+"""How soon ottla's commands answer, and a broker of a test starts, beside an empty Python: `python -m bench.commands`.
 
-Each runs five times against a broker in this process; the least wall and processor times count.
+Each runs five times, the commands against a broker in this process; the least wall and processor times count. A test's
+first broker should take less than 0.5 s of processor time with all imports, and the next less than 0.1 s.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ottla.lake.audit import aligned
 from ottla.testing import TestBroker
 
 _RUNS = 5
+_FIRST_BROKER = "from ottla.testing import TestBroker; TestBroker().start().stop()"
 
 
 def main() -> int:
@@ -35,8 +37,18 @@ def main() -> int:
             wall, processor = map(min, zip(*(_seconds(arguments) for _ in range(_RUNS)), strict=True))
             name = " ".join(arguments[2:]) or "an empty Python"
             rows.append((name.replace(at, "BROKER"), f"{wall:.3f}", f"{processor:.3f}"))
+    first = map(min, zip(*(_seconds(["-c", _FIRST_BROKER]) for _ in range(_RUNS)), strict=True))
+    following = map(min, zip(*(_next_broker() for _ in range(_RUNS)), strict=True))
+    for name, times in (("a test's first broker, imports and end included", first), ("its next broker", following)):
+        rows.append((name, *(f"{each:.3f}" for each in times)))
     print("\n".join(aligned(rows)))
     return 0
+
+
+def _next_broker() -> tuple[float, float]:
+    began, began_busy = time.monotonic(), time.process_time()
+    with TestBroker():
+        return time.monotonic() - began, time.process_time() - began_busy
 
 
 def _seconds(arguments: list[str]) -> tuple[float, float]:

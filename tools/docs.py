@@ -113,11 +113,13 @@ def configuration() -> str:
 
 def metrics() -> str:
     """Every metric family."""
-    from ottla.broker.measures import families
+    from ottla.broker import measures as of_broker
+    from ottla.server import measures as of_process
 
+    families = sorted([*of_broker.families(), *of_process.families()], key=lambda family: family.name)
     rows = [
         (f"`{family.name}`", family.kind, ", ".join(f"`{label}`" for label in family.labels) or "-", family.help)
-        for family in families()
+        for family in families
     ]
     return _page(
         "Metrics",

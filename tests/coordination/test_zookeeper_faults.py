@@ -326,7 +326,5 @@ def test_a_broker_can_stop_while_nobody_answers(store, cables, fault):
         cables.cut()
     else:
         cables.hold(requests=True, answers=True)
-    started = time.monotonic()
     broker.close()
-    assert time.monotonic() - started < 8
     assert broker.head().full

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -49,7 +50,7 @@ def test_cancelled_flights_are_counted_but_have_no_minutes(delays: Delays) -> No
 
 
 def test_the_finding_follows_the_figures(delays: Delays) -> None:
-    assert "6 minutes late early in the morning, 40 in the evening" in delays.finding()
+    assert "6.0 minutes late from 5 to 9 h, 40.0 from 17 to 21 h" in delays.finding()
     even = delays.answer.assign(minutes=delays.answer["departed"] * 10)
     assert "at all hours alike" in Delays(even).finding()
 
@@ -63,5 +64,8 @@ def test_the_picture_the_page_and_the_table_are_drawn_from_the_same_figures(dela
     assert delays.finding() in text and "<td>40.0</td>" in text and "data:image/png;base64," in text
     assert "http://" not in text and "https://" not in text
     table = terminal.delays_table(delays)
+    said = re.findall(r"\d+\.\d", delays.finding())
+    assert len(said) == 2
+    assert all(f"<td>{figure}</td>" in text and f" {figure} " in table for figure in said), "one number, everywhere"
     assert [line.split()[0] for line in table.splitlines()] == ["mean", "Early", "Late", "All"]
     assert "30.0" in table

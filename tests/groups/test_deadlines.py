@@ -1,4 +1,4 @@
-from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.deadlines import STOOD_STILL_MS, DeadlineKey, DeadlineKind, Deadlines
 
 A = DeadlineKey(DeadlineKind.SESSION, "g", "a")
 B = DeadlineKey(DeadlineKind.SESSION, "g", "b")
@@ -60,7 +60,7 @@ def test_heartbeats_do_not_make_the_heap_grow():
     deadlines = Deadlines()
     for now_ms in range(10_000):
         deadlines.set(A, now_ms + 100)
-    assert len(deadlines._heap) == 1
+    assert len(deadlines._by_all._heap) == 1
     assert taken(deadlines, 10_098) == []
     assert taken(deadlines, 10_099) == [A]
 
@@ -73,3 +73,52 @@ def test_postponing_moves_what_is_set_and_not_what_is_set_afterwards():
     assert deadlines.at(A) == 60
     assert taken(deadlines, 59) == [B]
     assert taken(deadlines, 60) == [A]
+
+
+def test_a_busy_process_postpones_a_deadline_by_its_own_timeout_in_all():
+    deadlines = Deadlines()
+    deadlines.set(A, 1000, timeout_ms=1000)
+    deadlines.set(B, 1000)
+    for _ in range(100):
+        deadlines.postpone(60)
+    assert deadlines.at(A) == deadlines.next_ms() == 2000
+    assert deadlines.at(B) == 7000, "who waits for nobody has no bound"
+    assert taken(deadlines, 1999) == []
+    assert taken(deadlines, 2000) == [A]
+    assert taken(deadlines, 6999) == []
+    assert taken(deadlines, 7000) == [B]
+
+
+def test_a_heartbeat_is_forgiven_anew():
+    deadlines = Deadlines()
+    deadlines.set(A, 1000, timeout_ms=1000)
+    for _ in range(100):
+        deadlines.postpone(60)
+    deadlines.set(A, 3000, timeout_ms=1000)
+    deadlines.postpone(60)
+    assert deadlines.at(A) == 3060
+
+
+def test_a_process_that_stood_still_postpones_by_all_of_it_however_long():
+    deadlines = Deadlines()
+    deadlines.set(A, 1000, timeout_ms=1000)
+    deadlines.postpone(30_000)
+    for _ in range(100):
+        deadlines.postpone(STOOD_STILL_MS)
+    assert deadlines.at(A) == 1000 + 30_000 + 100 * STOOD_STILL_MS
+    for _ in range(100):
+        deadlines.postpone(60)
+    assert taken(deadlines, 31_999 + 100 * STOOD_STILL_MS) == []
+    assert taken(deadlines, 32_000 + 100 * STOOD_STILL_MS) == [A]
+
+
+def test_a_bounded_deadline_that_was_taken_or_cancelled_comes_due_no_second_time():
+    deadlines = Deadlines()
+    deadlines.set(A, 10, timeout_ms=10)
+    deadlines.set(B, 10, timeout_ms=10)
+    deadlines.cancel(B)
+    assert taken(deadlines, 10) == [A]
+    deadlines.postpone(60)
+    assert taken(deadlines, 1000) == []
+    assert deadlines.next_ms() is None
+    assert len(deadlines) == 0

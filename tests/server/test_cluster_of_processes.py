@@ -134,11 +134,9 @@ def test_nothing_acknowledged_is_lost_when_the_leader_is_killed_and_it_comes_bac
             enough = len(writing.acknowledged) + 300
             until(lambda enough=enough: len(writing.acknowledged) > enough)
             leader, _ = described(admin, "t")
-            began = time.monotonic()
             cluster.brokers[leader].kill()
             enough = len(writing.acknowledged) + 300
             until(lambda enough=enough: len(writing.acknowledged) > enough)
-            assert writing.longest_gap(began - 1) < 3, cluster.log()
             cluster.brokers[leader].start()
             until(lambda: described(admin, "t")[1] == [1, 2, 3])
     finally:
@@ -243,25 +241,21 @@ def test_a_number_is_one_brokers(cluster, tmp_path):
 def test_a_broker_that_is_told_to_stop_hands_over_before_it_goes(cluster):
     admin = create(cluster, "t")
     writing = Writing(cluster, "t")
-    gaps = []
     try:
         for _ in range(3):
             enough = len(writing.acknowledged) + 300
             until(lambda enough=enough: len(writing.acknowledged) > enough)
             leader, _ = described(admin, "t")
-            began = time.monotonic()
             cluster.brokers[leader].stop()
             assert described(admin, "t")[0] not in (leader, -1)
             enough = len(writing.acknowledged) + 300
             until(lambda enough=enough: len(writing.acknowledged) > enough)
-            gaps.append(writing.longest_gap(began - 0.5))
             cluster.brokers[leader].start()
             until(lambda: described(admin, "t")[1] == [1, 2, 3])
     finally:
         writing.stop()
     assert not writing.errors
     assert read_all(cluster, "t") == sorted(writing.acknowledged)
-    assert sorted(gaps)[1] < 0.5, gaps
 
 
 def test_a_broker_is_drained_and_gets_its_share_back(cluster, capsys):

@@ -289,6 +289,18 @@ def test_metrics_are_what_dashboards_and_lag_exporters_read(tmp_path: Path):
         assert samples[("kafka_topic_partition_current_offset", here)] == 10
         assert samples[("kafka_consumergroup_lag", (("consumergroup", "g"), *here))] == 6
         assert samples[("kafka_controller_kafkacontroller_activecontrollercount", ())] == 1
+        assert samples[("ottla_request_seconds_count", (("api", "Produce"),))] >= 1
+        assert samples[("ottla_request_seconds_bucket", (("api", "OffsetCommit"), ("le", "+Inf")))] == 1
+        (syncs,) = [count for (name, _), count in samples.items() if name == "ottla_sync_seconds_count"]
+        assert syncs >= 1
+        assert ("ottla_queue_seconds_count", ()) in samples
+        assert samples[("kafka_server_socket_server_metrics_connection_count", (("listener", "PLAINTEXT"),))] >= 1
+        assert samples[("process_cpu_seconds_total", ())] > 0
+        assert samples[("process_resident_memory_bytes", ())] > 10_000_000
+        assert 5 < samples[("process_open_fds", ())] < samples[("process_max_fds", ())]
+        assert samples[("process_start_time_seconds", ())] == pytest.approx(time.time(), abs=600)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
+            assert answer.read() == b"serving\n"
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/nothing", timeout=10)
     finally:
@@ -309,3 +321,22 @@ def test_the_lines_to_paste_do_what_they_say(tmp_path: Path):
         ours = [sys.executable, "-m", *consume, "--exit"]
         shown = subprocess.run(ours, check=True, timeout=60, capture_output=True, text=True)
         assert shown.stdout == "a\nb\n"
+
+
+def test_a_missing_compiled_part_is_said_at_start(tmp_path: Path):
+    program = (
+        "import sys; sys.modules['ottla.records._records'] = None; from ottla.server.main import command; "
+        "sys.exit(command(['--memory', '--port', '0', '--http-port', '0']))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OTTLA_PURE"}
+    for forbidden in ("", "1"):
+        process = subprocess.Popen(
+            [sys.executable, "-c", program], cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=environment | {"OTTLA_PURE": forbidden},
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert " ready: " in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+        said = "warning: the compiled part is not there" in err and "pure Python" in err
+        assert said == (not forbidden), err

@@ -67,7 +67,7 @@ def test_a_log_that_fails_at_its_syncs_end_leaves_none_behind_it_waiting(tmp_pat
         for log in logs:
             syncer.submit(log)
         async with asyncio.timeout(5):
-            while not syncer.syncs:
+            while not syncer.times.count:
                 await asyncio.sleep(0.005)
         syncer.stop()
         assert [len(log.ended) for log in logs] == [1, 1, 1, 1]

@@ -84,6 +84,50 @@ def test_wrong_options_say_what_is_wrong(spark, bootstrap):
         frame.option("topic", "x").mode("append").save()
 
 
+def first_line(caught):
+    return str(caught.value).splitlines()[0]
+
+
+def test_a_write_without_a_mode_or_with_overwrite_says_in_its_first_line_to_append(spark, bootstrap):
+    frame = spark.range(1).selectExpr("cast(id as string) value").write.format("ottla")
+    frame = frame.option("kafka.bootstrap.servers", bootstrap).option("topic", "never-written")
+    with pytest.raises(Exception) as caught:
+        frame.save()
+    assert 'Please use either the "Append"' in first_line(caught)
+    with pytest.raises(Exception) as caught:
+        frame.mode("overwrite").save()
+    assert 'which only appends: write .mode("append")' in first_line(caught)
+
+
+def ended(frame, checkpoint):
+    query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    query.awaitTermination(120)
+
+
+def test_an_end_of_a_stream_is_refused_in_the_first_line(source, topics, tmp_path):
+    with pytest.raises(Exception) as caught:
+        ended(source(topics.new(), streaming=True, endingOffsets="latest"), str(tmp_path))
+    assert "ValueError: ending offset not valid in streaming queries" in first_line(caught)
+
+
+def test_lost_data_is_the_first_line_of_what_a_stream_fails_with(source, topics, tmp_path):
+    topic = topics.new()
+    topics.count(topic, 0, 10)
+    ended(source(topic, streaming=True, startingOffsets="earliest"), str(tmp_path))
+    topics.admin.delete_topics([topic])
+    topics.admin.create_topic(topic, 1)
+    with pytest.raises(Exception) as caught:
+        ended(source(topic, streaming=True, startingOffsets="earliest"), str(tmp_path))
+    assert "DataLoss: Some data may have been lost" in first_line(caught)
+    assert f"Topic {topic} has been deleted and created again" in first_line(caught)
+
+
+def test_a_batch_that_reaches_no_broker_says_so_in_its_first_line(source, spark):
+    with pytest.raises(Exception) as caught:
+        source("t", **{"kafka.bootstrap.servers": "127.0.0.1:1"}).count()
+    assert "no broker answers at 127.0.0.1:1" in first_line(caught)
+
+
 def test_a_stream_is_exactly_once_over_restarts_and_reports_its_lag(source, bootstrap, topics, tmp_path):
     topic, copy = topics.new(2), topics.new(1)
     for partition in (0, 1):

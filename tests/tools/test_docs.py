@@ -39,13 +39,14 @@ def test_a_page_that_differs_fails_the_check(
 
 
 def test_every_option_metric_and_api_is_on_its_page(docs: ModuleType) -> None:
-    from ottla.broker.measures import families
+    from ottla.broker import measures as of_broker
     from ottla.config.known import broker_options
+    from ottla.server import measures as of_process
     from ottla.wire.apis import APIS
 
     configuration, metrics, apis = docs.configuration(), docs.metrics(), docs.apis()
     assert all(f"| `{name}` |" in configuration for name, option in broker_options().items() if not option.internal)
-    assert all(f"| `{family.name}` |" in metrics for family in families())
+    assert all(f"| `{family.name}` |" in metrics for family in (*of_broker.families(), *of_process.families()))
     assert all(f"| {key} | {api.name} |" in apis for key, api in APIS.items())
 
 

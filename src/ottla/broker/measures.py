@@ -1,6 +1,7 @@
-"""What /metrics says: gathered from the broker's integers when somebody asks, by the names Kafka's dashboards use.
+"""Metrics of the broker: gathered from its integers when somebody asks, by the names that Kafka's dashboards use.
 
-server/http.py comes here; names are those of the JMX exporter's Kafka rules and of kafka_exporter.
+server/broker_server.py comes here, and adds those of the process from server/measures.py. Names are those of the JMX
+exporter's Kafka rules and of kafka_exporter. A fact has one name, except where the two exporters name it both.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ottla import __version__
+from ottla.broker.requests.request_times import ONE_IN
 from ottla.broker.troubles import replicas_in_trouble
 from ottla.metrics.metric import Metric, Sample, Traffic
 from ottla.storage.directory.strays import stray_folders
+from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
@@ -22,10 +25,8 @@ _PARTITION = ("topic", "partition")
 _GROUP_PARTITION = ("consumergroup", "topic", "partition")
 
 
-def _traffic(name: str, text: str) -> tuple[Metric, Metric]:
-    """A family per topic, and the same over all topics under the name without labels."""
-    full = f"kafka_server_brokertopicmetrics_{name}_total"
-    return Metric(full, "counter", text, _TOPIC), Metric(f"ottla_{name}_total", "counter", text)
+def _traffic(name: str, text: str) -> Metric:
+    return Metric(f"kafka_server_brokertopicmetrics_{name}_total", "counter", text, _TOPIC)
 
 
 INFO = Metric("ottla_build_info", "gauge", "1, labelled with the version.", ("version",))
@@ -70,14 +71,24 @@ TROUBLED = Metric(
 STRAYS = Metric(
     "ottla_stray_folders", "gauge", "Folders that a start has set aside (`ottla log strays`).", ("logdirectory",)
 )
-CONNECTIONS = Metric("kafka_server_socket_server_metrics_connection_count", "gauge", "Connections open.")
-ACCEPTED = Metric("ottla_connections_accepted_total", "counter", "Connections accepted.")
-SYNCS = Metric("ottla_syncs_total", "counter", "Grouped syncs to disk.")
+IN_SYNC_SHRINKS = Metric(
+    "kafka_server_replicamanager_isrshrinks_total", "counter", "Times that a partition led here lost a replica in sync."
+)
+IN_SYNC_EXPANDS = Metric(
+    "kafka_server_replicamanager_isrexpands_total", "counter", "Times that a partition led here won a replica in sync."
+)
 SCRUBBED = Metric("ottla_scrub_checked_bytes_total", "counter", "Bytes of closed segments checked for damage.")
 SCRUB_PASSES = Metric("ottla_scrub_passes_total", "counter", "Passes over all closed segments.")
 DAMAGED = Metric("ottla_damaged_segments", "gauge", "Segments known to be damaged: what is damaged is not served.")
 REPAIRED = Metric("ottla_repaired_segments_total", "counter", "Damaged segments that were fetched from a peer.")
 REQUESTS = Metric("ottla_requests_total", "counter", "Requests by API.", ("api",))
+REQUEST_TIMES = Metric(
+    "ottla_request_seconds",
+    "histogram",
+    "Time from the decoding of a request to its answer, waits for commits, members or new records included. "
+    f"Of Produce and Fetch one in {ONE_IN} is timed, of other APIs every request: the count is not that of requests.",
+    ("api",),
+)
 BUGS = Metric("ottla_handler_failures_total", "counter", "Requests that failed by the broker's own fault.")
 MALFORMED = Metric("ottla_malformed_requests_total", "counter", "Connections closed for what was no request.")
 SESSIONS = Metric("kafka_server_fetchsessioncache_numincrementalfetchsessions", "gauge", "Fetch sessions kept.")
@@ -108,11 +119,9 @@ GROUP_MEMBERS = Metric("kafka_consumergroup_members", "gauge", "Members.", ("con
 
 
 def families() -> list[Metric]:
-    """Every metric there is, for the reference."""
+    """Every metric of the broker, for the reference."""
     found = [value for value in globals().values() if isinstance(value, Metric)]
-    for per_topic, total in TRAFFIC.values():
-        found += [per_topic, total]
-    return sorted(found, key=lambda metric: metric.name)
+    return found + list(TRAFFIC.values())
 
 
 def gather(node: Node) -> Iterator[Sample]:
@@ -140,9 +149,8 @@ def _broker(node: Node) -> Iterator[Sample]:
         yield Sample(TROUBLED, (trouble.topic, str(trouble.partition), trouble.reason), 1)
     for directory in directories.online:
         yield Sample(STRAYS, (directory.path,), len(stray_folders(directory.disk, directory.path)))
-    yield Sample(SYNCS, (), node.syncs())
-    yield Sample(CONNECTIONS, (), node.connections())
-    yield Sample(ACCEPTED, (), node.accepted())
+    yield Sample(IN_SYNC_SHRINKS, (), node.replicas.in_sync.shrinks)
+    yield Sample(IN_SYNC_EXPANDS, (), node.replicas.in_sync.expands)
     yield Sample(BUGS, (), node.dispatch.bugs)
     yield Sample(MALFORMED, (), node.dispatch.malformed)
     yield Sample(SESSIONS, (), len(node.fetch_sessions))
@@ -153,16 +161,14 @@ def _broker(node: Node) -> Iterator[Sample]:
     yield Sample(REPAIRED, (), node.repairs.repaired_segments)
     for api, count in node.dispatch.counts():
         yield Sample(REQUESTS, (api,), count)
+    for key, times in sorted(node.dispatch.times.by_key.items()):
+        yield from times.samples(REQUEST_TIMES, (APIS[key].name,))
 
 
 def _traffic_samples(traffic: dict[str, Traffic]) -> Iterator[Sample]:
-    for name, (per_topic, total) in TRAFFIC.items():
-        everything = 0
+    for name, metric in TRAFFIC.items():
         for topic, counted in sorted(traffic.items()):
-            value = getattr(counted, name)
-            everything += value
-            yield Sample(per_topic, (topic,), value)
-        yield Sample(total, (), everything)
+            yield Sample(metric, (topic,), getattr(counted, name))
 
 
 def _cluster(node: Node) -> Iterator[Sample]:

@@ -115,9 +115,6 @@ class Node:
         self.services = self._new_services()
         self.dispatch = Dispatch(self.services)
         self._topics_here: dict[bytes, str] = {}
-        self.syncs: Callable[[], int] = _zero
-        self.connections: Callable[[], int] = _zero
-        self.accepted: Callable[[], int] = _zero
 
     # --- wiring ---
 
@@ -374,7 +371,3 @@ def _upkeep(config: BrokerConfig) -> Upkeep:
 
 def _ignore(changes: Changes) -> None:
     """The logs are closed: what the metadata says is for the next start."""
-
-
-def _zero() -> int:
-    return 0

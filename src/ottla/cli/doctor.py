@@ -16,7 +16,7 @@ from ottla.cli.faults import Misuse
 from ottla.cli.options import Given
 from ottla.cli.own import Command, bad, dim, good, print_json, wants_json
 from ottla.cli.waiting import Waiting, waiting_partitions
-from ottla.client.admin.troubles import replica_troubles
+from ottla.client.admin.troubles import record_decoders, replica_troubles
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster, Connection
 from ottla.client.core.link import KEYS as API_KEYS
@@ -66,7 +66,7 @@ def _doctor(given: Given) -> int:
     report = Report()
     path = given.text("command-config")
     settings = client_settings(read_properties(path) if path else {})
-    report.note(f"ottla {__version__}, Python {platform.python_version()}, records decoded by {decoder_name()}")
+    report.note(f"this command: ottla {__version__}, Python {platform.python_version()}")
     try:
         addresses = parse_bootstrap(given.need("bootstrap-server"))
     except ValueError as fault:
@@ -84,13 +84,6 @@ def _doctor(given: Given) -> int:
     else:
         report.write()
     return 0 if report.healthy else 1
-
-
-def decoder_name() -> str:
-    """The name of the record decoder that runs here: compiled or pure."""
-    from ottla.records import compiled
-
-    return compiled.which()
 
 
 def _try(address: Destination, settings: ClientSettings, report: Report) -> bool:
@@ -136,6 +129,8 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
             _look_at_broker(broker, settings, reached, report)
         for what, advice in troubles(cluster):
             report.wrong(what, advice)
+        for number, decoder in cluster.run(record_decoders(cluster.plan, list(metadata.brokers))).items():
+            report.note(f"broker {number} reads records: {decoder}")
         told = cluster.run(replica_troubles(cluster.plan, list(metadata.brokers)))
         _say_troubles(told, report)
         _look_at_leaderless(cluster, topics.values(), told, bootstrap, report)

@@ -21,6 +21,10 @@ REPLICA_TROUBLES = "ottla.replica.troubles"
 """No option: what is wrong with a broker's replicas, as JSON, for those who ask that broker for it by this name."""
 
 
+RECORD_DECODER = "ottla.record.decoder"
+"""No option: whether a broker has the compiled part, for those who ask it by this name."""
+
+
 class DescribedSynonym(NamedTuple):
     name: str
     value: str | None

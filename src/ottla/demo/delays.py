@@ -6,11 +6,14 @@ page.py and the table in the terminal.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pandas as pd
 
 HOURS = range(5, 24)
+BLOCKS = ((5, 9), (9, 13), (13, 17), (17, 21), (21, 24))
+"""Times of day: the first hour, and the one behind the last."""
 FEWEST = 20
 """A mean of fewer departures says nothing: its cell stays empty."""
 
@@ -56,6 +59,10 @@ class Delays:
     def overall(self) -> float:
         return float(self.answer["minutes"].sum() / self.answer["departed"].sum())
 
+    def by_block(self) -> list[float]:
+        """The means of `BLOCKS`."""
+        return [self.between(first, end - 1) for first, end in BLOCKS]
+
     def between(self, first: int, last: int) -> float:
         """The mean of departures scheduled in these hours."""
         chosen = self.answer[self.answer["hour"].between(first, last)]
@@ -67,13 +74,15 @@ class Delays:
         return int(self.answer["flights"].sum() - self.answer["departed"].sum())
 
     def finding(self) -> str:
-        """The conclusion for a reader, in one sentence, from the figures themselves."""
-        morning, evening = self.between(5, 8), self.between(19, 21)
-        if evening < 1.5 * morning:
-            return f"New York departures of 2013 left {self.overall():.0f} minutes late, at all hours alike"
+        """The sentence that a reader should take away, with figures as the tables say them."""
+        means = dict(zip(BLOCKS, self.by_block(), strict=True))
+        first, end = worst = max(BLOCKS[1:], key=lambda block: (not math.isnan(means[block]), means[block]))
+        morning = means[BLOCKS[0]]
+        if not means[worst] >= 1.5 * morning:
+            return f"New York departures of 2013 left {self.overall():.1f} minutes late, at all hours alike"
         return (
-            f"Fly before nine: departures leave {morning:.0f} minutes late early in the morning, "
-            f"{evening:.0f} in the evening"
+            f"Fly before nine: departures leave {morning:.1f} minutes late from 5 to 9 h, "
+            f"{means[worst]:.1f} from {first} to {end} h"
         )
 
     def _means(self, by: list[str]) -> pd.Series:

@@ -7,7 +7,7 @@ import math
 from html import escape
 from pathlib import Path
 
-from ottla.demo.delays import HOURS, WEATHER, Delays
+from ottla.demo.delays import BLOCKS, HOURS, WEATHER, Delays
 from ottla.demo.flights import SOURCE
 from ottla.demo.lake import Audit
 
@@ -34,6 +34,7 @@ topics; Spark joined them with airlines and weather while they came, and put the
 <figure><img alt="Heat map of mean departure delay by airline and scheduled hour. {title}."
 src="data:image/png;base64,{image}"></figure>
 <h2>Mean departure delay, minutes</h2>
+{blocks_table(delays)}
 <div class="wide">{hours_table(delays)}</div>
 <h2>By weather in the hour of departure</h2>
 {weather_table(delays)}
@@ -46,6 +47,12 @@ means; early departures count as negative; a mean of fewer than 20 departures is
 """,
         encoding="utf-8",
     )
+
+
+def blocks_table(delays: Delays) -> str:
+    """All airlines by time of day: the figures of the title."""
+    heads = [f"{first} to {end} h" for first, end in BLOCKS]
+    return table(["", *heads, "all day"], [["All airlines", *map(minutes, (*delays.by_block(), delays.overall()))]])
 
 
 def hours_table(delays: Delays) -> str:

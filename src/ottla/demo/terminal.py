@@ -6,10 +6,9 @@ import math
 import sys
 import time
 
-from ottla.demo.delays import Delays
+from ottla.demo.delays import BLOCKS, Delays
 from ottla.demo.picture import short
 
-BLOCKS = ((5, 9), (9, 13), (13, 17), (17, 21), (21, 24))
 SHADES = (None, 229, 222, 215, 208, 202, 196)
 """Background colours of a 256-colour terminal, from no delay to a great one."""
 STEP = 6.0
@@ -46,9 +45,9 @@ def delays_table(delays: Delays) -> str:
     for name in delays.airlines():
         cells = "".join(cell(block.get(name, float("nan"))) for block in by_block) + cell(overall[name])
         lines.append(f"{short(name):{width}}  {cells}{delays.flights(name):>9,}")
-    means = [delays.between(first, last - 1) for first, last in BLOCKS]
     total = int(delays.answer["flights"].sum())
-    lines.append(f"{'All airlines':{width}}  {''.join(map(cell, means))}{cell(delays.overall())}{total:>9,}")
+    means = "".join(map(cell, (*delays.by_block(), delays.overall())))
+    lines.append(f"{'All airlines':{width}}  {means}{total:>9,}")
     return "\n".join(lines)
 
 

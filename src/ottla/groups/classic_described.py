@@ -1,4 +1,4 @@
-"""What DescribeGroups tells of a classic group, or of one that is not there."""
+"""The answer of DescribeGroups about a classic group, or one that is not there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def described(group: Group | None, group_id: str, version: int) -> DescribedGrou
 
 
 def _described(group: Group) -> DescribedGroup:
-    """What members say of themselves is shown only of a stable group."""
+    """The members as DescribeGroups shows them: their metadata only where the group is stable."""
     stable = group.state is GroupState.STABLE
     protocol = (group.protocol_name or "") if stable else ""
     return DescribedGroup(

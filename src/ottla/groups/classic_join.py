@@ -156,7 +156,7 @@ class Joins:
         self._rebalances.hear(group, member, now)
 
     def _restorer(self, group: Group, member: Member, old_id: str, new_id: str) -> Callable[[Moment, Decision], None]:
-        """What undoes a replacement that could not be written."""
+        """The function that undoes a replacement that could not be written."""
         protocols = member.protocols
         rebalance_timeout_ms, session_timeout_ms = member.rebalance_timeout_ms, member.session_timeout_ms
 

@@ -74,7 +74,7 @@ def _assigned(group: Group, assignment: bytes) -> SyncGroupResponse:
 
 
 def heartbeat(rebalances: Rebalances, group: Group, request: HeartbeatRequest, now: Moment) -> ErrorCode:
-    """What to tell a member that shows itself; during a rebalance it is to join again."""
+    """Answer a member's heartbeat; during a rebalance it is to join again."""
     error = group.check_member(request.member_id, request.group_instance_id)
     if error:
         return error

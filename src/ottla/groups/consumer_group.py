@@ -96,7 +96,7 @@ class ConsumerGroup(AnyGroup):
         return None if member_id is None else self.members.get(member_id)
 
     def regex_users(self, regex: str) -> int:
-        """How many members subscribe by a regular expression."""
+        """The number of members that subscribe by a regular expression."""
         return self._regex_users[regex]
 
     def used_regexes(self) -> list[str]:
@@ -114,7 +114,7 @@ class ConsumerGroup(AnyGroup):
 
     @property
     def classic_members(self) -> int:
-        """How many members speak the classic protocol."""
+        """The number of members that speak the classic protocol."""
         return self._classic
 
     def knows_protocol(self, name: str) -> bool:

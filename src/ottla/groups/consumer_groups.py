@@ -116,13 +116,15 @@ class ConsumerGroups:
             session_ms = self.settings_of(group_id).session_timeout_ms
         else:
             session_ms = member.classic.session_timeout_ms
-        self._deadlines.set(DeadlineKey(_SESSION, group_id, member.member_id), now.mono_ms + session_ms)
+        key = DeadlineKey(_SESSION, group_id, member.member_id)
+        self._deadlines.set(key, now.mono_ms + session_ms, timeout_ms=session_ms)
 
     def _watch_revocation(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
         """A member that must give up partitions has its own rebalance timeout for that."""
         key = DeadlineKey(DeadlineKind.REVOCATION, group_id, member.member_id)
         if member.state is MemberState.UNREVOKED and member.classic is None:
-            self._deadlines.set(key, now.mono_ms + max(member.rebalance_timeout_ms, 0))
+            within_ms = max(member.rebalance_timeout_ms, 0)
+            self._deadlines.set(key, now.mono_ms + within_ms, timeout_ms=within_ms)
         else:
             self._deadlines.cancel(key)
 

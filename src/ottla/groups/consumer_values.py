@@ -23,7 +23,7 @@ Assigned = Mapping[bytes, Mapping[int, int]]
 
 
 class MemberState(IntEnum):
-    """How far a member is on the way to its target; the numbers are those of the records."""
+    """A member's state on the way to its target; the numbers are those of the records."""
 
     STABLE = 0
     """It has the assignment of its epoch."""

@@ -37,22 +37,89 @@ class DeadlineKey(NamedTuple):
     member_id: str = ""
 
 
+STOOD_STILL_MS = 500
+"""A process that is late by so much was not there to hear its members; one that is late by less is busy."""
+
+
 class Deadlines:
-    """Keyed deadlines in a heap. Moving one later costs a dictionary entry: the heap learns of it when it comes up."""
+    """Keyed deadlines, which are postponed where this process could not hear its members (rule A5).
+
+    A process that stood still postpones them by all of that time. A busy one is a little late again and again, and
+    hears its members in between: what it postpones a deadline by adds up to the deadline's own timeout at most.
+    """
+
+    def __init__(self) -> None:
+        self._by_all = _Queue()
+        """Postponed by all that is forgiven."""
+        self._bounded = _Queue()
+        """As late as a deadline may become while this process is busy."""
+        self._stood_still_ms = 0
+        self._busy_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._by_all)
+
+    def set(self, key: DeadlineKey, at_ms: int, *, timeout_ms: int | None = None) -> None:
+        """Let `key` come due at `at_ms` and no other time.
+
+        A busy process may postpone it by `timeout_ms` in all; None: without a bound.
+        """
+        at_ms -= self._stood_still_ms
+        self._by_all.set(key, at_ms - self._busy_ms)
+        if timeout_ms is None:
+            self._bounded.cancel(key)
+        else:
+            self._bounded.set(key, at_ms + max(timeout_ms, 0))
+
+    def cancel(self, key: DeadlineKey) -> None:
+        self._by_all.cancel(key)
+        self._bounded.cancel(key)
+
+    def at(self, key: DeadlineKey) -> int | None:
+        """The time at which `key` comes due; None where it is not set."""
+        found = [at_ms for queue, shift in self._queues() if (at_ms := queue.at(key, shift)) is not None]
+        return min(found, default=None)
+
+    def next_ms(self) -> int | None:
+        """The earliest deadline; None where there is none."""
+        found = [at_ms for queue, shift in self._queues() if (at_ms := queue.next_ms(shift)) is not None]
+        return min(found, default=None)
+
+    def take(self, now_ms: int) -> DeadlineKey | None:
+        """Remove one that is due and return its key."""
+        for queue, shift in self._queues():
+            at_ms = queue.next_ms(shift)
+            if at_ms is not None and at_ms <= now_ms:
+                key = queue.first()
+                self.cancel(key)
+                return key
+        return None
+
+    def postpone(self, by_ms: int) -> None:
+        """Move all deadlines: this process could not hear its members for so long."""
+        if by_ms >= STOOD_STILL_MS:
+            self._stood_still_ms += by_ms
+        else:
+            self._busy_ms += by_ms
+
+    def _queues(self) -> tuple[tuple[_Queue, int], tuple[_Queue, int]]:
+        """Each with what the times in it have been postponed by."""
+        return (self._by_all, self._stood_still_ms + self._busy_ms), (self._bounded, self._stood_still_ms)
+
+
+class _Queue:
+    """Keys in a heap by time. Moving one later costs a dictionary entry: the heap learns of it when it comes up."""
 
     def __init__(self) -> None:
         self._at: dict[DeadlineKey, int] = {}
         self._queued: dict[DeadlineKey, int] = {}
         self._heap: list[tuple[int, int, DeadlineKey]] = []
         self._order = count()
-        self._shift = 0
 
     def __len__(self) -> int:
         return len(self._at)
 
     def set(self, key: DeadlineKey, at_ms: int) -> None:
-        """Let `key` come due at `at_ms` and no other time."""
-        at_ms -= self._shift
         self._at[key] = at_ms
         queued = self._queued.get(key)
         if queued is None or at_ms < queued:
@@ -61,27 +128,17 @@ class Deadlines:
     def cancel(self, key: DeadlineKey) -> None:
         self._at.pop(key, None)
 
-    def at(self, key: DeadlineKey) -> int | None:
+    def at(self, key: DeadlineKey, shift_ms: int) -> int | None:
         at_ms = self._at.get(key)
-        return None if at_ms is None else at_ms + self._shift
+        return None if at_ms is None else at_ms + shift_ms
 
-    def next_ms(self) -> int | None:
-        """When the earliest deadline is due; None where there is none."""
+    def next_ms(self, shift_ms: int) -> int | None:
         self._settle()
-        return self._heap[0][0] + self._shift if self._heap else None
+        return self._heap[0][0] + shift_ms if self._heap else None
 
-    def take(self, now_ms: int) -> DeadlineKey | None:
-        """Remove one that is due and return its key."""
-        self._settle()
-        if not self._heap or self._heap[0][0] + self._shift > now_ms:
-            return None
-        key = heapq.heappop(self._heap)[2]
-        del self._queued[key], self._at[key]
-        return key
-
-    def postpone(self, by_ms: int) -> None:
-        """Move all deadlines: this process was not there to hear its members (rule A5)."""
-        self._shift += by_ms
+    def first(self) -> DeadlineKey:
+        """The key of `next_ms`."""
+        return self._heap[0][2]
 
     def _push(self, key: DeadlineKey, at_ms: int) -> None:
         self._queued[key] = at_ms

@@ -1,4 +1,4 @@
-"""What classic members say in their metadata and assignments, read and written by the coordinator.
+"""The metadata and assignments of classic members, read and written by the coordinator.
 
 A classic group passes these bytes on unread. Where consumer and classic members share a group, the coordinator takes
 subscriptions out of them and puts assignments into them, in the version of the member.
@@ -26,7 +26,7 @@ _INT16 = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member wants to read, and what it says it owns."""
+    """The topics that a member wants to read, and the partitions that it says it owns."""
 
     topics: frozenset[str]
     owned: Partitions

@@ -75,7 +75,7 @@ class Member:
         """Restored, and not heard to join since: all that is known of it stands in the log."""
 
     def metadata(self, protocol_name: str) -> bytes:
-        """What this member says for a protocol that all members share."""
+        """This member's metadata for a protocol that all members share."""
         return next(protocol.metadata for protocol in self.protocols if protocol.name == protocol_name)
 
     def vote(self, candidates: Collection[str]) -> str:
@@ -206,7 +206,7 @@ class Group(AnyGroup):
 
     @property
     def joining(self) -> int:
-        """How many members wait for the join to complete."""
+        """The number of members that wait for the join to complete."""
         return self._joining
 
     @property
@@ -298,7 +298,7 @@ class Group(AnyGroup):
             self.subscribed = subscribed_topics([member.metadata(name) for member in self.members.values()])
 
     def is_subscribed(self, topic: str) -> bool:
-        """Where a consumer group's topics are unknown, each may be one of them."""
+        """True for a topic of the group, and for every topic where a consumer group's topics are unknown."""
         return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
 
     # States and entries

@@ -38,7 +38,7 @@ class AnyGroup(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many members the group has."""
+        """The number of the group's members."""
 
     @property
     @abstractmethod

@@ -85,7 +85,7 @@ def _as_consumer(member: Member, said: Subscription, owned: Partitions, epoch: i
 
 
 def described(session_timeout_ms: int, protocols: Iterable[JoinGroupRequestProtocol]) -> ClassicMemberMetadata:
-    """What a consumer group keeps of a classic member beside what it keeps of all."""
+    """A consumer group's memory of a classic member, beside what it keeps of all."""
     return ClassicMemberMetadata(
         session_timeout_ms=session_timeout_ms,
         supported_protocols=[ClassicProtocol(name=each.name, metadata=bytes(each.metadata)) for each in protocols],

@@ -41,7 +41,7 @@ _INT64_MAX = 2**63 - 1
 
 
 class CommittedOffset(NamedTuple):
-    """Where a group is in one partition."""
+    """The committed position of a group in one partition."""
 
     offset: int
     leader_epoch: int

@@ -1,4 +1,4 @@
-"""How a classic group passes from one generation to the next: gather the members, let them vote, hand out a generation.
+"""The passage of a classic group to its next generation: gather the members, let them vote, hand out a generation.
 
 Called from classic_join.py and classic_sync.py with what members ask, and from shard.py with what has timed out.
 """
@@ -96,7 +96,7 @@ class Rebalances:
             self.hear(group, member, now)
             member.is_new = False
             group.pending_sync[member.member_id] = None
-        self.deadlines.set(DeadlineKey(DeadlineKind.SYNC, group.group_id), now.mono_ms + group.rebalance_timeout_ms)
+        self._end_within(DeadlineKey(DeadlineKind.SYNC, group.group_id), group.rebalance_timeout_ms, now)
 
     def sync_time_over(self, group: Group, now: Moment, out: Decision) -> None:
         """Members that never asked for their assignment leave, and the others begin anew."""
@@ -107,7 +107,10 @@ class Rebalances:
         self.prepare(group, now, out)
 
     def _join_within(self, group: Group, delay_ms: int, now: Moment) -> None:
-        self.deadlines.set(DeadlineKey(DeadlineKind.JOIN, group.group_id), now.mono_ms + delay_ms)
+        self._end_within(DeadlineKey(DeadlineKind.JOIN, group.group_id), delay_ms, now)
+
+    def _end_within(self, key: DeadlineKey, within_ms: int, now: Moment) -> None:
+        self.deadlines.set(key, now.mono_ms + within_ms, timeout_ms=within_ms)
 
     # Sessions
 
@@ -121,7 +124,7 @@ class Rebalances:
             self.hear(group, member, now)
 
     def expect(self, group: Group, member_id: str, within_ms: int, now: Moment) -> None:
-        self.deadlines.set(DeadlineKey(DeadlineKind.SESSION, group.group_id, member_id), now.mono_ms + within_ms)
+        self._end_within(DeadlineKey(DeadlineKind.SESSION, group.group_id, member_id), within_ms, now)
 
     def session_over(self, group: Group, member_id: str, now: Moment, out: Decision) -> None:
         if member_id in group.pending:

@@ -396,7 +396,7 @@ class GroupShard:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` next has something to do, by the monotonic clock."""
+        """The next time at which `tick` has something to do, by the monotonic clock."""
         return self._deadlines.next_ms()
 
     def postpone(self, late_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""What goes into a group shard and what comes out: moments, callers, settings, entries and decisions."""
+"""The values that go into a group shard and come out: moments, callers, settings, entries and decisions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, as DescribeGroups will show it, and in which version of the API."""
+    """The asking client, as DescribeGroups will show it, and its version of the API."""
 
     client_id: str
     client_host: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from ottla.metrics.metric import Metric, Sample
 
@@ -18,14 +19,17 @@ def render(samples: Iterable[Sample]) -> str:
     for metric, members in families.items():
         lines.append(f"# HELP {metric.name} {_escape_help(metric.help)}")
         lines.append(f"# TYPE {metric.name} {metric.kind}")
-        lines += [f"{metric.name}{_labels(metric, sample)} {_number(sample.value)}" for sample in members]
+        lines += [
+            f"{metric.name}{sample.suffix}{_labels(metric, sample)} {_number(sample.value)}" for sample in members
+        ]
     return "\n".join(lines) + "\n"
 
 
 def _labels(metric: Metric, sample: Sample) -> str:
-    if not metric.labels:
+    names = (*metric.labels, "le") if sample.suffix == "_bucket" else metric.labels
+    if not names:
         return ""
-    pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in zip(metric.labels, sample.labels, strict=True))
+    pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in zip(names, sample.labels, strict=True))
     return "{" + pairs + "}"
 
 
@@ -38,4 +42,6 @@ def _escape_help(text: str) -> str:
 
 
 def _number(value: float) -> str:
+    if value == inf:
+        return "+Inf"
     return str(int(value)) if value == int(value) else repr(value)

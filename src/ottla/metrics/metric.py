@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric family: its Prometheus name, kind (counter or gauge), help, and label names in order."""
+    """One metric family: its Prometheus name, kind (counter, gauge or histogram), help, and label names in order."""
 
     name: str
     kind: str
@@ -20,9 +20,12 @@ class Metric:
 
 
 class Sample(NamedTuple):
+    """One line. A histogram's lines have a suffix; one with `_bucket` has the bucket's bound as its last label."""
+
     metric: Metric
     labels: tuple[str, ...]
     value: float
+    suffix: str = ""
 
 
 class Traffic:

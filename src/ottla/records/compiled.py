@@ -25,6 +25,7 @@ __all__ = [
     "compiled_crc32c",
     "decode",
     "encode",
+    "missing",
     "offenders",
     "read",
     "scan",
@@ -69,6 +70,11 @@ def offenders(payload: Buffer, batch: Batch, need_keys: bool, bounds: tuple[int,
     """The records of a sound payload that have no key though they need one, or a timestamp out of bounds."""
     earliest, latest = bounds
     return _offenders(payload, batch.records_count, batch.base_timestamp, need_keys, earliest, latest, MOST_OFFENDERS)
+
+
+def missing() -> str | None:
+    """The reason why the compiled part is missing; None where it is used, or was forbidden."""
+    return _why_pure if _native is None and not _forced else None
 
 
 def which() -> str:

@@ -1,4 +1,4 @@
-"""What a replica does that knows of damage in its log: hand over if it leads, fetch anew if it follows, else keep it.
+"""Decisions of a replica with damage in its log: hand over if it leads, fetch anew if it follows, else keep it.
 
 Comes from broker/replicas/repairs.py, which carries out what is returned here. The damaged replica stays where it is
 in the in-sync set: it holds all but some closed segments, and nothing of it is dropped before what replaces it is
@@ -70,7 +70,7 @@ class DamagedReplica:
         stopped: bool,
         now_ms: int,
     ) -> Todo:
-        """What to do now, by what the metadata says; `active`: brokers that are alive and not draining.
+        """The step to take now, by what the metadata says; `active`: brokers that are alive and not draining.
 
         `stopped`: the log takes nothing any more, as it was to be cut behind its damage, or its end was found damaged
         when it was opened.

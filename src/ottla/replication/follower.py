@@ -126,7 +126,7 @@ class FollowerReplica:
         return Asked(self.leader, self.epoch, synced_through, last_epoch)
 
     def on_answer(self, asked: Asked, answer: Answered, *, end_offset: EndOffset, last_epoch: int) -> Todo:
-        """What an answer asks for; nothing is done yet."""
+        """The effects that an answer asks for; nothing is done yet."""
         if self.failed is not None or asked != Asked(self.leader, self.epoch, SyncedOffset(end_offset), last_epoch):
             return Stale()
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE and self._lies_elsewhere(answer, end_offset):

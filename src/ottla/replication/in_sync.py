@@ -1,4 +1,4 @@
-"""Who should be in sync: the laggards leave, those who hold all that is committed join.
+"""Changes of the in-sync set: the laggards leave, those who hold all that is committed join.
 
 Comes from broker/replicas/partition.py, by turns and after receipts. What is proposed here leaves as a command to the
 metadata log; leader.py counts the proposed beside the committed set until an applied entry says which it is (rules A3,
@@ -50,7 +50,7 @@ class InSyncKeeper:
         lag_max_ms: int,
         now_ms: int,
     ) -> Proposal | None:
-        """What to propose now, if anything. `spoke_ms`: when each broker's fetch session spoke last, of whatever
+        """The proposal to make now, if any. `spoke_ms`: when each broker's fetch session spoke last, of whatever
         partition: a replica that is at our end has nothing to say of this one. `eligible`: alive, not draining."""
         self._refresh(end_offset, spoke_ms, now_ms)
         if self._in_flight is not None and self._in_flight.partition_epoch >= self._leader.partition_epoch:
@@ -96,7 +96,7 @@ class InSyncKeeper:
         return broker != self._leader.me and now_ms - self._leader.held[broker].caught_up_ms > lag_max_ms
 
     def _refresh(self, end_offset: EndOffset, spoke_ms: Mapping[BrokerId, int], now_ms: int) -> None:
-        """Who is at our end, or was when we looked last, has caught up as lately as its broker spoke."""
+        """Count a replica that is at our end, or was when we looked last, as caught up when its broker last spoke."""
         leader = self._leader
         for broker in leader.replicas:
             if broker == leader.me:

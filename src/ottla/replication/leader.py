@@ -24,7 +24,7 @@ class ReplicaKey(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What a replica has on disk, when it last showed so, and when it was last known to have reached our end."""
+    """A replica's end on disk, when it last showed so, and when it was last known to have reached our end."""
 
     through: SyncedOffset
     seen_ms: int
@@ -122,7 +122,7 @@ class LeaderReplica:
 
     @property
     def held(self) -> Mapping[BrokerId, Held]:
-        """What each replica has shown to hold."""
+        """The ends that each replica has shown to hold."""
         return self._held
 
     @property
@@ -235,7 +235,7 @@ class LeaderReplica:
         self._proposed_in_sync = self._proposed_in_sync | in_sync
 
     def withdraw(self) -> EndOffset | None:
-        """What was proposed will never be so: the committed set counts alone; the new high watermark."""
+        """Drop a proposal that will never be so: the committed set counts alone; the new high watermark."""
         self._proposed_in_sync = self._committed_in_sync
         return self._commit()
 

@@ -1,4 +1,4 @@
-"""Which replica a consumer should read: one in its own rack, as Kafka's RackAwareReplicaSelector chooses (KIP-392).
+"""The replica that a consumer should read: one in its own rack, as Kafka's RackAwareReplicaSelector chooses (KIP-392).
 
 Comes from broker/handlers/fetch.py, which knows the racks of the brokers that live; leader.py knows who holds what.
 """

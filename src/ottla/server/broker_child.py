@@ -132,7 +132,7 @@ class BrokerChild:
         self.state, self.address, self.pid = "stopped", None, None
 
     def _last_line(self) -> str:
-        """What its log says at the end: why it did not come up."""
+        """The last line of its log: the reason why it did not come up."""
         try:
             with open(self.log_path, "rb") as log:
                 log.seek(max(0, os.path.getsize(self.log_path) - 4096))

@@ -11,7 +11,9 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.node import Lock, Node
@@ -32,6 +34,7 @@ from ottla.server.compaction_child import CompactionChild
 from ottla.server.dialer import Dialer
 from ottla.server.http import HttpServer, Page
 from ottla.server.listener import Listener
+from ottla.server.loop_delay import LoopDelay
 from ottla.server.scrub_child import ScrubChild
 from ottla.server.stores import open_store, store_directory
 from ottla.server.sync_loop import SyncLoop
@@ -53,7 +56,7 @@ log = logging.getLogger("ottla.server")
 
 
 class CannotStart(Exception):
-    """Why not, in a sentence for whoever typed the command."""
+    """The reason why a broker cannot start, in a sentence for whoever typed the command."""
 
 
 async def ended(slot: Slot[T]) -> T:
@@ -94,6 +97,7 @@ class BrokerServer:
         self._cold = ColdReads(loop)
         self._dialer = Dialer(loop)
         self._sync_loops: dict[str, SyncLoop] = {}
+        self._loop_delay = LoopDelay(loop)
         self._coordination: Coordination | None = None
         self.node: Node | None = None
         self.warnings: list[str] = []
@@ -150,6 +154,7 @@ class BrokerServer:
     async def _start(self) -> None:
         disk, lock = self._lock_directories()
         self._count_files()
+        self._look_for_compiled_part()
         pool = FramePool(FRAME_BUDGET_BYTES)
         self._open_listeners(pool)
         for path in self.directories:
@@ -177,9 +182,7 @@ class BrokerServer:
         if not self._memory:
             node.replicas.directories.volume_bytes = LocalDisk().total_bytes
             node.replicas.moves.warm = self._cold.warm_slice
-        node.syncs = lambda: sum(each.syncs for each in self._sync_loops.values())
-        node.connections = lambda: sum(len(listener.channels) for listener in self._listeners)
-        node.accepted = lambda: sum(listener.accepted for listener in self._listeners)
+        node.dispatch.times.now_ns = time.monotonic_ns
         host = self._config.broker_host or socket.gethostname()
         await ended(node.start(host, self._registered_listeners(), lock))
         for listener in self._listeners:
@@ -226,6 +229,15 @@ class BrokerServer:
             raise CannotStart(why)
         if (said := open_files.warning()) is not None:
             self.warnings.append(said)
+
+    def _look_for_compiled_part(self) -> None:
+        from ottla.records import compiled
+
+        if (why := compiled.missing()) is not None:
+            self.warnings.append(
+                f"{why}; records are read and checked in pure Python, many times slower: install a C compiler and "
+                "Python's headers, then ottla again (OTTLA_PURE=1 says that this is wanted)"
+            )
 
     def _needed_directory(self) -> str | None:
         """The log directory in which the metadata store lies, if it lies in one."""
@@ -355,7 +367,8 @@ class BrokerServer:
     async def _start_http(self) -> None:
         if self._http_port == 0:
             return
-        self._http = HttpServer({"/metrics": self._metrics})
+        self._loop_delay.start()
+        self._http = HttpServer({"/metrics": self._metrics, "/health": self._health})
         try:
             host, port = await self._http.open("127.0.0.1", self._http_port)
         except OSError as fault:
@@ -367,9 +380,18 @@ class BrokerServer:
     def _metrics(self) -> Page:
         from ottla.broker.measures import gather
         from ottla.metrics.exposition import CONTENT_TYPE, render
+        from ottla.server.measures import gather_process
 
         assert self.node is not None
-        return 200, CONTENT_TYPE, render(gather(self.node)).encode()
+        process = gather_process(self._listeners, self._sync_loops, self._loop_delay)
+        return 200, CONTENT_TYPE, render(chain(gather(self.node), process)).encode()
+
+    def _health(self) -> Page:
+        from ottla.server.health import health
+
+        assert self.node is not None
+        found = health(self.node)
+        return 200 if found.serves else 503, "text/plain; charset=utf-8", found.text().encode()
 
     def _fail(self, why: str) -> None:
         if self.fatal is None:
@@ -378,6 +400,7 @@ class BrokerServer:
 
     async def stop(self) -> None:
         """Answer what waits no more, put everything on disk, close. Safe to call at any stage of a start."""
+        self._loop_delay.stop()
         if self._http is not None:
             self._http.close()
         if self.node is not None and self.fatal is None:

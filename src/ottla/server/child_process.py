@@ -13,7 +13,7 @@ from ottla.kernel.story import Slot
 
 
 class Ended(NamedTuple):
-    """How it ended, and what it wrote."""
+    """The end of a child process: its status, and what it wrote."""
 
     status: int
     output: bytes

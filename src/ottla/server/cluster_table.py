@@ -1,4 +1,4 @@
-"""How `ottla cluster up` shows its brokers: a table on a terminal, sentences in a log.
+"""The brokers of `ottla cluster up` on the screen: a table on a terminal, sentences in a log.
 
 cluster_up.py makes the rows from what its processes do and from what client/admin/sight.py saw.
 """
@@ -63,5 +63,5 @@ class Screen:
         self._shown = len(lines)
 
     def leave(self) -> None:
-        """What is shown stays; what comes next goes below it."""
+        """Leave the table as it is; the next output goes below it."""
         self._shown = 0

@@ -345,7 +345,7 @@ class Listener:
         self._feed_starved(time.monotonic())
 
     def _feed_starved(self, now: float) -> None:
-        """Where one starves for too long, one is given up: who holds memory that long, or else who starves itself."""
+        """Give up a connection where one starves too long: one that holds memory that long, else the starved one."""
         starved, self.starved = self.starved, {}
         given_up = False
         for channel in starved:

@@ -1,4 +1,4 @@
-"""How many files this process may have open, and whether that is enough for the logs that it has."""
+"""The number of files this process may have open, and whether that is enough for the logs that it has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RAISE_IT = "raise the hard limit (ulimit -Hn, LimitNOFILE= of systemd)"
 
 
 def too_few(paths: Iterable[str]) -> str | None:
-    """Why the broker cannot start: its logs need more files than it may open. None where it can."""
+    """The reason why the broker cannot start: its logs need more files than it may open. None where it can."""
     replicas = sum(_replicas_in(path) for path in paths)
     needed = FILES_OF_A_LOG * replicas + _OF_ITS_OWN
     if LocalDisk().free_files() >= needed:

@@ -96,7 +96,7 @@ def _whole_state(source: str) -> StoredSnapshot:
 
 
 def _marked(path: str) -> bytes:
-    """What tells this cluster from others; the same in each try."""
+    """The value that tells this cluster from others; the same in each try."""
     from ottla.coordination.database import sync_directory
 
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Which store a broker keeps the metadata log in: its own directory's, or one that `--join` names.
+"""The store in which a broker keeps the metadata log: its own directory's, or one that `--join` names.
 
 broker_server.py comes here at the start; the engines are in coordination/.
 """

@@ -11,9 +11,11 @@ import errno
 import os
 import queue
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from ottla.kernel.seams import OpenFile, Syncable, SyncWork
+from ottla.metrics.histogram import Histogram
 from ottla.storage.disk.local import sync_file_system
 
 _IN_PARALLEL = 8
@@ -32,7 +34,9 @@ class SyncLoop:
         self._busy = False
         self._queue: queue.SimpleQueue[Works | None] = queue.SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
-        self.syncs = 0
+        self.times = Histogram()
+        """Of syncs, from their begin on the loop until the loop hears of their end."""
+        self._began_ns = 0
         self._thread = threading.Thread(target=self._work, name="ottla-sync", daemon=True)
         self._thread.start()
 
@@ -54,12 +58,13 @@ class SyncLoop:
         dirty, self._dirty = self._dirty, {}
         works = [(log, work) for log in dirty if (work := log.begin_sync()) is not None]
         if works:
+            self._began_ns = time.monotonic_ns()
             self._queue.put(works)
         else:
             self._busy = False
 
     def _finish(self, works: Works, error: OSError | None) -> None:
-        self.syncs += 1
+        self.times.add_ns(time.monotonic_ns() - self._began_ns)
         self._busy = False
         if self._dirty:
             self._busy = True

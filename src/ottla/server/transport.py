@@ -200,7 +200,7 @@ class SocketTransport:
 
 
 def _copied(piece: FileSlice) -> bytes | None:
-    """What a small slice holds, where it is at hand without waiting for the disk."""
+    """The bytes of a small slice, where they are at hand without waiting for the disk."""
     if piece.length > _SMALL_BYTES or (descriptor := piece.file.fileno()) < 0:
         return None
     return read_warm(descriptor, piece.position, piece.length)

@@ -207,7 +207,7 @@ class Administrator:
             self.done[DIRECTORY_ALTERED] += 1
 
     async def _move_leaders(self) -> None:
-        """Of one partition: to another replica, and back perhaps before everybody has heard of it."""
+        """Move one partition's leader to another replica, and back perhaps before everybody has heard of it."""
         topic = self._topic_to_move()
         if topic is None:
             return

@@ -62,7 +62,7 @@ def _results(seeds: Sequence[int], run: Callable[[int], Result], jobs: int) -> I
 
 
 def _one(seed: int, brokers: int, on_note: Note | None) -> Result:
-    """What simulated brokers complain of is their worlds' doing; and a world is gone before the next begins."""
+    """Run one world. Complaints of simulated brokers are silenced; a world is gone before the next begins."""
     log = logging.getLogger("ottla")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)
@@ -106,13 +106,13 @@ def _say_floors(results: list[Result]) -> None:
 
 
 def _acts(brokers: int) -> list[str]:
-    """What there is for an administrator to do."""
+    """The acts of an administrator in this world."""
     alone = ("preferred leader elected", REQUIRED_EDITED, DIRECTORY_ALTERED) if brokers == 1 else ()
     return [act for act in ACTS if act not in alone and (act != "replicas reassigned" or brokers > REPLICAS)]
 
 
 def _too_little(results: list[Result], brokers: int) -> str:
-    """What a campaign must have done to say anything; a few seeds alone may miss it."""
+    """The counts that a campaign has not reached and must reach to say anything; a few seeds alone may miss one."""
     if len(results) < _CAMPAIGN_SEEDS:
         return ""
     kinds = CLUSTER_FAULTS if brokers > 1 else FAULTS

@@ -28,7 +28,7 @@ def _unguarded(callback: Callable[[], None]) -> Callable[[], None]:
 
 
 class CoordinationFaults(NamedTuple):
-    """How bad it is. Shares are of all requests; times in microseconds, drawn evenly between two bounds."""
+    """The severity of store faults. Shares are of all requests; times in microseconds, even between two bounds."""
 
     way_us: tuple[int, int] = (50, 2000)
     """One way, there or back."""

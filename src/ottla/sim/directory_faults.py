@@ -1,4 +1,4 @@
-"""What goes wrong with one of several log directories of a broker, and with the swap of a replica between two.
+"""Faults of one of several log directories of a broker, and of the swap of a replica between two.
 
 Comes from faults.py, which draws when; the simulated disk does the harm.
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from random import Random
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ class Fault(NamedTuple):
 
 
 class Ambush(NamedTuple):
-    """What happens at the `after`-th operation from the next rename of a folder whose name ends so."""
+    """A fault at the `after`-th operation from the next rename of a folder whose name ends so."""
 
     suffix: str
     after: int
@@ -154,7 +154,7 @@ class SimDisk:
 
     @property
     def to_fail(self) -> int:
-        """How many operations have yet to fail."""
+        """The number of operations that have yet to fail."""
         return len(self._faults)
 
     def refuse_broken(self, path: str) -> None:
@@ -187,7 +187,7 @@ class SimDisk:
             raise fault
 
     def _spring(self, renamed: str | None = None) -> None:
-        """What lies in wait strikes, or comes closer."""
+        """Let the fault that lies in wait strike, or come closer."""
         ambush = self._ambush
         if ambush is None:
             return
@@ -200,7 +200,7 @@ class SimDisk:
                 ambush.strike()
 
     def room(self, file: FileNode, position: int, length: int) -> int:
-        """How many of `length` bytes to be written still fit."""
+        """The number of `length` bytes to be written that still fit."""
         grows = position + length - len(file.body)
         if grows <= 0 or self.capacity_bytes >= 1 << 62:
             return length
@@ -229,7 +229,7 @@ class SimDisk:
         directory.settle()
 
     def replace(self, path: str) -> None:
-        """What was mounted there is gone; another, empty disk is, and that one works."""
+        """Put another, empty disk in the place of what was mounted there; that one works."""
         self.broken.pop(path, None)
         directory, name = self._parent(path)
         directory.change(name, None, None)
@@ -351,6 +351,10 @@ class SimDisk:
             self._gathering = False
             if self._put_off:
                 self._sync_below(paths)
+
+    def alone_in(self, directory: str) -> AbstractContextManager[None]:
+        """Every look is one, so that each can fail."""
+        return nullcontext()
 
     def put_off(self) -> bool:
         """Whether a sync waits for the end of `gathered`."""

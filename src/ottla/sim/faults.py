@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated world, and when: drawn from the seed, counted by kind, and healed at the end.
+"""Faults of a simulated world and their times: drawn from the seed, counted by kind, and healed at the end.
 
 world.py owns one; the simulated disk, network, clock and coordination do the harm. The supervisor that starts a dead
 broker again lives here too: how long that takes is part of the harm.
@@ -140,7 +140,7 @@ class Faults:
                 machine.start()
 
     def pick(self) -> Machine:
-        """Whom it strikes."""
+        """The broker that a fault strikes."""
         machines = list(self.world.machines.values())
         return machines[0] if len(machines) == 1 else self.random.choice(machines)
 
@@ -407,7 +407,7 @@ class Faults:
         return True
 
     def _stalled_connections(self) -> bool:
-        """What was sent on them comes long after what was sent later on others, by the next process perhaps."""
+        """Stall connections: their bytes come long after what was sent later on others, by the next process perhaps."""
         stalled = self.world.network.stall_some(self.random.choice((0.2, 0.5)))
 
         def end() -> None:

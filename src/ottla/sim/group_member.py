@@ -69,7 +69,7 @@ class GroupMember:
         return lasting_topics(self.workload)
 
     async def _find(self) -> bool:
-        """Who coordinates the group."""
+        """Find the group's coordinator."""
         response = await self.peer.ask(FindCoordinatorRequest(coordinator_keys=[self.group]))
         if response is None:
             return False

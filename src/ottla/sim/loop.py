@@ -71,7 +71,7 @@ class SimLoop:
 
     @property
     def next_us(self) -> int | None:
-        """When the next thing is to be done; None where nothing is left."""
+        """The time of the next thing to be done; None where nothing is left."""
         while self._heap and self._heap[0][3].callback is None:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

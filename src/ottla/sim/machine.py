@@ -283,7 +283,7 @@ class Machine:
         return f"broker-{self.broker_id}"
 
     def dialler(self, guard: Guard) -> Dialler | None:
-        """How an incarnation reaches other brokers; None where there is no network."""
+        """The way of an incarnation to other brokers; None where there is no network."""
         return None if self._dialler_of is None else self._dialler_of(guard)
 
     def join_network(self, network: Network, find: Find) -> None:

@@ -39,7 +39,7 @@ class PoisonedPool(FramePool):
 
 
 class ClientEnd(Protocol):
-    """Who opened the connection."""
+    """The end of a connection that opened it."""
 
     def on_bytes(self, piece: bytes) -> None: ...
 
@@ -100,11 +100,11 @@ class Network:
         return Wire(self, server, client, f"{name}-{self.opened}", (host, server.address[0]))
 
     def block(self, sender: str, receiver: str) -> None:
-        """What one host sends to another does not arrive any more; the other direction is another matter."""
+        """Drop what one host sends to another from now on; the other direction is another matter."""
         self._blocked[sender, receiver] = None
 
     def unblock(self, sender: str, receiver: str) -> None:
-        """What was sent meanwhile arrives now, on the connections that nobody has given up."""
+        """Let what was sent meanwhile arrive, on the connections that nobody has given up."""
         self._blocked.pop((sender, receiver), None)
         holding, self.holding = self.holding, {}
         for wire in holding:
@@ -133,7 +133,7 @@ class Network:
         return (sender, receiver) in self._refused
 
     def stall_some(self, share: float) -> list[Wire]:
-        """What is sent on some connections to their servers does not get on, while that on others does."""
+        """Stall what is sent on some connections to their servers, while that on others gets on."""
         chosen = [wire for wire in self.wires if self.random.random() < share]
         for wire in chosen:
             wire.stalled = True

@@ -35,7 +35,7 @@ def batches(disk: SimDisk, directory: str, from_offset: int, *, durable: bool) -
 
 
 def homes(disk: SimDisk, roots: Sequence[str], name: str) -> list[str]:
-    """Of these log directories those in which a power cut is sure to leave a folder of this name: two in a move."""
+    """The log directories in which a power cut is sure to leave a folder of this name: two in a move."""
     return [root for root in roots if isinstance(_find(disk, f"{root}/{name}", durable=True), DirectoryNode)]
 
 
@@ -44,13 +44,13 @@ def holds_segment(disk: SimDisk, directory: str, base_offset: int) -> bool:
 
 
 def reach(disk: SimDisk, directory: str, base_offset: int) -> int | None:
-    """Where the segment behind one begins; None where that one is the last, in which more may come to stand."""
+    """The start of the segment behind one; None where that one is the last, in which more may come to stand."""
     bases = {base for durable in (False, True) for base in _segments(disk, directory, durable=durable)}
     return min((base for base in bases if base > base_offset), default=None)
 
 
 def first_offset(disk: SimDisk, directory: str) -> int:
-    """Where the first segment begins, as a power cut is sure to leave it; 0 where there is none."""
+    """The start of the first segment, as a power cut is sure to leave it; 0 where there is none."""
     return min(_segments(disk, directory, durable=True), default=0)
 
 

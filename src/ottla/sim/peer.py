@@ -217,7 +217,7 @@ class Peers:
 
     @property
     def some(self) -> Peer:
-        """Of the broker that is asked what any broker can say."""
+        """Ask a broker what any broker can say."""
         return self._all[self._at % len(self._all)]
 
     async def ask(self, request: Any, *, most: int = 32767, timeout_ms: int | None = None) -> Any:
@@ -246,7 +246,7 @@ class Peers:
         return None if found is None else found[0]
 
     def epoch(self, topic: str, partition: int) -> int:
-        """Of the leader that we know; -1 where we know none, or there is but one broker."""
+        """The epoch of the leader that we know; -1 where we know none, or there is but one broker."""
         found = self._leaders.get((topic, partition))
         return -1 if found is None else found[1]
 

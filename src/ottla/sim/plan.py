@@ -1,4 +1,4 @@
-"""What one seed draws before it begins: sizes, limits, speeds, and which faults may come (a swarm of small worlds).
+"""A seed's draws before its world begins: sizes, limits, speeds, and which faults may come (a swarm of small worlds).
 
 world.py and workload.py are built from a `Plan`; faults.py carries its fault mix out.
 """
@@ -165,6 +165,8 @@ class Plan(NamedTuple):
     watches: bool = False
     """Somebody looks up what a group committed, at the coordinator that was found once, until it refuses."""
     transactions: TransactionPlan | None = None
+    assigned_members: int = 0
+    """Members of one group of the consumer protocol; no seed draws them."""
 
 
 def draw_plan(seed: int, brokers: int = 1) -> Plan:
@@ -239,7 +241,7 @@ def _draw_cluster(random: Random, plan: Plan, brokers: int) -> Plan:
 
 
 def _draw_more(random: Random, plan: Plan) -> Plan:
-    """What is drawn apart, so that all the rest of a seed's world is drawn as before."""
+    """Draw apart what came later, so that all the rest of a seed's world is drawn as before."""
     more = tuple(kind for kind in _DRAWN_LAST if random.random() < 0.4)
     plan = plan._replace(
         faults=plan.faults and (*plan.faults, *more),

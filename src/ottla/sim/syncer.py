@@ -55,7 +55,7 @@ class SimSyncer:
         _Sync(self, works)
 
     def begin_pieces(self, works: Works) -> tuple[list[Callable[[], None]], int]:
-        """What is to be done, file by file and then directory by directory, and how long it takes."""
+        """The work of a sync, file by file and then directory by directory, and how long it takes."""
         files: list[OpenFile] = list(dict.fromkeys(file for _, work in works for file in work.files))
         self._random.shuffle(files)
         directories = sorted({directory for _, work in works for directory in work.directories})

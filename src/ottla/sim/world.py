@@ -36,7 +36,7 @@ Note = Callable[[int, str], None]
 
 
 class Result(NamedTuple):
-    """What became of one seed."""
+    """The outcome of one seed."""
 
     seed: int
     anomalies: list[Anomaly]

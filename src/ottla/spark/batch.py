@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ottla.spark.connections import cluster
 from ottla.spark.options import SourceOptions
+from ottla.spark.plainly import said_plainly
 from ottla.spark.plan import DataLoss, OffsetRange, split
 from ottla.spark.survey import Survey
 
@@ -37,7 +38,8 @@ class RangePartition(InputPartition):
         from ottla.spark.workers import hurry_answers
 
         hurry_answers()
-        return read_ranges(self.spans, options)
+        with said_plainly():
+            yield from read_ranges(self.spans, options)
 
 
 class OttlaBatchReader(DataSourceReader):
@@ -47,6 +49,7 @@ class OttlaBatchReader(DataSourceReader):
         self.options = options
         self._filters: list[Filter] = []
 
+    @said_plainly()
     def partitions(self) -> list[InputPartition]:
         ranges = split(
             plan_batch(Survey.of(cluster(self.options.kafka), self.options), self.options, self._filters),

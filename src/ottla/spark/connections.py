@@ -12,6 +12,8 @@ from ottla.client.model import ClientSettings
 from ottla.spark.kafka_settings import KafkaSettings
 
 IDLE_SECONDS = 60.0
+_FIRST_ANSWER_MS = 7_000
+"""Where no broker answers within it, none is there: a batch says so in less than ten seconds."""
 
 
 @dataclass(slots=True)
@@ -25,7 +27,12 @@ _guard = threading.Lock()
 
 
 def client_settings(kafka: KafkaSettings) -> ClientSettings:
-    return ClientSettings(client_id=kafka.client_id, request_timeout_ms=kafka.request_timeout_ms)
+    return ClientSettings(
+        client_id=kafka.client_id,
+        request_timeout_ms=kafka.request_timeout_ms,
+        connect_timeout_ms=_FIRST_ANSWER_MS,
+        bootstrap_timeout_ms=_FIRST_ANSWER_MS,
+    )
 
 
 def cluster(kafka: KafkaSettings) -> Cluster:

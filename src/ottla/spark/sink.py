@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from ottla.spark.delivery import batch_task, streaming_task
 from ottla.spark.marker import Task
 from ottla.spark.options import SinkOptions
+from ottla.spark.plainly import said_plainly
 from ottla.spark.value_options import WITH_SCHEMA
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class OttlaBatchWriter(DataSourceArrowWriter):
         self.options = checked(options, schema)
         self._job = f"job-{uuid.uuid4().hex}"
 
+    @said_plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         delivery = self.options.delivery
         if delivery is None:
@@ -88,6 +90,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self.options = checked(options, schema)
 
+    @said_plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         delivery = self.options.delivery
         if delivery is None:

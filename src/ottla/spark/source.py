@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 )
 
 from ottla.spark.options import Source, SourceOptions, check_source, sink_options, source_columns, source_options
+from ottla.spark.plainly import said_plainly
 from ottla.spark.value_options import VALUE, VALUE_ERROR
 
 HEADERS_TYPE = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -54,6 +55,7 @@ class OttlaDataSource(DataSource):
     def name(cls) -> str:
         return "ottla"
 
+    @said_plainly()
     def schema(self) -> StructType:
         given = check_source(self.options)
         columns = source_columns(self.options)
@@ -63,6 +65,7 @@ class OttlaDataSource(DataSource):
 
         return row_schema(columns, value_type(given.values, lambda: topics_of(given)))
 
+    @said_plainly()
     def reader(self, schema: StructType) -> DataSourceReader:
         from ottla.spark.batch import OttlaBatchReader, OttlaFilteringReader
 
@@ -70,19 +73,24 @@ class OttlaDataSource(DataSource):
         return OttlaFilteringReader(options) if options.pushdown else OttlaBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from ottla.spark.stream import OttlaStreamReader
+        """Keep a refusal until Spark asks for an offset: one raised here is hidden by a fault of Spark's own."""
+        from ottla.spark.stream import OttlaStreamReader, RefusedStreamReader
 
-        return OttlaStreamReader(self._with_value_type(source_options(self.options, streaming=True), schema))
+        try:
+            options = self._with_value_type(source_options(self.options, streaming=True), schema)
+        except ValueError as refusal:
+            return RefusedStreamReader(str(refusal))
+        return OttlaStreamReader(options)
 
+    @said_plainly()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from ottla.spark.sink import OttlaBatchWriter
 
         if overwrite:
-            raise ValueError(
-                "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append and ErrorIfExists."
-            )
+            raise ValueError('Save mode Overwrite not allowed for Kafka, which only appends: write .mode("append")')
         return OttlaBatchWriter(sink_options(self.options), schema)
 
+    @said_plainly()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from ottla.spark.sink import OttlaStreamWriter
 

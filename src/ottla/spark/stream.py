@@ -27,6 +27,7 @@ from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.spark.batch import RangePartition
 from ottla.spark.connections import cluster
 from ottla.spark.options import SourceOptions
+from ottla.spark.plainly import said_plainly
 from ottla.spark.plan import (
     DataLoss,
     Layout,
@@ -51,6 +52,28 @@ SMALL = 20_000
 Python task costs some 50 ms, and small ranges of their own would make small files too."""
 
 
+class RefusedStreamReader(DataSourceStreamReader):
+    """Stands for a reader whose options are refused, and says why as soon as Spark asks for an offset."""
+
+    def __init__(self, refusal: str) -> None:
+        self._refusal = refusal
+
+    @said_plainly()
+    def initialOffset(self) -> dict[str, object]:
+        raise ValueError(self._refusal)
+
+    @said_plainly()
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
+        raise ValueError(self._refusal)
+
+    @said_plainly()
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[InputPartition]:
+        raise ValueError(self._refusal)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise ValueError(self._refusal)
+
+
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches on the driver; the copy that executors get only reads."""
 
@@ -71,6 +94,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._survey = Survey.of(cluster(self.options.kafka), self.options)
         return self._survey
 
+    @said_plainly()
     def initialOffset(self) -> dict[str, object]:
         assigned = self.survey.assigned()
         offsets = self.survey.limit(self.options.starting, assigned, option="startingOffsets", starting=True)
@@ -85,9 +109,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(self.options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
+    @said_plainly()
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._latest(SourceOffset({}))
 
+    @said_plainly()
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
         begin = SourceOffset.from_json(start)
         latest = self._latest(begin) if self._target is None else self._capped_target(begin)
@@ -103,6 +129,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, object] | None:
         return nested(self._reported) if self._reported else None
 
+    @said_plainly()
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[InputPartition]:
         begin, until = SourceOffset.from_json(start), SourceOffset.from_json(end)
         unknown = [partition for partition in added_partitions(begin, until) if partition not in until.begins]

@@ -143,12 +143,13 @@ class Survey:
         return int(result.end_offset) if not result.error_code else -1
 
     def _again(self, ask: Callable[[], T]) -> T:
-        """Ask as often as `fetchOffset.numRetries` says."""
+        """Ask as often as `fetchOffset.numRetries` says; once, where no broker has ever answered in all its time."""
         for _ in range(self.retries.attempts):
             try:
                 return ask()
             except (ApiError, ClientError) as fault:
-                if not (fault.retriable if isinstance(fault, ClientError) else fault.code.retriable):
+                may_retry = fault.retriable if isinstance(fault, ClientError) else fault.code.retriable
+                if not may_retry or not self.cluster.plan.metadata.brokers:
                     raise
                 sleep(self.retries.interval_ms / 1000)
         return ask()

@@ -1,4 +1,4 @@
-"""Where one log starts, is committed, is on disk and ends: these offsets change here, and nowhere else.
+"""One log's start, high watermark, synced offset and end: these offsets change here, and nowhere else.
 
 Each transition asserts the order: start <= high watermark <= end, and recovery point <= on disk <= end.
 """

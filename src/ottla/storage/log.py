@@ -281,13 +281,13 @@ class Log(LogState):
         return self.epochs.end_of(leader_epoch, self.bounds.end)
 
     def active_producers(self) -> list[ActiveProducer]:
-        """What DescribeProducers answers, by producer id."""
+        """The producers as DescribeProducers answers them, by producer id."""
         return self.producers.active()
 
     # -- syncing (kernel.seams.Syncable) ------------------------------------------------------------------------------
 
     def begin_sync(self) -> SyncWork | None:
-        """What is dirty now; its end is what a successful sync makes `synced_offset` (rule B1).
+        """The work of a sync: what is dirty now; a successful sync makes its end `synced_offset` (rule B1).
 
         Indexes that cannot be written are told as a sync that failed: the syncer has other logs to see to.
         """

@@ -166,7 +166,7 @@ class Opening:
         return bases
 
     def _first_offset(self, bases: Sequence[int]) -> int:
-        """Where the log starts, as far as anything says so besides the name of the first segment that is here.
+        """The log start offset, as far as anything says so besides the name of the first segment that is here.
 
         That a start was moved there is told by its checkpoint, or by the leader epochs, which are cut before files go.
         """

@@ -56,7 +56,7 @@ def create_files(disk: Disk, directory: str, topic_id: bytes, start_offset: int)
 
 @contextmanager
 def whole_or_gone(disk: Disk, directory: str) -> Iterator[None]:
-    """What could not be made whole is removed, as far as the disk lets us: it would be found as the replica."""
+    """Remove what could not be made whole, as far as the disk lets us: it would be found as the replica."""
     try:
         yield
     except OSError:
@@ -138,7 +138,7 @@ class Recovery:
             epochs_fault = f"{LEADER_EPOCHS} is older than the log"
         if epochs_fault:
             self._take_epochs_from_batches(epochs_fault)
-        self._epochs.cut_end(end_offset)
+        self._epochs.cut_end(end_offset, at_once=not known.clean or opening.changed)
         at_most = end_offset if known.clean else min(end_offset, max(known.recovery_point, chain.bases[0]))
         self._take_producers(at_most, end_offset, changed=opening.changed)
         try:
@@ -160,7 +160,7 @@ class Recovery:
                 raise
 
     def _start(self, end_offset: int) -> int:
-        """Where the log starts: as its checkpoint says, unless that lies behind all that there is."""
+        """The log start offset: as its checkpoint says, unless that lies behind all that there is."""
         noted, first = self._known.log_start, self._chain.bases[0]
         if noted <= end_offset:
             return max(noted, first)
@@ -270,7 +270,7 @@ class Recovery:
 
 
 def _write_again(segment: Segment) -> None:
-    """What is read here may stand in the page cache alone: a failed sync has dropped it, another passes it over."""
+    """Write again what may stand in the page cache alone: a failed sync has dropped it, another passes it over."""
     for position in range(0, segment.size, _AGAIN_BYTES):
         piece = segment.file.read_at(position, min(_AGAIN_BYTES, segment.size - position))
         segment.file.write_at(position, [piece])

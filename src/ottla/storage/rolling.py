@@ -42,7 +42,7 @@ class Rolling:
         self.roll_timestamp = ASK_THE_CLOCK
 
     def schedule(self) -> None:
-        """When the active segment is too old, by the time of its first record."""
+        """The time at which the active segment is too old, by the time of its first record."""
         self._schedule(self._chain.active.first_timestamp)
 
     def roll_if_due(self, size: int, base_offset: int, next_offset: int, max_timestamp: int, wall_ms: int) -> None:

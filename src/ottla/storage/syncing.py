@@ -1,4 +1,4 @@
-"""What of a log is not on disk yet, and how it gets there (rule B1). The syncer does the waiting."""
+"""The part of a log that is not on disk yet, and its sync (rule B1). The syncer does the waiting."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _nobody_to_tell(error: OSError) -> None:
 
 
 class _UnderWay:
-    """What one sync will have shown once it has ended; a truncation meanwhile lowers it."""
+    """The offsets that one sync will have shown once it has ended; a truncation meanwhile lowers them."""
 
     __slots__ = ("base", "candidate", "end", "work")
 
@@ -239,7 +239,7 @@ class Syncing:
         return wall_ms - self._flushed_ms >= config.flush_ms
 
     def sync_now(self) -> None:
-        """What is on its way to the disk already is not there yet: it is synced here too."""
+        """Sync at once, also what is on its way to the disk already and not there yet."""
         self._checkpoint_at = -CHECKPOINT_BYTES
         earlier = [under_way.work for under_way in self._under_way if under_way.work is not None]
         work = self.begin()

@@ -1,4 +1,4 @@
-"""What storage hands to its neighbours: the outcomes of appends, reads and look-ups; and the names of folders."""
+"""Storage's values for its neighbours: the outcomes of appends, reads and look-ups; and the names of folders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Origin(IntEnum):
-    """Who wrote a batch, and so what is checked about it."""
+    """The writer of a batch, which decides what is checked about it."""
 
     CLIENT = 0
     """A producer: sequences, epochs and duplicates are checked."""
@@ -116,7 +116,7 @@ class ActiveProducer(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What an opening cut, refused, built anew or did not believe: one line of the log."""
+    """A thing that an opening cut, refused, built anew or did not believe: one line of the log."""
 
     first_offset: int
     next_offset: int
@@ -125,7 +125,7 @@ class Remark(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """What opening a log cost and found."""
+    """The cost and the findings of an opening."""
 
     segments: int
     scanned_bytes: int

@@ -59,3 +59,17 @@ def test_who_is_silent_once_the_leader_goes_on_leaves_in_time():
     place.cluster.loop.run_for(2 * LAG_MS)
     assert place.partition.leader.committed_in_sync == {1, 3}
     assert not place.node.metadata.brokers[2].fenced
+
+
+def test_members_that_leave_and_come_back_are_counted_on_their_leader_alone():
+    place = Place()
+    counted = place.node.replicas.in_sync
+    assert (counted.shrinks, counted.expands) == (0, 0)
+    place.cluster.network.block("broker-2", "broker-1")
+    place.cluster.until(lambda: place.partition.leader.committed_in_sync == {1, 3})
+    assert (counted.shrinks, counted.expands) == (1, 0)
+    place.cluster.network.unblock("broker-2", "broker-1")
+    place.cluster.until(lambda: place.partition.leader.committed_in_sync == {1, 2, 3})
+    assert (counted.shrinks, counted.expands) == (1, 1)
+    others = [place.cluster.node(number).replicas.in_sync for number in (2, 3)]
+    assert all(each.shrinks == each.expands == 0 for each in others)

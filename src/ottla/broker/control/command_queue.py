@@ -41,7 +41,7 @@ class Pending:
         self.deadline = deadlines.after(timeout_ms, self._time_out)
 
     def _time_out(self) -> None:
-        """What is on its way into the log may still happen."""
+        """End the wait for a command that is on its way into the log: it may still happen."""
         self.slot.fill(ApiError(ErrorCode.REQUEST_TIMED_OUT))
 
 

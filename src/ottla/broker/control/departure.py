@@ -1,4 +1,4 @@
-"""How a broker leaves: others lead first what they can lead, then it goes, and says so (controlled shutdown).
+"""A broker's leave: others lead first what they can lead, then it goes, and says so (controlled shutdown).
 
 node.py comes here. What is not done in time is left to the caretaker, who sees this broker gone anyway.
 """

@@ -1,4 +1,4 @@
-"""Who may just have died: Metadata waits for a moment until that is known.
+"""Brokers that may just have died: Metadata waits for a moment until that is known.
 
 A client that loses its leader asks any broker at once who leads now; if it hears of the old one it asks again only
 after a second (librdkafka). peers.py tells of connections that ended, the node of brokers that changed.

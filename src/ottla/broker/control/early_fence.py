@@ -60,7 +60,7 @@ class EarlyFence:
                 self._knock(incarnation, opens, PAUSES_MS)
 
     def refusing(self) -> frozenset[Incarnation]:
-        """Who refuses, once all who were asked have answered.
+        """The brokers that refuse, once all who were asked have answered.
 
         Nobody where more refuse than do not: then it is rather we who are cut off.
         """
@@ -83,7 +83,7 @@ class EarlyFence:
         }
 
     def lease_of_fenced_ends_ms(self) -> int:
-        """When nobody who was fenced early can take itself for a leader any more.
+        """The time from which nobody who was fenced early can take itself for a leader any more.
 
         Its lease counts from a round trip that began before the fence was in the log, and so before it was seen here.
         """

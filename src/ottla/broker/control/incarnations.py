@@ -106,7 +106,7 @@ class Incarnations:
         return (*here, *(one for one in before.held if one.directory_id not in opened))
 
     def accepted_store(self) -> AcceptedStore | None:
-        """Where an administrator has had one of the directories take an older store as it is."""
+        """True where an administrator has had one of the directories take an older store as it is."""
         directories = self._directories
         if not any(one.witness.said is not None and one.witness.said.accepts_store for one in directories.online):
             return None
@@ -141,7 +141,7 @@ class Incarnations:
         self._tell_waiting()
 
     def note_metadata(self, directory: LogDirectory, *, online: bool = True) -> None:
-        """How much of the metadata is applied: before a replica is made of it, now and then, and at the end."""
+        """Write down how much metadata is applied: before a replica is made of it, now and then, and at the end."""
         if online:
             directory.witness.seen(self._around.metadata.version, self._around.follow.entry_crc())
 
@@ -218,7 +218,7 @@ async def refuse_older_store(around: Environment, disk: Disk, paths: Sequence[st
 
 
 def why_older(found: Incarnation, me: BrokerState | None, version: int, crc: int | None) -> str | None:
-    """Why a store of this version is not the one that the directory has seen; None where it may be.
+    """The reason why a store of this version is not the one that the directory has seen; None where it may be.
 
     `crc`: of the store's entry at the version that the directory has noted, where it is still there.
     """

@@ -1,4 +1,4 @@
-"""Which living replica of a partition has the longest log: asked before a leader is elected that may lack records.
+"""The living replica of a partition with the longest log: asked before a leader is elected that may lack records.
 
 handlers/elect_leaders.py comes here for an administrator, unclean_elections.py where a topic allows such elections.
 """

@@ -343,7 +343,7 @@ class MetadataFollow:
         self._note_own_state()
 
     def _note_own_state(self) -> None:
-        """Which incarnation we are, and whether it may act."""
+        """Note this broker's incarnation, and whether it may act."""
         me = self.metadata.brokers.get(self.broker)
         if me is None or me.incarnation != self.incarnation:
             if self.broker_epoch != UNREGISTERED:

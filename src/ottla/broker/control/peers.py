@@ -96,7 +96,7 @@ class Peers:
         return asked.slot
 
     def target(self, broker: BrokerId) -> Target | None:
-        """Where a peer's inter-broker listener is, as it last registered; None where it is unknown."""
+        """The address of a peer's inter-broker listener, as it last registered; None where it is unknown."""
         state = self.around.metadata.brokers.get(broker)
         listener = None if state is None else self._listener(state)
         if state is None or listener is None:
@@ -147,7 +147,7 @@ class _Way:
             self._dial()
 
     def aim(self, target: Target | None) -> None:
-        """Where the peer is now: a connection to elsewhere ends, and one that is awaited is tried at once."""
+        """Turn to the peer's address: a connection to elsewhere ends, and one that is awaited is tried at once."""
         if self._link is not None and self._link.target != target:
             self._link.fail(ConnectionResetError(f"broker {self.broker} is gone, or has come up anew"))
         elif self._again is not None and self._waiting and target is not None:

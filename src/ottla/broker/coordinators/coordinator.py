@@ -21,7 +21,7 @@ from ottla.kernel.story import Slot
 PROBE_MS = 500
 """How often, at least, it is seen whether time passes as it should."""
 LATE_MS = 50
-"""A ring later than this says that the process stood still."""
+"""A ring later than this says that the process could not hear everybody."""
 
 
 class Coordinator(ABC, Generic[S]):

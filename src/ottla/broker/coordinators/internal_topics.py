@@ -1,4 +1,4 @@
-"""How a topic is created that a broker asks for: internal ones by their own options, others by the defaults."""
+"""Creation of topics that a broker asks for: internal ones by their own options, others by the defaults."""
 
 from __future__ import annotations
 

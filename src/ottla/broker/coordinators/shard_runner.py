@@ -83,7 +83,7 @@ log = logging.getLogger("ottla.coordinators")
 
 
 class Phase(Enum):
-    """What a runner is doing."""
+    """The states of a runner."""
 
     LOADING = "loading"
     """Reading the log, or waiting for its end to be committed, or for the end of a lease."""
@@ -324,7 +324,7 @@ class ShardRunner(Generic[S]):
             self._serve_if_committed()
 
     def _overdue(self) -> None:
-        """What was not committed in time may still be; whoever asked is told that it is not known."""
+        """End the waits whose records were not committed in time: the askers are told that the outcome is not known."""
         self._check = None
         now_ms = self._around.clock.mono_ms()
         error = coordinator_error(ErrorCode.REQUEST_TIMED_OUT)

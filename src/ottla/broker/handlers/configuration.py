@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common: which edits of which resource may be stored.
+"""The common part of AlterConfigs and IncrementalAlterConfigs: which edits of which resource may be stored.
 
 alter_configs.py and incremental_alter_configs.py come here with a resource's edits. They are checked against
 `config/` on the state as it would be, then submitted, or only decided where the client asked to validate.
@@ -127,7 +127,7 @@ def _checked_edit(
 
 
 def _inherited(layers: Layers, resource_type: int, declared: Option) -> str:
-    """What a list holds where the resource says nothing of it."""
+    """The value of a list where the resource says nothing of it."""
     if resource_type == TOPIC_RESOURCE:
         return text_of(layers.topic(), declared) or ""
     if resource_type == BROKER_RESOURCE and (given := layers.given(declared.name)):
@@ -136,7 +136,7 @@ def _inherited(layers: Layers, resource_type: int, declared: Option) -> str:
 
 
 def _problem(layers: Layers, resource_type: int, name: str, after: dict[str, str]) -> ApiError | None:
-    """What is wrong with the resource as it would be."""
+    """The fault of the resource as it would be; None for a good one."""
     if resource_type == TOPIC_RESOURCE:
         wrong = topic_problems(after, layers)
     elif resource_type == GROUP_RESOURCE:

@@ -75,7 +75,7 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
 
 
 def _command(call: Call, topic: CreatableTopic) -> CreateTopic | ApiError:
-    """What the client wants, with the broker's defaults for what it left open."""
+    """The client's wishes, with the broker's defaults for what it left open."""
     wrong = name_error(topic.name)
     if wrong is not None:
         return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {wrong}")

@@ -1,6 +1,7 @@
 """DescribeConfigs (key 32): every option of a topic, broker or group, with its source and its synonyms.
 
-Unlike in Apache Kafka a broker that is asked by name for `ottla.replica.troubles` says what is wrong with its replicas.
+Unlike in Apache Kafka a broker that is asked by name for `ottla.replica.troubles` says what is wrong with its replicas,
+and for `ottla.record.decoder` whether it has the compiled part.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.broker.troubles import as_json
 from ottla.cluster.topics import name_error
 from ottla.config.describe import (
+    RECORD_DECODER,
     REPLICA_TROUBLES,
     Described,
     a_state,
@@ -29,6 +31,7 @@ from ottla.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from ottla.metadata.state import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.records import compiled
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
@@ -77,6 +80,8 @@ def _describe(call: Call, resource: DescribeConfigsResource) -> list[Described] 
         if keys is not None and REPLICA_TROUBLES in keys:
             troubles = as_json(node.replicas, node.metadata)
             described.append(a_state(REPLICA_TROUBLES, troubles, "What is wrong with replicas of this broker."))
+        if keys is not None and RECORD_DECODER in keys:
+            described.append(a_state(RECORD_DECODER, compiled.which(), "How this broker reads records."))
         return described
     if resource.resource_type == GROUP_RESOURCE:
         if not name:

@@ -33,7 +33,7 @@ _LEADERSHIP = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class Look:
-    """What one look at a session found: the partitions to answer, their bytes, and whether one cannot wait."""
+    """The result of one look at a session: the partitions to answer, their bytes, and whether one cannot wait."""
 
     __slots__ = ("bytes", "follower", "found", "rack", "urgent")
 
@@ -286,7 +286,7 @@ def _note_served(call: Call, partition: Partition, offset: int, count: int) -> N
 
 
 def _off_our_history(watch: Watch, partition: Partition) -> FetchedPartition | None:
-    """What a reader is told whose last record is not one of ours. One who is ahead of a follower has not diverged."""
+    """The answer to a reader whose last record is not one of ours. A reader ahead of a follower has not diverged."""
     log = partition.log
     ending = log.epoch_end(watch.last_fetched_epoch)
     ahead = partition.leader is None and watch.fetch_offset > log.end_offset
@@ -301,7 +301,7 @@ def _off_our_history(watch: Watch, partition: Partition) -> FetchedPartition | N
 
 
 def _throttle(call: Call, watch: Watch, partition: Partition) -> Throttle | None:
-    """What holds a read back: that of a follower which is not in sync, where the replica here is throttled."""
+    """The throttle of a read: that of a follower which is not in sync, where the replica here is throttled."""
     throttled, leader = partition.config.leader_replication_throttled_replicas, partition.leader
     if not throttled or leader is None or call.peer in leader.committed_in_sync:
         return None

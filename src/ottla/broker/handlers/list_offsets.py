@@ -86,7 +86,7 @@ def _asked_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
 
 
 def _end_here(call: Call, name: str, index: int) -> ListOffsetsPartitionResponse:
-    """Where the log of a replica ends, whoever leads: another broker asks, to elect the longest."""
+    """The log end offset of a replica, whoever leads: another broker asks, to elect the longest."""
     partition = call.node.partition(name, NO_TOPIC_ID, index)
     end = partition if isinstance(partition, ErrorCode) else log_end(partition.log)
     if isinstance(end, ErrorCode):

@@ -81,7 +81,7 @@ async def _commit(
 
 
 def _told(error: ErrorCode, version: int) -> ErrorCode:
-    """Why it was refused, in a code that clients of the version know."""
+    """The reason of a refusal, in a code that clients of the version know."""
     if error == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error == ErrorCode.TRANSACTION_ABORTABLE and version < _KNOWS_ABORTABLE_SINCE:

@@ -1,4 +1,4 @@
-"""Which log is compacted next, and the swap when it is done: one at a time, by how dirty they are.
+"""The log to compact next, and the swap when it is done: one at a time, by how dirty they are.
 
 Comes from rounds.py. The work itself happens behind `CompactionWork`: in a child process (server/compaction_child.py),
 or in turns of the loop where the disk is memory or simulated.
@@ -166,7 +166,7 @@ class Compactor:
             self.compacted_bytes += result.bytes_before - result.bytes_after
 
     def repaired(self, partition: Partition) -> None:
-        """What was damaged in its log is sound again: it need not be left alone any more."""
+        """Take the log up again: the damage in it is repaired."""
         self._damaged.pop((partition.topic_id, partition.index), None)
 
     def works_on(self, partition: Partition) -> bool:

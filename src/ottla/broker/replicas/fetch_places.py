@@ -153,7 +153,7 @@ class FetchPlaces:
         self._resting.pop(key, None)
 
     def rest_ms(self) -> int | None:
-        """How long it is until a partition that rests may be asked for; None where none rests."""
+        """The time until a partition that rests may be asked for; None where none rests."""
         now_ms = self._around.clock.mono_ms()
         return min((until - now_ms for until, _ in self._resting.values() if until > now_ms), default=None)
 

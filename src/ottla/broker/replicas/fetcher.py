@@ -100,7 +100,7 @@ class ReplicaFetches:
             fetch.add(partition)
 
     def say_again(self, partition: Partition) -> None:
-        """What we have of it, though nothing has changed here: the leader may have forgotten it."""
+        """Tell the leader again what we hold, though nothing has changed here: the leader may have forgotten it."""
         fetch = self._from.get(partition.leader_id)
         if fetch is not None and not self.closed:
             fetch.add(partition)
@@ -110,7 +110,7 @@ class ReplicaFetches:
             fetch.remove(partition)
 
     def silent_ms(self, leader: BrokerId) -> int:
-        """How long ago the leader last answered, or was first asked."""
+        """The time since the leader last answered, or was first asked."""
         fetch = self._from.get(leader)
         return 0 if fetch is None else self.around.clock.mono_ms() - fetch.heard_ms
 
@@ -244,7 +244,7 @@ class LeaderFetch:
         return None
 
     def _take_late(self, call: Answer, places: dict[Key, Place]) -> None:
-        """What was overtaken is answered with an error, or had been answered already."""
+        """Take the answer to a fetch that was overtaken: an error, or what had been answered already."""
         try:
             response = call.result()
         except OSError:

@@ -5,7 +5,7 @@ replicas.py, rounds.py and the Fetch handler come here; who may join or leave sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.cluster.commands import ChangeInSync, ReplicaEpoch
@@ -57,6 +57,14 @@ class InSyncSets:
         self._looked_ms = -1
         self._completing: dict[Partition, None] = {}
         """Where the end of a reassignment is on its way."""
+        self.shrinks = self.expands = 0
+        """How often an in-sync set of a partition led here lost members, and won some."""
+
+    def count(self, before: frozenset[BrokerId], now: Iterable[BrokerId]) -> None:
+        """An entry has changed the in-sync set of a partition that is led here."""
+        members = frozenset(now)
+        self.shrinks += not before <= members
+        self.expands += not members <= before
 
     def round(self) -> None:
         """Half of the longest lag has passed. A round that comes late evicts nobody (rule A5)."""
@@ -75,7 +83,7 @@ class InSyncSets:
                 self.look(partition)
 
     def _late_ms(self, now_ms: int) -> int:
-        """How much later it is than the next round should be."""
+        """The delay of a round behind the time at which it was due."""
         due_ms = self._looked_ms + self._around.config.replica_lag_time_max_ms // 2
         return max(0, now_ms - due_ms) if self._looked_ms >= 0 else 0
 

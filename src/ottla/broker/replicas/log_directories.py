@@ -163,7 +163,7 @@ class LogDirectories:
                         max(remark.first_offset, remark.next_offset - 1), remark.bytes, remark.what)  # fmt: skip
 
     def _end_moves(self) -> None:
-        """What a crash has left of moves between directories is settled (storage/directory/moving.py)."""
+        """Settle the moves between directories that a crash broke off (storage/directory/moving.py)."""
         by_id = {directory.directory_id: directory for directory in self.online}
         for directory in self.online:
             for found in directory.found:
@@ -261,7 +261,7 @@ class LogDirectories:
     # --- what the registration says ---
 
     def ids(self) -> tuple[str, ...]:
-        """Of those that are online, and of those that were known before and may only have failed."""
+        """The ids of the directories that are online, and of those that were known before and may only have failed."""
         before = self._around.metadata.brokers.get(self._around.broker)
         here = [directory.directory_id for directory in self.online] or list(self._new_ids.values())
         known = () if before is None or not self.failed else before.directories
@@ -375,7 +375,7 @@ class LogDirectories:
         self.of(partition.log).set_cleaned_to(partition.topic, partition.index, offset)
 
     def scrubbed_to(self, partition: Partition) -> int:
-        """How far the pass of the scrub that runs has come in a log."""
+        """The offset up to which the scrub that runs has come in a log."""
         return self.of(partition.log).scrubbed.get(TopicPartition(partition.topic, partition.index), 0)
 
     def note_scrubbed(self, offsets: dict[Partition, int]) -> None:
@@ -393,7 +393,7 @@ class LogDirectories:
         self.each(note)
 
     def scrub_ended_ms(self) -> int | None:
-        """When the last pass over all of them ended; None while one is under way, or where there was none."""
+        """The end of the last pass over all of them; None while one is under way, or where there was none."""
         ended = [directory.scrub_ended_ms() for directory in self.online]
         times = [one for one in ended if one is not None]
         return min(times) if len(times) == len(ended) else None

@@ -73,7 +73,7 @@ class Move:
 
     @property
     def lag(self) -> int:
-        """How many offsets it has not copied yet."""
+        """The number of offsets that are not copied yet."""
         return max(0, self.partition.log.end_offset - self.future.end_offset)
 
 
@@ -159,7 +159,7 @@ class ReplicaMoves:
         return future
 
     def _discard(self, key: Key, target: LogDirectory) -> None:
-        """What could not be begun."""
+        """Remove the future log of a move that could not be begun."""
         for future in [one for one in target.futures.values() if (one.topic_id, one.partition) == key]:
             with suppress(OSError):
                 moving.abandon(future, target)

@@ -173,7 +173,7 @@ class Partition:
             self._starts_moved()
 
     def proposal_refused(self, keeper: InSyncKeeper, proposal: Proposal, *, rank: int) -> None:
-        """What was proposed, perhaps by an earlier leadership, is never appended."""
+        """Drop a proposal, perhaps of an earlier leadership, that is never appended."""
         told = keeper.on_refused(proposal, rank=rank, now_ms=self._around.clock.mono_ms())
         if keeper is self.keeper:
             self._advance(told)
@@ -407,7 +407,7 @@ class Partition:
                 self._on_disk()
 
     def leader_said(self, high_watermark: int) -> None:
-        """How far the leader has committed, as far as we hold it on disk ourselves."""
+        """Take the leader's high watermark, as far as we hold it on disk ourselves."""
         if self.follower is not None:
             synced = SyncedOffset(self.log.synced_offset)
             self._committed_here(self.follower.on_high_watermark(high_watermark, synced_through=synced))
@@ -419,7 +419,7 @@ class Partition:
             self.mark()
 
     def _take_synced(self) -> None:
-        """What counts as on disk may have changed (write.caching): take it as it is now, and see to the rest."""
+        """Take the synced offset anew, as what counts as on disk may have changed (write.caching)."""
         log = self.log
         self.on_synced(log.synced_offset)
         if log.synced_offset < log.end_offset:
@@ -438,13 +438,13 @@ class Partition:
             listener(high_watermark)
 
     def _verdict(self, leader: LeaderReplica) -> ErrorCode:
-        """What is said to whoever waited: the lease counts when the answer leaves (rule A12)."""
+        """The answer to those who waited: the lease counts when the answer leaves (rule A12)."""
         if not self._around.may_lead():
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE if leader.enough_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def suspect(self, offset: int) -> None:
-        """What was read at `offset` cannot have been written so; damage that is known needs no other look."""
+        """Have a batch looked at that cannot have been written as it was read, unless its damage is known."""
         if self.log.damaged_at is None and not self.log.damage.covers(offset):
             self._suspect(self, offset)
 

@@ -160,7 +160,7 @@ class Replicas:
             self._work()
 
     def _drop_recovered(self) -> None:
-        """What was to be here when the logs were opened, and is not any more now that the broker is registered."""
+        """Drop logs that were to be here when they were opened, and are not now that the broker is registered."""
         for topic_id, index in list(self.directories.recovered):
             topic = self._around.metadata.topics.get(TopicId(topic_id))
             if topic is None or not self.directories.placed_here(topic, index):
@@ -191,7 +191,7 @@ class Replicas:
             self._unsettled[key] = None
 
     def _new_roles(self, topics: list[Topic]) -> int:
-        """Of replicas that are here: each writes down and syncs where an epoch begins, or that ours was empty."""
+        """Give replicas that are here their roles: each syncs where an epoch begins, or that ours was empty."""
         here, new = self._around.broker, 0
         for topic in topics:
             for state in topic.partitions:
@@ -255,6 +255,8 @@ class Replicas:
             return
         partition.registered_changed(self._registered())
         if partition.partition_epoch != state.partition_epoch:
+            if partition.leader is not None:
+                self.in_sync.count(partition.leader.committed_in_sync, state.in_sync)
             partition.in_sync_changed(state.partition_epoch, frozenset(state.in_sync), state.replicas)
             if partition.follower is not None and here not in state.in_sync:
                 self.fetches.say_again(partition)  # a leader forgets what replicas hold that it was told to drop
@@ -415,7 +417,7 @@ class Replicas:
         return self._disk.gathered(*self.directories.usable_paths) if count > _FEW else nullcontext()
 
     def start_on_disk(self, partition: Partition) -> int:
-        """Where a log starts, after a crash too."""
+        """The log start offset that holds after a crash too."""
         return self.directories.of(partition.log).start_on_disk(partition.log)
 
     # --- a directory fails ---

@@ -131,7 +131,7 @@ class Scrubber:
         self._work.stop()
 
     def every_ms(self) -> int:
-        """How often to look whether a pass is due."""
+        """The interval at which to look whether a pass is due."""
         return min(_LOOK_EVERY_MS, max(1, self._interval_ms() or _LOOK_EVERY_MS))
 
     def _interval_ms(self) -> int:
@@ -321,7 +321,7 @@ class Scrubber:
         rebuilt.install()
 
     def _take_for_sound(self, chosen: _Chosen) -> None:
-        """What could not be read once, for a cable or a controller, can be read now."""
+        """Take for sound what could not be read once, for a cable or a controller, and can be read now."""
         partition, base = chosen.partition, chosen.segment.base_offset
         damage, by_id = partition.log.damage, self._replicas.by_id
         here = by_id.get((partition.topic_id, partition.index)) is partition

@@ -26,7 +26,7 @@ def names(replicas: tuple[str, ...], partition: int, broker: int) -> bool:
 
 
 def throttles(deadlines: Deadlines, config: BrokerConfig) -> tuple[Throttle, Throttle]:
-    """What leaves and what comes."""
+    """The throttles of bytes that leave and of bytes that come."""
     return (
         Throttle(deadlines, config.leader_replication_throttled_rate),
         Throttle(deadlines, config.follower_replication_throttled_rate),
@@ -51,7 +51,7 @@ class Throttle:
         self.free_at_ms = min(start + worth_ms, self._deadlines.now_ms() + LONGEST_MS)
 
     def piece_bytes(self, most: int) -> int:
-        """How much to ask for at once."""
+        """The number of bytes to ask for at once."""
         return max(min(most, self.rate * PIECE_MS // 1000), min(most, LEAST_PIECE_BYTES))
 
     def when_free(self, callback: Callable[[], None]) -> None:

@@ -40,7 +40,7 @@ _CODECS = {
 
 
 class Refusal:
-    """Why a batch was refused, record by record where it is the records' fault (Produce version 8 on)."""
+    """A refused batch and its error, record by record where it is the records' fault (Produce version 8 on)."""
 
     __slots__ = ("error", "message", "record_errors")
 
@@ -51,7 +51,7 @@ class Refusal:
 
 
 class Admission:
-    """What one topic's configuration asks of a batch; made anew when the configuration is."""
+    """The checks that one topic's configuration asks of a batch; made anew when the configuration is."""
 
     __slots__ = ("_after_ms", "_append_time", "_as_it_came", "_before_ms", "_config", "_max_bytes", "_need_keys")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.requests.request_times import NOT_TIMED
 from ottla.schema.codec import encoder
 from ottla.wire.apis import APIS
 
@@ -20,7 +21,7 @@ _INT32 = Struct(">i")
 class Call:
     """One request on its way: who asks, what, over which connection. Made per request: slotted, not frozen."""
 
-    __slots__ = ("api_key", "api_version", "blocks", "connection", "correlation_id", "node")
+    __slots__ = ("api_key", "api_version", "began_ns", "blocks", "connection", "correlation_id", "node")
 
     def __init__(
         self, node: Services, connection: ServerConnection, api_key: int, api_version: int, correlation_id: int
@@ -31,6 +32,7 @@ class Call:
         self.api_key = api_key
         self.api_version = api_version
         self.correlation_id = correlation_id
+        self.began_ns = NOT_TIMED
         self.blocks = False
         """Set by a handler behind which no other request of the connection may begin."""
 

@@ -14,6 +14,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.storage.values import Appended
 
 if TYPE_CHECKING:
+    from ottla.broker.requests.request_times import Timing
     from ottla.broker.services import Services
     from ottla.wire.connection import Exchange, Part, ServerConnection
     from ottla.wire.hot_shape import ProduceShape
@@ -66,8 +67,27 @@ class Waiting:
         return encode(call, explain(call, answers, []))
 
 
+class _Timed:
+    """A Produce with `acks=all` whose time is taken."""
+
+    __slots__ = ("_timing", "_waiting")
+
+    def __init__(self, waiting: Waiting, timing: Timing) -> None:
+        self._waiting = waiting
+        self._timing = timing
+
+    def fill(self, value: ErrorCode) -> None:
+        self._timing.ended()
+        self._waiting.fill(value)
+
+
 def produce_again(
-    services: Services, connection: ServerConnection, shape: ProduceShape, records: memoryview, correlation_id: int
+    services: Services,
+    connection: ServerConnection,
+    shape: ProduceShape,
+    records: memoryview,
+    correlation_id: int,
+    timing: Timing | None = None,
 ) -> bool:
     """Whether the request was taken; False leaves it untouched, for the story to answer."""
     replicas = services.replicas
@@ -80,14 +100,19 @@ def produce_again(
         return False  # refused before anything was written: the story finds the same, and explains it
     partition.traffic.produces += 1
     if acks == 0:
+        if timing is not None:
+            timing.ended()
         return True
     if acks == ALL_IN_SYNC:
         leader = partition.leader
         assert leader is not None
         if leader.high_watermark < appended.next_offset:
             waiting = Waiting(services, connection, connection.expect(), shape, correlation_id, appended)
-            partition.waits.put(appended.next_offset, services.clock.mono_ms() + shape.timeout_ms, waiting)
+            waiter = waiting if timing is None else _Timed(waiting, timing)
+            partition.waits.put(appended.next_offset, services.clock.mono_ms() + shape.timeout_ms, waiter)
             return True
+    if timing is not None:
+        timing.ended()
     answer = shape.answer(correlation_id, appended.base_offset, appended.append_time_ms, appended.log_start_offset)
     if not connection.answer_at_once([answer]):
         connection.answer(connection.expect(), [answer])

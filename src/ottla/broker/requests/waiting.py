@@ -98,7 +98,7 @@ class Deadlines:
 
 
 class Fillable(Protocol):
-    """Who waits for a commit: a slot that a story awaits, or the answer of a Produce itself."""
+    """Anything that waits for a commit: a slot that a story awaits, or the answer of a Produce itself."""
 
     def fill(self, value: ErrorCode) -> None: ...
 

@@ -1,4 +1,7 @@
-"""Troubles that brokers of ottla report of their replicas; brokers of other kinds report none."""
+"""States that brokers of ottla report of themselves: troubles of replicas, and how they read records.
+
+Brokers of other kinds report none.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from ottla.client.admin import admin
 from ottla.client.admin.admin import Resource, ResourceType
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError
-from ottla.config.describe import REPLICA_TROUBLES
+from ottla.config.describe import RECORD_DECODER, REPLICA_TROUBLES
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 
@@ -27,17 +30,27 @@ class ReplicaTrouble(NamedTuple):
 
 async def replica_troubles(plan: ClusterPlan, brokers: Collection[int]) -> list[ReplicaTrouble]:
     """Ask each of these brokers; one that does not answer, or may not, says nothing."""
-    found: list[ReplicaTrouble] = []
+    told = await _states(plan, brokers, REPLICA_TROUBLES)
+    return [trouble for broker, text in told.items() for trouble in _parsed(broker, text or "[]")]
+
+
+async def record_decoders(plan: ClusterPlan, brokers: Collection[int]) -> dict[int, str]:
+    """The record decoder of each of these brokers: compiled, or pure Python with the reason."""
+    return await _states(plan, brokers, RECORD_DECODER)
+
+
+async def _states(plan: ClusterPlan, brokers: Collection[int], name: str) -> dict[int, str]:
+    found: dict[int, str] = {}
     for broker in brokers:
         resource = Resource(ResourceType.BROKER, str(broker))
         try:
-            answers = await admin.describe_configs(plan, [resource], keys=[REPLICA_TROUBLES])
+            answers = await admin.describe_configs(plan, [resource], keys=[name])
         except (ClientError, ApiError):
             continue
         configs = answers[resource]
         for one in () if isinstance(configs, ApiError) else configs:
-            if one.name == REPLICA_TROUBLES:
-                found += _parsed(broker, one.value or "[]")
+            if one.name == name:
+                found[broker] = one.value or ""
     return found
 
 

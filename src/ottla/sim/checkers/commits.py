@@ -23,7 +23,7 @@ class _Place:
         return next(offset for done_us, offset in reversed(self.done) if done_us <= at_us)
 
     def may_be_told(self, offset: int, asked_us: int) -> bool:
-        """What was held when it was asked, or any commit since then."""
+        """The offset held when it was asked, or any commit since then."""
         since = [each for done_us, each in self.done if done_us > asked_us]
         return offset == self.held_at(asked_us) or offset in since or offset in self.unknown
 

@@ -26,7 +26,7 @@ class Flipped(NamedTuple):
     next_offset: int
 
     def end(self, disk: SimDisk, last: int) -> int:
-        """Where what may be wrong ends, `last` if nothing stands behind: a follower that was cut back has written on in
+        """The end of what may be wrong, `last` if nothing stands behind: a follower that was cut back has written on in
         the file."""
         following = reach(disk, self.directory, self.base_offset)
         return max(self.next_offset, last if following is None else following)
@@ -49,7 +49,7 @@ class Flipped(NamedTuple):
 
 
 class Decay:
-    """Where a bit is wrong now; one replica's of each partition at most."""
+    """The places where a bit is wrong now; one replica's of each partition at most."""
 
     def __init__(self) -> None:
         self.now: list[Flipped] = []

@@ -1,4 +1,4 @@
-"""What clients did and saw, event by event, in the order of virtual time: all that the checkers know of a run."""
+"""The events that clients did and saw, in the order of virtual time: all that the checkers know of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class LogKey(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """What was promised for a log."""
+    """The promises made for a log."""
 
     name: str
     retained: bool = True
@@ -68,7 +68,7 @@ class Polled(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What a reader was told about a log; each reader has one fetch in flight at a time."""
+    """The bounds that a reader was told of a log; each reader has one fetch in flight at a time."""
 
     at_us: int
     reader: str

@@ -1,4 +1,4 @@
-"""What must hold at every moment, seen from inside: looked at after each turn of the loop in which a broker did
+"""Invariants that hold at every moment, seen from inside: looked at after each turn of the loop in which a broker did
 something, after each change of the metadata, and after each loss of power.
 
 One broker's lines are in order and do not go back. One incarnation leads in an epoch. What any replica calls committed
@@ -56,7 +56,7 @@ class _Lost(NamedTuple):
 
 
 class _Committed:
-    """What some replica has called committed."""
+    """The records that some replica has called committed."""
 
     def __init__(self) -> None:
         self.batches: dict[int, tuple[int, bytes]] = {}
@@ -95,7 +95,7 @@ class Invariants:
     # --- one broker ---
 
     def after_turn(self, machine: Machine) -> Iterator[Anomaly]:
-        """What does not hold on a machine that did something."""
+        """The broken invariants of a machine that did something."""
         current = machine.current
         if current is None:
             return
@@ -191,7 +191,7 @@ class Invariants:
             yield from self._on_disks(key, partition, max(before, committed.start), where)
 
     def _on_disks(self, key: Key, partition: Partition, known: int, where: str) -> Iterator[Anomaly]:
-        """What has just been committed from `known` on is on the disks that are to hold it."""
+        """See that what has just been committed from `known` on is on the disks that are to hold it."""
         topic = partition.topic
         state = self._metadata.partition(TopicId(key[0]), key[1])
         if state is None:
@@ -207,7 +207,7 @@ class Invariants:
             yield Anomaly("not-on-disk", f"{where}: committed, and on {holds} disks only")
 
     def _missing(self, broker: BrokerId, key: Key, topic: str, known: int) -> str | None:
-        """What a broker's disk lacks of what was committed at or above `known`; None where it has it all."""
+        """The committed records at or above `known` that a broker's disk lacks; None where it has them all."""
         whys = [self._missing_in(home, broker, key, topic, known) for home in self._homes(broker, key, topic)]
         return None if None in whys else whys[0]
 
@@ -248,7 +248,7 @@ class Invariants:
     # --- the metadata ---
 
     def after_append(self) -> Iterator[Anomaly]:
-        """Who is in sync has changed, perhaps."""
+        """Take note that the in-sync set has changed, perhaps."""
         metadata = self._metadata
         if self._store.head == metadata.version:
             return
@@ -319,7 +319,7 @@ class Invariants:
     # --- power ---
 
     def after_power_cut(self, machine: Machine) -> Iterator[Anomaly]:
-        """What was committed is there still, where it was to be."""
+        """See that what was committed is there still, where it was to be."""
         if self.is_lost(machine.broker_id):
             return
         starts = {home: checkpointed(machine.disk, f"{home}/{LOG_START}") for home in machine.directories}
@@ -340,7 +340,7 @@ class Invariants:
     # --- flipped bits ---
 
     def _flips(self) -> list[Flipped]:
-        """What is wrong still."""
+        """The flipped bits that are there still."""
         decay = self.decay
         if decay.now:
             decay.now = [each for each in decay.now if not self._is_right(each)]

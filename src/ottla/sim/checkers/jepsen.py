@@ -66,7 +66,7 @@ class _Log:
                 self.index_of.setdefault(value, []).append(index)
 
     def delta(self, before: bytes, after: bytes) -> int:
-        """How many places further on; 1 where that is not known."""
+        """The distance to the next place; 1 where that is not known."""
         if before not in self.index_of or after not in self.index_of:
             return 1
         return self.index_of[after][0] - self.index_of[before][0]
@@ -155,7 +155,7 @@ def _places(log: _Log) -> Iterator[tuple[str, str]]:
 
 
 def _unread(log: _Log) -> Iterator[tuple[str, str]]:
-    """What lies below the start of the last scan may be gone by right."""
+    """Drop what lies below the start of the last scan, which may be gone by right."""
     start = log.scan.start if log.scan is not None else 0
     bound = max((log.index_of[value][0] for value in log.read), default=-1)
     for value in log.ok:

@@ -21,7 +21,7 @@ _ALL = -1
 
 
 class _Log:
-    """What is known of one log."""
+    """The checker's knowledge of one log."""
 
     def __init__(self) -> None:
         self.seen: dict[int, list[bytes]] = {}
@@ -108,7 +108,7 @@ def _misplaced(log: _Log, name: str) -> Iterator[Anomaly]:
 
 
 def _lost(log: _Log, name: str) -> Iterator[Anomaly]:
-    """What had to be in the last scan and was not. What lies below its start is order.py's matter."""
+    """The records that had to be in the last scan and were not. What lies below its start is order.py's matter."""
     scan = log.scan
     if scan is None:
         return

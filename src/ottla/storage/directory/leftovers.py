@@ -75,7 +75,7 @@ def aside_name(path: str, wall_ms: int) -> str:
 
 
 def _unexplained(disk: Disk, path: str, bases: list[int], start: int) -> str:
-    """Why a file is not what its suffix says; "" where it is, or where it is an index, which the log makes again."""
+    """The reason why a file is not what its suffix says; "" where it is, or for an index, which is made again."""
     name = posixpath.basename(path)
     if disk.is_directory(path):
         return "it is a directory"

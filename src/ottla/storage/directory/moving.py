@@ -122,7 +122,7 @@ def copy_some(current: Log, future: Log, max_bytes: int, *, wall_ms: int) -> int
 
 
 def ahead(current: Log, future: Log, max_bytes: int) -> list[FileSlice]:
-    """What `copy_some` is going to read, if nothing changes; to be released."""
+    """The slices that `copy_some` is going to read, if nothing changes; to be released."""
     offset = _next_offset(current, future)
     read = current.read(offset, max_bytes, limit_offset=current.end_offset) if offset < current.end_offset else None
     return [] if read is None or isinstance(read, ErrorCode) else read.slices
@@ -133,7 +133,7 @@ def _next_offset(current: Log, future: Log) -> int:
 
 
 def _cut_back(current: Log, future: Log) -> None:
-    """What the served log has cut off since it was copied is not in its history any more (KIP-101)."""
+    """Cut off what the served log has cut off since it was copied: it is not in its history any more (KIP-101)."""
     latest = future.latest_epoch
     if latest < 0:
         if future.end_offset > current.end_offset:
@@ -149,7 +149,7 @@ def _cut_back(current: Log, future: Log) -> None:
 
 
 def _shared_end(current: Log, future: Log) -> int | None:
-    """Where both end in the latest epoch that both have."""
+    """The end of both logs in the latest epoch that both have."""
     epochs = {epoch for epoch, _ in current.epochs.entries}
     for epoch, _ in reversed(future.epochs.entries):
         if epoch in epochs:
@@ -222,7 +222,7 @@ def still_future(future: Log) -> bool:
 
 
 def move_out(current: Log, source: LogDirectory) -> None:
-    """What was served is to be deleted; nobody writes to it any more."""
+    """Take out the log that was served, to be deleted; nobody writes to it any more."""
     place = place_of(current)
     current.stop_writing()
     source.logs.pop(place, None)
@@ -249,7 +249,7 @@ def abandon(future: Log, destination: LogDirectory) -> None:
 
 
 def is_newer(one: Log, other: Log) -> bool:
-    """Of two logs that were alike: whether the first was served since, and the second was not.
+    """True where the first of two logs that were alike was served since, and the second was not.
 
     Who is served goes on in a later epoch or further in the same, as elections of leaders compare logs (KIP-595). A log
     that has dropped all and begun again behind the other's end is newer, whatever epochs it has left.

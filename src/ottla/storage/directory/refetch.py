@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Contradiction(Exception):
-    """What the leader sent is damaged itself, or not what can have stood here."""
+    """The leader's bytes are damaged themselves, or cannot have stood here."""
 
 
 class Refetched:

@@ -37,7 +37,7 @@ _NO_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 class Trust(Enum):
-    """How far the numbers of a checkpoint are believed."""
+    """The trust in the numbers of a checkpoint."""
 
     SEALED = "its checksum holds"
     UNSEALED = "it has no checksum"
@@ -47,7 +47,7 @@ class Trust(Enum):
 
 
 class Remembered(NamedTuple):
-    """What was read, and why the file itself was not believed, where it was not."""
+    """The numbers that were read, and why the file itself was not believed, where it was not."""
 
     offsets: dict[TopicPartition, int]
     trust: Trust
@@ -55,7 +55,7 @@ class Remembered(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Whose partition a directory holds; `topic_id` is None where nothing that can be believed says so."""
+    """The partition of a folder; `topic_id` is None where nothing that can be believed says so."""
 
     topic_id: TopicId | None
     trust: Trust

@@ -1,4 +1,4 @@
-"""What a start could not explain and has renamed: partitions of no known topic, and files beside segments (rule H4).
+"""Strays: partitions of no known topic, and files beside segments, which a start renames and keeps (rule H4).
 
 A partition's folder becomes `topic-partition.<topic id>-stray`, as Apache Kafka names it, with a file `stray` in it
 that says since when, why, and what the checkpoints knew of it; beside it where it cannot be written to. A file gets
@@ -106,7 +106,7 @@ def strays(disk: Disk, root: str) -> Iterator[Stray]:
 
 
 def folder_in_words(disk: Disk, folder: str) -> tuple[TopicPartition, str]:
-    """Whose a stray folder is, and why it was set aside; its files are not looked at."""
+    """The partition of a stray folder, and why it was set aside; its files are not looked at."""
     note = read_note(disk, folder)
     name = parse_directory_name(posixpath.basename(folder).removesuffix(STRAY_SUFFIX).rpartition(".")[0])
     number = note.get("partition", "")
@@ -153,7 +153,7 @@ def _since(disk: Disk, path: str) -> int | None:
 
 
 def read_note(disk: Disk, folder: str) -> dict[str, str]:
-    """What was written down as the folder was set aside; empty where nothing was."""
+    """The note that was written as the folder was set aside; empty where there is none."""
     for path in (posixpath.join(folder, NOTE), folder + BESIDE):
         try:
             body = read_small(disk, path)

@@ -29,7 +29,7 @@ class Believed(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """What the checkpoints of a log directory say of one log, and how far that is believed."""
+    """The numbers of a log directory's checkpoints for one log, and how far they are believed."""
 
     start: int | None
     start_trust: Trust
@@ -43,7 +43,7 @@ class Noted(NamedTuple):
 
 
 def compared(disk: Disk, directory: str, name: str, noted: Noted) -> tuple[int, int]:
-    """Where a log starts, and its recovery point; each number that is not taken as it was written down is said.
+    """The log start offset and the recovery point; each number that is not taken as it was written down is said.
 
     Leader epochs that contradict the log are renamed: they are taken from its batches then.
     """
@@ -71,7 +71,7 @@ def compared(disk: Disk, directory: str, name: str, noted: Noted) -> tuple[int, 
 
 
 class LogFiles:
-    """What the files of a log say without its checkpoints."""
+    """The facts that the files of a log show without its checkpoints."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -101,7 +101,7 @@ class LogFiles:
             return [], False
 
     def start_by_epochs(self, *, sealed_only: bool = False) -> int | None:
-        """Where the log starts by its leader epochs: the first of them is moved to the start when that moves.
+        """The log start offset by the leader epochs: the first of them is moved to the start when that moves.
 
         None where they do not say that it has moved: then the first epoch starts with the first batch.
         """
@@ -112,7 +112,7 @@ class LogFiles:
         return start if start > first.base_offset and first.leader_epoch <= epoch else None
 
     def header_at(self, offset: int) -> Header | None:
-        """Of the batch that holds it, or of the next one in its segment."""
+        """The header of the batch that holds the offset, or of the next one in its segment."""
         at = bisect_right(self.bases, offset) - 1
         found = self._headers(self.bases[at]) if at >= 0 else []
         return next((header for header in found if header.next_offset > offset), None)
@@ -128,7 +128,7 @@ class LogFiles:
 
 
 def believed_start(files: LogFiles, noted: int | None, trust: Trust, *, clean: bool) -> Believed:
-    """Where the log starts. After a crash a log may end below a start that was written down: its end was lost."""
+    """The log start offset. After a crash a log may end below a start that was written down: its end was lost."""
     if not files.bases:
         return Believed(noted or 0)
     first, last = files.bases[0], files.bases[-1]
@@ -164,7 +164,7 @@ def believed_recovery_point(files: LogFiles, noted: int, trust: Trust, *, high_w
 
 
 def epochs_contradict(files: LogFiles, *, below: int) -> str:
-    """Why leader epochs that no checksum vouches for cannot be this log's; "" where they can.
+    """The reason why leader epochs that no checksum vouches for cannot be this log's; "" where they can.
 
     Each epoch starts with a batch of that epoch, or of a later one where compaction has taken its batches. That holds
     below the recovery point: behind it a crash may have brought back what was cut off before the epoch began.

@@ -122,7 +122,7 @@ def _batches(disk: Disk, plan: CompactionPlan, base: int) -> Iterator[Batch]:
 
 
 def _end_of(plan: CompactionPlan, base: int) -> int:
-    """Where a segment of the plan ends: where the next one begins."""
+    """The end of a segment of the plan: the start of the next one."""
     bases = [each for group in plan.groups for each in group] + plan.ends[-1:]
     return bases[bases.index(base) + 1]
 
@@ -143,7 +143,7 @@ def _aborted_entries(disk: Disk, plan: CompactionPlan) -> list[AbortedEntry]:
 
 
 class _Transactions:
-    """Which batches belong to aborted transactions, and which markers nothing needs any more."""
+    """The batches that belong to aborted transactions, and the markers that nothing needs any more."""
 
     def __init__(self, aborted: list[AbortedEntry]) -> None:
         self._coming = [(entry.first_offset, entry.producer_id, entry) for entry in aborted]

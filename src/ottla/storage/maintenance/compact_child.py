@@ -22,7 +22,7 @@ _SLICE_SECONDS = 0.1
 
 
 def command(max_bytes_per_second: float) -> list[str]:
-    """What to exec; log.cleaner.io.max.bytes.per.second is the throttle."""
+    """The command to exec; log.cleaner.io.max.bytes.per.second is the throttle."""
     return [sys.executable, "-m", "ottla.storage.maintenance.compact_child", repr(max_bytes_per_second)]
 
 

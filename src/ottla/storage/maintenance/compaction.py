@@ -1,4 +1,4 @@
-"""Which part of a log to compact, and when: the plan. The work is `cleaning.py`, in a child process of its own.
+"""The part of a log to compact, and when: the plan. The work is `cleaning.py`, in a child process of its own.
 
 `plan_compaction` looks at a log and decides; `install` puts the child's result in the place of the old segments, in
 steps of which every prefix can be finished after a crash (`recovery.finish_swaps`).
@@ -23,7 +23,7 @@ MAX_KEYS = 2_000_000
 
 
 class SegmentFacts(NamedTuple):
-    """What the plan needs to know of a sealed segment."""
+    """The facts about a sealed segment that the plan needs."""
 
     base_offset: int
     next_offset: int
@@ -43,7 +43,7 @@ class LastOfProducer(NamedTuple):
 
 
 class CompactionPlan(NamedTuple):
-    """What the child is to do."""
+    """The work of the child."""
 
     directory: str
     groups: list[list[int]]
@@ -79,7 +79,7 @@ class CompactionPlan(NamedTuple):
 
 
 class CompactionResult(NamedTuple):
-    """What the child did: `.cleaned` files, whole and synced, for the first `groups` groups."""
+    """The child's result: `.cleaned` files, whole and synced, for the first `groups` groups."""
 
     groups: int
     cleaned_to: int
@@ -98,7 +98,7 @@ class CompactionResult(NamedTuple):
 
 
 class CleanableRange(NamedTuple):
-    """How dirty a log is."""
+    """The dirty part of a log."""
 
     dirty_start: int
     dirty_end: int
@@ -152,7 +152,7 @@ def group_segments(segments: list[SegmentFacts], *, segment_bytes: int, index_by
 
 
 def plan_compaction(log: Log, *, cleaned_to: int | None, now_ms: int) -> CompactionPlan | None:
-    """What is to be compacted now; None where nothing is. The caller runs one plan of a log at a time."""
+    """The plan for now; None where nothing is to be compacted. The caller runs one plan of a log at a time."""
     config = log.config
     if not config.compacted or log.refusing or log.damaged_at is not None or log.damage:
         return None

@@ -266,7 +266,7 @@ def _before_padding(entries: list[tuple[int, ...]], place: int) -> list[tuple[in
 
 
 def _largest_timestamps(disk: Disk, path: str) -> dict[int, int] | None:
-    """Of each batch of the log beside an index, by its last offset."""
+    """The largest timestamp of each batch of the log beside an index, by its last offset."""
     file = _log_beside(disk, path, TIME_INDEX)
     if file is None:
         return None

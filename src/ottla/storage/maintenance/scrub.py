@@ -106,7 +106,7 @@ def check(disk: Disk, segment: ClosedSegment, index: IndexCheck | None = None) -
 
 
 def _indexed(disk: Disk, segment: ClosedSegment) -> Iterator[int]:
-    """Where the index says that batches begin."""
+    """The positions at which batches begin by the index."""
     path = segment.path.removesuffix(LOG) + INDEX
     body = disk.read(path) if disk.exists(path) else b""
     for _, position in OFFSET_ENTRY.iter_unpack(body[: len(body) - len(body) % OFFSET_ENTRY.size]):

@@ -17,7 +17,7 @@ from ottla.storage.maintenance.scrub import Finding, check_all, decode_segments,
 
 
 def command(max_bytes_per_second: float) -> list[str]:
-    """What to exec; ottla.scrub.max.bytes.per.second is the throttle."""
+    """The command to exec; ottla.scrub.max.bytes.per.second is the throttle."""
     return [sys.executable, "-m", "ottla.storage.maintenance.scrub_child", repr(max_bytes_per_second)]
 
 

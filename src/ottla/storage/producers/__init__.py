@@ -1,1 +1,1 @@
-"""What a log knows of those who wrote to it: its producers and its leaders."""
+"""The writers of a log: its producers, and its leaders' epochs."""

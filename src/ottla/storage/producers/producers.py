@@ -1,4 +1,4 @@
-"""What a log remembers of its producers: epochs, the last five batches of each, open transactions (§ KIP-98, rule B7).
+"""A log's producers: epochs, the last five batches of each, open transactions (KIP-98, rule B7).
 
 `check` comes before an append and changes nothing; `note` follows every batch that is in the log, on followers and in
 recovery too. `snapshot.py` next door puts the state into Kafka's `.snapshot` files.

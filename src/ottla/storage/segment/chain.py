@@ -56,7 +56,7 @@ class SegmentChain:
             self.limit(self.active)
 
     def limit(self, segment: Segment) -> None:
-        """How dense its indexes are, and how large."""
+        """The density of its indexes, and their size."""
         segment.index_interval = self._index_interval
         segment.max_entries = self._max_entries
 

@@ -1,4 +1,4 @@
-"""What of a log is known to be damaged: never served, and remembered until it is repaired or deleted.
+"""The known damage of a log: never served, and remembered until it is repaired or deleted.
 
 broker/replicas/scrubber.py notes what a scrub has found; reading.py and lookup.py read around it; refetch.py replaces
 it.
@@ -19,7 +19,7 @@ from ottla.storage.segment.walk import Extent
 
 
 class Damage:
-    """Of one log, by the base offsets of its closed segments; kept in a file beside them (rule B2)."""
+    """The damage of one log, by the base offsets of its closed segments; kept in a file beside them (rule B2)."""
 
     __slots__ = ("_by_base", "_disk", "_path")
 
@@ -35,7 +35,7 @@ class Damage:
         return bool(self._by_base)
 
     def load(self) -> None:
-        """What was known when the log was last open; where the file does not parse, a scrub finds it again."""
+        """Read what was known when the log was last open; where the file does not parse, a scrub finds it again."""
         found: dict[int, list[Extent]] = {}
         try:
             for base, first, following, position, end in read_numbers(self._disk, self._path, 5):
@@ -46,7 +46,7 @@ class Damage:
 
     @property
     def bases(self) -> list[int]:
-        """Of the damaged segments."""
+        """The base offsets of the damaged segments."""
         return sorted(self._by_base)
 
     def of(self, base_offset: int) -> tuple[Extent, ...]:

@@ -45,7 +45,7 @@ def bases_in(names: Iterable[str]) -> list[int]:
 
 
 def counted_timestamp(batch: Header | Batch) -> int:
-    """What a batch gives to the time index: nothing where compaction has left it empty."""
+    """The timestamp that a batch gives to the time index: none where compaction has left it empty."""
     return batch.max_timestamp if batch.records_count else -1
 
 
@@ -266,7 +266,7 @@ class Segment:
         return position == self.size and (expected == next_offset or next_offset - expected > MAX_RELATIVE_OFFSET)
 
     def sound_entries(self, size: int) -> int:
-        """How many of the first entries of the offset index, in memory, rise and lie inside of a file of this size."""
+        """The number of first index entries, in memory, that rise and lie inside of a file of this size."""
         assert self.index.keys is not None
         keys, positions = self.index.keys, self.index.values
         if keys and not (keys[0] >= 0 and 0 <= positions[0] < size):
@@ -326,7 +326,7 @@ class Segment:
         return False
 
     def _sound_times(self, last: int, header: Header | None) -> int | None:
-        """How many entries of the time index lie at or below a relative offset; None where one of them is wrong.
+        """The number of entries of the time index at or below a relative offset; None where one of them is wrong.
 
         All have to rise; the last that stays, which says what is the largest timestamp so far, is looked up.
         """
@@ -403,7 +403,7 @@ class Segment:
         return None
 
     def limit_position(self, limit_offset: int) -> int:
-        """Where the batches that lie wholly below `limit_offset` end in the file."""
+        """The position in the file behind the batches that lie wholly below `limit_offset`."""
         if limit_offset >= self.next_offset:
             return self.size
         found = self.find(limit_offset)

@@ -59,7 +59,7 @@ class KnownEpochs:
 
 
 class Bounds(NamedTuple):
-    """What the batches of one segment have to keep to."""
+    """The bounds that the batches of one segment keep to."""
 
     end_offset: int
     """No batch reaches beyond."""
@@ -164,7 +164,7 @@ class Walk:
         return third is not None and third.leader_epoch >= header.leader_epoch
 
     def _damaged(self) -> Extent:
-        """What stands at the position is not what should be there; go on behind it."""
+        """Note that what stands at the position is not what should be there; go on behind it."""
         for position, is_right in self._candidates():
             found = self._whole_batch(position)
             if found is not None and is_right(found) and self._may_follow(found):
@@ -197,7 +197,7 @@ class Walk:
         return span
 
     def _candidates(self) -> Iterator[tuple[int, Callable[[Header], bool]]]:
-        """Where the next sound batch may begin, and what else it must be.
+        """The positions at which the next sound batch may begin, and what else it must be.
 
         Behind the bad batch's length if that is sound, else where the index says, else wherever a header can be. What
         lies inside a batch may be a record that holds a copy of a batch, so it has to be the very next one.
