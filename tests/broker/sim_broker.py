@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from struct import Struct
 from typing import Any, TypeVar
 
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import run_story
-from ottla.sim.checkers.history import Anomaly
 from ottla.sim.loop import SimLoop
 from ottla.sim.machine import Incarnation, Machine
 from ottla.sim.network import Network, Wire
@@ -17,12 +16,6 @@ from ottla.sim.peer import PATIENT_MS, Peer
 
 T = TypeVar("T")
 _LENGTH = Struct(">i")
-
-
-def no_anomaly(found: Iterable[Anomaly]) -> None:
-    """The answers of a broker under test hold what the judges of simulated worlds ask of them."""
-    wrong = list(found)
-    assert not wrong, wrong
 
 
 class RawClient:
@@ -89,7 +82,7 @@ class SimBroker:
         return current
 
     def peer(self, name: str = "test") -> Peer:
-        return Peer(name, self.loop, self.network, self.machine, PATIENT_MS, no_anomaly)
+        return Peer(name, self.loop, self.network, self.machine, PATIENT_MS, list)
 
     def ask(self, request: Any, *, most: int = 32767) -> Any:
         """One request over a connection of its own."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from sim_broker import no_anomaly
-
 from ottla.broker.node import Node
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
@@ -65,7 +63,7 @@ class SimCluster:
 
     def peer(self, number: int, name: str = "test") -> Peer:
         """A client of one broker."""
-        return Peer(name, self.loop, self.network, self.machines[number], PATIENT_MS, no_anomaly)
+        return Peer(name, self.loop, self.network, self.machines[number], PATIENT_MS, list)
 
     def ask(self, number: int, request: Any, *, most: int = 32767) -> Any:
         peer = self.peer(number)
