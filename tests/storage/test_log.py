@@ -534,6 +534,41 @@ def test_an_epoch_that_holds_nothing_gives_way_when_the_log_is_cut_at_its_end() 
     assert log.epochs.entries == [(2, 0)] and values_of(log) == [b"a", b"b"]
 
 
+def _with_an_empty_epoch() -> Log:
+    """Closed cleanly, and opened again: epoch 3 was begun and holds nothing."""
+    log = a_log()
+    put(log, a_batch(b"a"), leader_epoch=2)
+    log.begin_epoch(3)
+    log.close(clean=True)
+    return reopened(log, clean=True)
+
+
+def test_a_clean_start_does_not_write_an_empty_epoch_off_that_its_next_role_does() -> None:
+    log = _with_an_empty_epoch()
+    path = f"{log.directory}/leader-epoch-checkpoint"
+    assert log.epochs.entries == [(2, 0)] and log.latest_epoch == 2
+    assert read_epochs(log.disk, path) == [(2, 0), (3, 1)]
+    log.begin_epoch(5)
+    assert read_epochs(log.disk, path) == log.epochs.entries == [(2, 0), (5, 1)]
+
+
+def test_an_empty_epoch_is_off_the_disk_before_records_of_an_older_one_come_in_its_place() -> None:
+    other = build_batch([Record(0, T0, None, b"b")], base_offset=1, leader_epoch=2)
+    for follow in (lambda log: log.epochs.cut_end(log.end_offset), lambda log: log.append_run(other, wall_ms=T0)):
+        log = _with_an_empty_epoch()
+        follow(log)
+        assert read_epochs(log.disk, f"{log.directory}/leader-epoch-checkpoint") == [(2, 0)]
+
+
+def test_an_empty_epoch_is_written_off_at_once_after_a_crash() -> None:
+    log = a_log()
+    put(log, a_batch(b"a"), leader_epoch=2)
+    sync(log)
+    log.begin_epoch(3)
+    again = reopened(log, recovery_point=1)
+    assert read_epochs(again.disk, f"{log.directory}/leader-epoch-checkpoint") == again.epochs.entries == [(2, 0)]
+
+
 @pytest.mark.parametrize("offset", range(0, 31, 3))
 def test_truncation_drops_records_indexes_epochs_and_producer_state_above_it(offset: int) -> None:
     log = a_log(internal_segment_bytes=400, index_interval_bytes=100)

@@ -85,6 +85,9 @@ class Disk(Protocol):
         All of them must lie under the paths.
         """
 
+    def alone_in(self, directory: str) -> AbstractContextManager[None]:
+        """Inside, names in the directory change by calls of this disk alone: it may answer from one listing."""
+
     def file_size(self, path: str) -> int: ...
 
     def modified_ms(self, path: str) -> int: ...

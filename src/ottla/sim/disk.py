@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from random import Random
 from typing import NamedTuple
 
@@ -351,6 +351,10 @@ class SimDisk:
             self._gathering = False
             if self._put_off:
                 self._sync_below(paths)
+
+    def alone_in(self, directory: str) -> AbstractContextManager[None]:
+        """Every look is one, so that each can fail."""
+        return nullcontext()
 
     def put_off(self) -> bool:
         """Whether a sync waits for the end of `gathered`."""

@@ -165,6 +165,8 @@ class Plan(NamedTuple):
     watches: bool = False
     """Somebody looks up what a group committed, at the coordinator that was found once, until it refuses."""
     transactions: TransactionPlan | None = None
+    assigned_members: int = 0
+    """Members of one group of the consumer protocol; no seed draws them."""
 
 
 def draw_plan(seed: int, brokers: int = 1) -> Plan:

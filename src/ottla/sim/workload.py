@@ -13,6 +13,7 @@ from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import run_story
 from ottla.messages.metadata import MetadataRequest
 from ottla.sim.administrator import Administrator
+from ottla.sim.assigned_group import AssignedGroup
 from ottla.sim.checkers.history import Alive, Event, Failed, History, LogKey, Traits, Unreadable
 from ottla.sim.checkers.state_log import open_transactions
 from ottla.sim.epoch_raiser import EpochRaiser
@@ -52,6 +53,7 @@ class Workload:
         self._keepers: list[IdempotentProducer | EpochRaiser] = []
         """Producers that logs must know again when they send again."""
         self.administrator = Administrator(self)
+        self.assigned = AssignedGroup(self, self.plan.assigned_members)
         self.transactions = None if self.plan.transactions is None else Transactions(self, self.plan.transactions)
 
     # for the clients
@@ -117,6 +119,8 @@ class Workload:
         for number in range(plan.groups):
             group = "g" if number == 0 else f"g{number}"
             self.spawn(f"member of {group}", GroupMember(group, self).run())
+        for member in self.assigned.members:
+            self.spawn(f"assigned member {member.number}", member.run())
         if plan.watches:
             self.spawn("committer", Committer(self).run())
             self.spawn("watcher", Watcher(self).run())

@@ -138,7 +138,7 @@ class Recovery:
             epochs_fault = f"{LEADER_EPOCHS} is older than the log"
         if epochs_fault:
             self._take_epochs_from_batches(epochs_fault)
-        self._epochs.cut_end(end_offset)
+        self._epochs.cut_end(end_offset, at_once=not known.clean or opening.changed)
         at_most = end_offset if known.clean else min(end_offset, max(known.recovery_point, chain.bases[0]))
         self._take_producers(at_most, end_offset, changed=opening.changed)
         try:

@@ -141,6 +141,8 @@ class ReplicaAppend:
         head = headers[at]
         rolling = self._rolling
         rolling.roll_if_due(head.size, head.base_offset, head.next_offset, head.max_timestamp, wall_ms)
+        if self._epochs.owed:
+            self._epochs.cut_end(self._bounds.end)
         if head.leader_epoch > self._epochs.latest:
             self._epochs.assign(head.leader_epoch, head.base_offset)
         active = self._chain.active

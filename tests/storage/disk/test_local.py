@@ -1,4 +1,4 @@
-"""The real disk says which path an error is about, and takes no failed sync for a full disk."""
+"""The real disk names the path of an error, takes no failed sync for a full disk, and lists a directory once."""
 
 from __future__ import annotations
 
@@ -135,3 +135,55 @@ def test_what_a_disk_cannot_look_up_is_not_missing(tmp_path: Path, monkeypatch: 
         with pytest.raises(OSError, match="Input/output") as caught:
             ask(path)
         assert caught.value.filename == path
+
+
+# -- one listing for many looks
+
+
+def test_names_are_known_by_one_listing_until_one_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, here = LocalDisk(), str(tmp_path)
+    (tmp_path / "a").touch()
+    listed, listdir = [], os.listdir
+
+    def counted(path: str) -> list[str]:
+        listed.append(path)
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", counted)
+    changes = [
+        (lambda: disk.open(f"{here}/b", create=True).release(), ["a", "b"]),
+        (lambda: disk.rename(f"{here}/b", f"{here}/c"), ["a", "c"]),
+        (lambda: disk.make_directory(f"{here}/d"), ["a", "c", "d"]),
+        (lambda: disk.remove(f"{here}/a"), ["c", "d"]),
+        (lambda: disk.remove_tree(f"{here}/d"), ["c"]),
+    ]
+    with disk.alone_in(here):
+        for number, (change, names) in enumerate(changes):
+            change()
+            for _ in range(3):
+                assert disk.list(here) == names
+                assert [name for name in "abcd" if disk.exists(f"{here}/{name}")] == names
+            assert len(listed) == number + 1
+
+
+def test_one_listing_says_nothing_of_other_directories_nor_of_later(tmp_path: Path) -> None:
+    disk, here = LocalDisk(), tmp_path / "t-0"
+    (here / "below").mkdir(parents=True)
+    (here / "below" / "a").touch()
+    (tmp_path / "t-00").mkdir()
+    with disk.alone_in(str(here)):
+        assert disk.list(str(here)) == ["below"]
+        assert disk.exists(f"{here}/below/a") and disk.exists(f"{here}") and disk.exists(f"{here}0")
+        assert disk.list(str(here / "below")) == ["a"]
+        disk.list(str(here)).append("nobody's")
+        assert not disk.exists(f"{here}/nobody's")
+        (here / "b").touch()
+    assert disk.list(str(here)) == ["b", "below"] and disk.exists(f"{here}/b")
+
+
+def test_a_directory_that_cannot_be_listed_is_an_error_inside_too(tmp_path: Path) -> None:
+    disk = LocalDisk()
+    with disk.alone_in(str(tmp_path / "none")):
+        assert not disk.exists(str(tmp_path / "none" / "a"))
+        with pytest.raises(FileNotFoundError):
+            disk.list(str(tmp_path / "none"))

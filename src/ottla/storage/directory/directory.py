@@ -179,29 +179,30 @@ class LogDirectory:
     ) -> Log:
         """Open, and after a crash recover, a partition that was found."""
         place = TopicPartition(found.topic, found.partition)
-        start, recovery_point = compared(self.disk, found.path, str(place), self._noted(place))
-        if start == self._copied_starts.get(place):
-            self._log_starts[place] = start  # so that no writing of it says less
-            self.files.stale.add(checkpoint.LOG_START)
-        self.deletions.files_aside += set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
-        opened = Log.open(
-            self.disk,
-            found.path,
-            topic=found.topic,
-            partition=found.partition,
-            topic_id=found.topic_id or bytes(16),
-            config=config,
-            clean=self.clean,
-            recovery_point=recovery_point,
-            log_start_offset=start,
-            wall_ms=wall_ms,
-            producer_expiration_ms=producer_expiration_ms,
-            on_synced=on_synced,
-            committed=self.high_watermarks.get(place, 0) if self.files.vouched_for(checkpoint.REPLICATION) else 0,
-            cache_kept=self.cache_kept,
-            compacted=place in self._cleaned,
-        )
-        give_second_copy(self.disk, found)
+        with self.disk.alone_in(found.path):
+            start, recovery_point = compared(self.disk, found.path, str(place), self._noted(place))
+            if start == self._copied_starts.get(place):
+                self._log_starts[place] = start  # so that no writing of it says less
+                self.files.stale.add(checkpoint.LOG_START)
+            self.deletions.files_aside += set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
+            opened = Log.open(
+                self.disk,
+                found.path,
+                topic=found.topic,
+                partition=found.partition,
+                topic_id=found.topic_id or bytes(16),
+                config=config,
+                clean=self.clean,
+                recovery_point=recovery_point,
+                log_start_offset=start,
+                wall_ms=wall_ms,
+                producer_expiration_ms=producer_expiration_ms,
+                on_synced=on_synced,
+                committed=self.high_watermarks.get(place, 0) if self.files.vouched_for(checkpoint.REPLICATION) else 0,
+                cache_kept=self.cache_kept,
+                compacted=place in self._cleaned,
+            )
+            give_second_copy(self.disk, found)
         return self._keep(place, opened)
 
     def _noted(self, place: TopicPartition) -> Noted:

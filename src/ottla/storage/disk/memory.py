@@ -123,6 +123,9 @@ class MemoryDisk:
     def gathered(self, *paths: str) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def alone_in(self, directory: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def file_size(self, path: str) -> int:
         return len(self._at(path).body)
 

@@ -13,13 +13,15 @@ from ottla.storage.values import EpochEnd
 class LeaderEpochs:
     """The epochs of one log, oldest first; every change is on disk before it returns (rule B2)."""
 
-    __slots__ = ("_disk", "_entries", "_path", "latest")
+    __slots__ = ("_disk", "_entries", "_path", "latest", "owed")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._path = posixpath.join(directory, LEADER_EPOCHS)
         self._entries: list[tuple[int, int]] = []
         self.latest = -1
+        self.owed = False
+        """The checkpoint still has epochs that hold nothing."""
 
     def relocate(self, directory: str) -> None:
         self._path = posixpath.join(directory, LEADER_EPOCHS)
@@ -83,11 +85,19 @@ class LeaderEpochs:
             found = epoch
         return found
 
-    def cut_end(self, end_offset: int) -> None:
-        """The log now ends at `end_offset`."""
+    def cut_end(self, end_offset: int, *, at_once: bool = True) -> None:
+        """The log now ends at `end_offset`.
+
+        Of epochs that held nothing the checkpoint may be rid later: by the next cut or the next epoch, and one of them
+        comes before any record. A clean start with thousands of logs need not write it twice (bench/starts.py).
+        """
         kept = [entry for entry in self._entries if entry[1] < end_offset]
-        if kept != self._entries:
-            self._write(kept)
+        if at_once:
+            if kept != self._entries or self.owed:
+                self._write(kept)
+        elif kept != self._entries:
+            self._take(kept)
+            self.owed = True
 
     def cut_start(self, start_offset: int) -> None:
         """The log now starts at `start_offset`: the epoch that covers it starts there."""
@@ -104,6 +114,7 @@ class LeaderEpochs:
 
     def _write(self, entries: list[tuple[int, int]]) -> None:
         write_epochs(self._disk, self._path, entries)
+        self.owed = False
         self._take(entries)
 
     def _take(self, entries: list[tuple[int, int]]) -> None:
