@@ -150,3 +150,19 @@ def test_write_caching_turned_off_puts_on_disk_what_was_promised_without():
     waits = place.append(partition)
     place.sync()
     assert waits.full
+
+
+def test_a_leader_that_says_less_than_our_start_does_not_take_our_high_watermark_below_it():
+    place = Place(partitions=2)
+    partition, other = place.partitions
+    for each in (partition, other):
+        for _ in range(3):
+            place.append(each)
+    place.sync()
+    partition.follow(BrokerId(2), LeaderEpoch(2))
+    follower_knew = partition.follower.high_watermark  # type: ignore[union-attr]
+    other.log.delete_records_before(3)
+    partition.log.start_as(other.log)
+    partition.follower.high_watermark = type(follower_knew)(0)  # type: ignore[union-attr]
+    partition.leader_said(1)
+    assert (partition.log.log_start_offset, partition.log.high_watermark) == (3, 3)

@@ -413,9 +413,9 @@ class Partition:
             self._committed_here(self.follower.on_high_watermark(high_watermark, synced_through=synced))
 
     def _committed_here(self, high_watermark: EndOffset | None) -> None:
-        """As a follower knows it."""
+        """As a follower knows it; a leader may say less than the start that another copy of our log had."""
         if high_watermark is not None:
-            self.log.set_high_watermark(high_watermark)
+            self.log.set_high_watermark(max(high_watermark, self.log.log_start_offset))
             self.mark()
 
     def _take_synced(self) -> None:
