@@ -140,8 +140,9 @@ class _Reading:
             self.take(values.slice(0, rows // 2), first)
             self.take(values.slice(rows // 2), first + rows // 2)
 
-    def _together(self, values: pa.Array) -> bool:
+    def _together(self, rows: pa.Array) -> bool:
         """Whether Arrow's parser read all rows and nothing of it is in doubt."""
+        values = rows.drop_null()
         if not _one_shallow_object_each(values):
             return False
         parsed = parse_renamed(values, self.wanted, self.rules.renames)
@@ -154,7 +155,8 @@ class _Reading:
         except Misfit:
             return False
         if wanted.equals(self.schema):
-            self.tables.append(_shaped(parsed, self.schema))
+            table = _shaped(parsed, self.schema)
+            self.tables.append(table if not rows.null_count else _with_nulls(table, rows))
         self.wanted = wanted
         return True
 
@@ -192,9 +194,15 @@ class _Reading:
         return _shaped(table, self.schema)
 
 
+def _with_nulls(table: pa.Table, rows: pa.Array) -> pa.Table:
+    """The table of the values that are there as one of all rows: a row of nulls for each that has no value."""
+    there = np.asarray(rows.is_valid())
+    return table.take(pa.array(np.cumsum(there) - 1, mask=~there))
+
+
 def _one_shallow_object_each(values: pa.Array) -> bool:
-    """UTF-8 without nulls, every value from { to } and none deep: no object can reach over a separating newline."""
-    if values.null_count or not _is_utf8(values):
+    """UTF-8, every value from { to } and none deep: no object can reach over a separating newline."""
+    if not _is_utf8(values):
         return False
     _, offsets_buffer, data_buffer = values.buffers()
     if data_buffer is None:
