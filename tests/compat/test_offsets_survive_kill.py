@@ -15,6 +15,8 @@ from ottla.messages.offset_commit import OffsetCommitRequest, OffsetCommitReques
 from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 ROUNDS = 4
+COMMITS = 5
+"""So many are acknowledged in each round before the kill."""
 
 
 class Process:
@@ -48,6 +50,7 @@ def commit(group: str, offset: int, member_id: str, generation: int) -> OffsetCo
 
 def committed(wire: Wire, group: str) -> int:
     answer = wire.ask(8, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]))
+    assert not answer.groups[0].error_code, answer
     (topic,) = answer.groups[0].topics
     return topic.partitions[0].committed_offset
 
@@ -63,16 +66,22 @@ def test_no_acknowledged_offset_is_lost_and_members_keep_their_assignments(tmp_p
     dialogue.ask("assigned", wire, 5, dialogue.sync(member_id, 1, {member_id: b"mine"}))
     acknowledged = -1
     for _ in range(ROUNDS):
-        killer = threading.Timer(0.15, broker.kill)
+        enough = threading.Event()
+        killer = threading.Thread(target=lambda: enough.wait() and broker.kill())
         killer.start()
+        before = acknowledged
         try:
             while True:
                 answer = wire.ask(7, commit("survivor", acknowledged + 1, member_id, 1))
                 assert answer.topics[0].partitions[0].error_code == 0
                 acknowledged += 1
+                if acknowledged - before == COMMITS:
+                    enough.set()  # and go on: the kill falls among commits
         except OSError:  # killed
             pass
-        killer.join()
+        finally:
+            enough.set()
+            killer.join()
         broker = Process(tmp_path)
         dialogue = Dialogue(broker.port, "survivor")
         wire = dialogue.wire()
@@ -81,5 +90,5 @@ def test_no_acknowledged_offset_is_lost_and_members_keep_their_assignments(tmp_p
         acknowledged = found
         assert wire.ask(4, dialogue.heartbeat(member_id, 1)).error_code == 0
         assert wire.ask(5, dialogue.sync(member_id, 1)).assignment == b"mine"
-    assert acknowledged >= ROUNDS
+    assert acknowledged >= ROUNDS * COMMITS - 1
     broker.kill()

@@ -24,6 +24,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import build_batch
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
+from ottla.storage.directory.checkpoint import TEMPORARY
 
 WAIT_S = 60
 BEGAN_MS = int(time.time() * 1000) - 3_600_000
@@ -169,13 +170,17 @@ def _keep_copy(template: Template) -> None:
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """All but the sockets that a killed broker leaves."""
-    shutil.copytree(source, target, ignore=lambda at, names: [name for name in names if (Path(at) / name).is_socket()])
+    """All but the sockets that a killed broker leaves, and files half written, which only chance leaves."""
+
+    def no_part(at: str, names: list[str]) -> list[str]:
+        return [name for name in names if name.endswith(TEMPORARY) or (Path(at) / name).is_socket()]
+
+    shutil.copytree(source, target, ignore=no_part)
 
 
 def _tidy(root: Path) -> None:
-    """What the brokers said until now is no part of a case."""
-    for path in [*root.glob("*.err"), *root.glob("*.out")]:
+    """What the brokers said until now is no part of a case, nor a file that the kill left half written."""
+    for path in [*root.glob("*.err"), *root.glob("*.out"), *root.rglob(f"*{TEMPORARY}")]:
         path.unlink()
 
 
