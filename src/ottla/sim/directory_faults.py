@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ottla.storage.directory.found import FUTURE_SUFFIX
 
 if TYPE_CHECKING:
-    from ottla.sim.faults import Faults
     from ottla.sim.machine import Machine
+    from ottla.sim.striking import Striking
 
 _LASTS_MS = (200, 4000)
 _SWAP_OPERATIONS = 5
@@ -22,7 +22,7 @@ _SWAP_OPERATIONS = 5
 class DirectoryFaults:
     """Part of `Faults`: each says whether it has struck now."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: Striking) -> None:
         self._faults = faults
         self._random = faults.random
 

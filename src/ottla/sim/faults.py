@@ -7,20 +7,17 @@ broker again lives here too: how long that takes is part of the harm.
 from __future__ import annotations
 
 import errno
-import posixpath
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from ottla.sim.checkers.decay import Flipped
+from ottla.sim.bit_flips import BitFlips
 from ottla.sim.coordination import CALM, ROUGH, SLOW, CoordinationFaults
 from ottla.sim.directory_faults import DirectoryFaults
-from ottla.sim.network import CLIENTS
-from ottla.sim.peek import checkpointed, joining_at, within
+from ottla.sim.network_faults import NetworkFaults
+from ottla.sim.peek import joining_at
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, FLIPPED, KILLED_JOINING
 from ottla.sim.rollbacks import Rollbacks
-from ottla.storage.directory.checkpoint import RECOVERY_POINT
-from ottla.storage.segment.segment import LOG
 
 if TYPE_CHECKING:
     from ottla.sim.machine import Incarnation, Machine
@@ -30,9 +27,6 @@ _RESTART_MS = (10, 800)
 _LASTS_MS = (100, 1500)
 _STALLS_MS = (200, 4000)
 _SOON_MS = (20, 300)
-_DECAY_EVERY_MS = (50, 1500)
-_LENGTH_AT, _EPOCH_AT, _EPOCH_AFTER = 8, 12, 16
-"""Of a batch: where its length, its leader epoch and what follows stand. No CRC covers the epoch, nor the offset."""
 _LOOK_MS = 2
 _CLOCK_MS = 20 * 60 * 1000
 """No jump moves the clock further than this from the truth: no timestamp becomes one that topics refuse."""
@@ -50,6 +44,8 @@ class Faults:
         self.healed = False
         self.of_directories = DirectoryFaults(self)
         self._rollbacks = Rollbacks(self)
+        self._flips = BitFlips(self)
+        self._network = network = NetworkFaults(self)
         self._makers: dict[str, Callable[[], bool]] = {
             "power cut": self._power_cut,
             "power cut in the middle": self._power_cut_in_the_middle,
@@ -62,42 +58,32 @@ class Faults:
             "rough coordination": lambda: self._poor_coordination(ROUGH),
             "cut coordination": self._cut_coordination,
             "clock jump": self._clock_jump,
-            "cut connections": self._cut_connections,
-            "slow network": self._slow_network,
+            "cut connections": network.cut_connections,
+            "slow network": network.slow_network,
             "power cut of all": self._power_cut_of_all,
             "pause": self._pause,
             "expired session": self._expired_session,
             KILLED_JOINING: self._kill_while_joining,
-            "partition": self._partition,
-            "one-way cut": self._one_way_cut,
-            "refused connections": self._refused_connections,
+            "partition": network.partition,
+            "one-way cut": network.one_way_cut,
+            "refused connections": network.refused_connections,
             "long pause": self._long_pause,
             "slow coordination": lambda: self._poor_coordination(SLOW),
-            "lossy network": self._lossy_network,
-            "stalled connections": self._stalled_connections,
+            "lossy network": network.lossy_network,
+            "stalled connections": network.stalled_connections,
             "lost disk": self._lost_disk,
             "failed directory": self.of_directories.fail_one,
             "lost directory": self.of_directories.lose_one,
-            FLIPPED: self._flip_bit,
+            FLIPPED: self._flips.flip,
         }
-        self._decay = Random(f"decay-{world.plan.seed}")
 
     def begin(self) -> None:
         if self.world.plan.faults:
             self._next()
         if self.world.plan.decays:
-            self._decay_next()
+            self._flips.begin()
         if self.world.plan.rolls_back:
             self._rollbacks.begin()
-
-    def _decay_next(self) -> None:
-        """Apart from the others, so that it shifts none of them."""
-        self.world.loop.call_later(self._decay.randint(*_DECAY_EVERY_MS), self._decay_now)
-
-    def _decay_now(self) -> None:
-        if not self.healed:
-            self._strike_by(FLIPPED)
-            self._decay_next()
 
     def _next(self) -> None:
         self.world.loop.call_later(self.random.randint(*self.world.plan.fault_every_ms), self._strike)
@@ -106,10 +92,11 @@ class Faults:
         if self.healed:
             return
         kind = self.random.choice(self.world.plan.faults)
-        self._strike_by(kind)
+        self.strike_by(kind)
         self._next()
 
-    def _strike_by(self, kind: str) -> None:
+    def strike_by(self, kind: str) -> None:
+        """Strike by this kind of fault, and count it if it could strike."""
         if self._makers[kind]():
             self.count(kind)
 
@@ -261,7 +248,7 @@ class Faults:
             else:
                 self._end(self.world.machines[joining])
                 self.count(KILLED_JOINING)
-                self._for_a_while(lambda: leading.set_coordination(CALM, cut=False))
+                self.for_a_while(lambda: leading.set_coordination(CALM, cut=False))
 
         look()
         return False
@@ -279,7 +266,7 @@ class Faults:
         after_ms = self.random.choice((0, self.random.randint(*_SOON_MS)))
         if after_ms:
             hosts = [other.host for other in self.world.machines.values() if other is not machine]
-            self._block([(machine.host, host) for host in hosts])
+            self._network.block([(machine.host, host) for host in hosts])
         self.world.loop.call_later(after_ms, lambda: self._lose_disk(machine))
         return True
 
@@ -289,47 +276,6 @@ class Faults:
             machine.lose_disk()
             self.world.invariants.disk_lost(machine.broker_id)
             self.broker_ended(machine)
-
-    def _flip_bit(self) -> bool:
-        """In a closed segment that others have too, of what recovery does not read again; where a CRC covers it."""
-        random = self._decay
-        machine = random.choice(list(self.world.machines.values()))
-        segments = self._closed_segments(machine)
-        if not segments:
-            return False
-        flipped = random.choice(segments)
-        if not self.world.invariants.may_flip(flipped):
-            return False
-        held = [len(body) for _, _, body in within(machine.disk, flipped.directory, flipped.base_offset)]
-        number = random.randrange(len(held))
-        at = random.choice((random.randrange(_LENGTH_AT, _EPOCH_AT), random.randrange(_EPOCH_AFTER, held[number])))
-        path = f"{flipped.directory}/{flipped.base_offset:020d}{LOG}"
-        machine.disk.flip_bit(path, sum(held[:number]) + at, random.randrange(8))
-        self.world.invariants.decay.note(flipped)
-        return True
-
-    def _closed_segments(self, machine: Machine) -> list[Flipped]:
-        current = machine.serving
-        if current is None:
-            return []
-        recovered_from = {home: checkpointed(machine.disk, f"{home}/{RECOVERY_POINT}") for home in machine.directories}
-        return [
-            Flipped(
-                machine.broker_id,
-                key,
-                partition.topic,
-                partition.log.directory,
-                segment.base_offset,
-                segment.next_offset,
-            )
-            for key, partition in sorted(current.node.replicas.by_id.items())
-            for known in [recovered_from[posixpath.dirname(partition.log.directory)]]
-            for segment in partition.log.segments[:-1]
-            if not partition.is_internal
-            and not partition.log.write_caching
-            and segment.size
-            and segment.next_offset <= known.get((partition.topic, partition.index), 0)
-        ]
 
     def _fail(self, operation: str, *, skip: int) -> bool:
         """One operation of the disk to come fails with EIO."""
@@ -345,14 +291,14 @@ class Faults:
         if disk.capacity_bytes < 1 << 62 or self.of_directories.has_loss_to_tell(machine):
             return False
         disk.capacity_bytes = disk.used_bytes() + self.random.choice((0, 100, 5000))
-        self._for_a_while(lambda: setattr(disk, "capacity_bytes", 1 << 62))
+        self.for_a_while(lambda: setattr(disk, "capacity_bytes", 1 << 62))
         return True
 
     def _slow_disk(self) -> bool:
         machine = self.pick()
         slowest_us = self.random.choice((100_000, 500_000, 1_500_000))
         machine.set_sync_us((slowest_us // 4, slowest_us))
-        self._for_a_while(lambda: machine.set_sync_us(self.world.plan.sync_us))
+        self.for_a_while(lambda: machine.set_sync_us(self.world.plan.sync_us))
         return True
 
     # its surroundings
@@ -360,7 +306,7 @@ class Faults:
     def _poor_coordination(self, how: CoordinationFaults) -> bool:
         machine = self.pick()
         machine.set_coordination(how, cut=False)
-        self._for_a_while(lambda: machine.set_coordination(CALM, cut=False))
+        self.for_a_while(lambda: machine.set_coordination(CALM, cut=False))
         return True
 
     def _cut_coordination(self) -> bool:
@@ -391,33 +337,6 @@ class Faults:
         self.pick().wall_off_ms = self.random.randint(-_CLOCK_MS, _CLOCK_MS)
         return True
 
-    def _cut_connections(self) -> bool:
-        return self.world.network.cut_some(self.random.choice((0.3, 1.0))) > 0
-
-    def _slow_network(self) -> bool:
-        network = self.world.network
-        network.delay_us = (10_000, self.random.choice((100_000, 400_000)))
-        self._for_a_while(lambda: setattr(network, "delay_us", self.world.plan.network_us))
-        return True
-
-    def _lossy_network(self) -> bool:
-        network = self.world.network
-        network.loss = self.random.choice((0.02, 0.1, 0.3))
-        self._for_a_while(lambda: setattr(network, "loss", 0.0))
-        return True
-
-    def _stalled_connections(self) -> bool:
-        """Stall connections: their bytes come long after what was sent later on others, by the next process perhaps."""
-        stalled = self.world.network.stall_some(self.random.choice((0.2, 0.5)))
-
-        def end() -> None:
-            for wire in stalled:
-                wire.stalled = False
-                wire.go_on()
-
-        self.world.loop.call_later(self.random.randint(*_STALLS_MS), end)
-        return bool(stalled)
-
     # among several brokers
 
     def _pause(self) -> bool:
@@ -446,47 +365,9 @@ class Faults:
         if stopped is None:
             return False
         stopped.coordination.expire()
-        self._for_a_while(lambda: stopped.coordination.revive() if stopped.alive else None)
+        self.for_a_while(lambda: stopped.coordination.revive() if stopped.alive else None)
         return True
 
-    def _partition(self) -> bool:
-        """One broker is apart from the other brokers, from the clients, or from both; its store it still reaches."""
-        machine = self.pick()
-        others = [other.host for other in self.world.machines.values() if other is not machine]
-        apart = self.random.choice((others, [CLIENTS], [*others, CLIENTS]))
-        self._block([way for host in apart for way in ((machine.host, host), (host, machine.host))])
-        return True
-
-    def _one_way_cut(self) -> bool:
-        hosts = [machine.host for machine in self.world.machines.values()]
-        sender, receiver = self.random.sample([*hosts, CLIENTS], 2)
-        self._block([(sender, receiver)])
-        return True
-
-    def _refused_connections(self) -> bool:
-        """One broker lives, and the others may think that it does not: their connections end, new ones are refused."""
-        network, machine = self.world.network, self.pick()
-        others = [other.host for other in self.world.machines.values() if other is not machine]
-        for host in others:
-            network.refuse(host, machine.host)
-
-        def end() -> None:
-            for host in others:
-                network.admit(host, machine.host)
-
-        self._for_a_while(end)
-        return True
-
-    def _block(self, ways: list[tuple[str, str]]) -> None:
-        network = self.world.network
-        for sender, receiver in ways:
-            network.block(sender, receiver)
-
-        def end() -> None:
-            for sender, receiver in ways:
-                network.unblock(sender, receiver)
-
-        self._for_a_while(end)
-
-    def _for_a_while(self, end: Callable[[], None]) -> None:
+    def for_a_while(self, end: Callable[[], None]) -> None:
+        """Call `end` when a fault of usual length is over."""
         self.world.loop.call_later(self.random.randint(*_LASTS_MS), end)

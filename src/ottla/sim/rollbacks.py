@@ -19,8 +19,8 @@ from ottla.storage.directory.checkpoint import CLEAN_SHUTDOWN
 from ottla.storage.directory.incarnation import read_incarnation
 
 if TYPE_CHECKING:
-    from ottla.sim.faults import Faults
     from ottla.sim.machine import Machine
+    from ottla.sim.striking import Striking
 
 _EVERY_MS = (100, 1200)
 _STORE_LASTS_MS = (300, 2500)
@@ -40,7 +40,7 @@ class _Copy(NamedTuple):
 class Rollbacks:
     """Part of `Faults`."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: Striking) -> None:
         self._faults = faults
         self._world = faults.world
         self._random = Random(f"rolled-back-{faults.world.plan.seed}")
