@@ -146,7 +146,7 @@ def test_a_fetch_that_waits_at_a_follower_is_woken_by_what_is_committed():
     place.cluster.wait_for(
         peer.ask(place.request(session_epoch=2, forgotten_topics_data=forgotten, **kept), most=ANY_REPLICA)
     )
-    assert not place.replica(2).is_watched
+    assert not place.replica(2).readers
 
 
 def test_a_follower_shows_nothing_that_is_not_committed():

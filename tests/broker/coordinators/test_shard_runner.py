@@ -358,7 +358,7 @@ def test_after_resigning_nothing_of_the_old_shard_moves():
     place.groups.close()
     place.clock.run_for(600_000)
     assert place.partition.log.end_offset == end
-    assert place.partition._commit_listeners == []
+    assert place.partition.readers._listeners == []
 
 
 def test_a_topic_deleted_while_the_shard_loads_is_forgotten_once_it_serves():

@@ -135,7 +135,7 @@ class ShardRunner(Generic[S]):
         self._replay_ended = False
         self._waits_for_lease = False
         self._told: list[Callable[[S], Outcome[Any]]] = []
-        partition.when_committed(self._committed)
+        partition.readers.when_committed(self._committed)
         around.clock.call_soon(self._load)
 
     # Asking
@@ -201,7 +201,7 @@ class ShardRunner(Generic[S]):
         if self.phase is Phase.GONE:
             return
         self.phase = Phase.GONE
-        self._partition.forget_listener(self._committed)
+        self._partition.readers.forget_listener(self._committed)
         if self._check is not None:
             self._check.cancel()
         self._leaving.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.broker.replicas.readers import Readers
 from ottla.broker.requests.admission import Admission, Refusal
 from ottla.broker.requests.waiting import CommitWaits, Deadlines
 from ottla.cluster.topics import INTERNAL_TOPICS
@@ -25,7 +26,6 @@ from ottla.storage.producers.producers import Guard
 from ottla.storage.values import Appended, Origin
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.fetch_sessions import Watch
     from ottla.config.topic import TopicConfig
     from ottla.records.batch import Batch
     from ottla.storage.log import Log
@@ -63,11 +63,8 @@ class Partition:
         "_admission",
         "_agreed_epoch",
         "_around",
-        "_commit_listeners",
         "_on_disk",
-        "_replica_watches",
         "_suspect",
-        "_watches",
         "config",
         "follower",
         "index",
@@ -78,6 +75,7 @@ class Partition:
         "leader_id",
         "log",
         "partition_epoch",
+        "readers",
         "start_waits",
         "topic",
         "topic_id",
@@ -118,10 +116,7 @@ class Partition:
         self.waits = CommitWaits(around.deadlines, self.leader_epoch)
         self.start_waits = CommitWaits(around.deadlines, self.leader_epoch)
         """Of those who deleted records: until every replica in sync starts behind them."""
-        self._watches: dict[Watch, None] = {}  # no set: sessions are told in the same order in every run
-        self._replica_watches: dict[Watch, None] = {}
-        """Of followers, who read what is not committed yet."""
-        self._commit_listeners: list[Callable[[int], None]] = []
+        self.readers = Readers()
         self._around = around
         self._suspect = suspect
 
@@ -347,7 +342,7 @@ class Partition:
         traffic = self.traffic
         traffic.messages_in += batch.records_count
         traffic.bytes_in += batch.size
-        for watch in self._replica_watches:
+        for watch in self.readers.replicas:
             watch.session.mark(watch)
         if self.config.write_caching:
             self.on_synced(log.end_offset)
@@ -387,13 +382,6 @@ class Partition:
             return None
         return self.waits.add(EndOffset(through), self._around.clock.mono_ms() + timeout_ms)
 
-    def when_committed(self, listener: Callable[[int], None]) -> None:
-        """`listener(high watermark)` is called whenever it moves; for the coordinators' shards."""
-        self._commit_listeners.append(listener)
-
-    def forget_listener(self, listener: Callable[[int], None]) -> None:
-        self._commit_listeners.remove(listener)
-
     # --- what happens to the log ---
 
     def on_synced(self, offset: int) -> None:
@@ -432,10 +420,7 @@ class Partition:
         assert leader is not None
         self.log.set_high_watermark(high_watermark)
         self.waits.committed(high_watermark, self._verdict(leader))
-        if self._watches:
-            self.mark()
-        for listener in self._commit_listeners:
-            listener(high_watermark)
+        self.readers.committed(high_watermark)
 
     def _verdict(self, leader: LeaderReplica) -> ErrorCode:
         """The answer to those who waited: the lease counts when the answer leaves (rule A12)."""
@@ -454,22 +439,6 @@ class Partition:
         """Call this once all that the log holds is on disk: a fetch for this follower waits for its sync."""
         self._on_disk = listener
 
-    def watched_by(self, watch: Watch) -> None:
-        """The session of this watch is told of what its reader sees."""
-        self._watches[watch] = None
-        if watch.session.replica:
-            self._replica_watches[watch] = None
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether fetch sessions are told of it."""
-        return bool(self._watches)
-
-    def unwatched_by(self, watch: Watch) -> None:
-        self._watches.pop(watch, None)
-        self._replica_watches.pop(watch, None)
-
     def mark(self) -> None:
         """Something that readers see has moved."""
-        for watch in self._watches:
-            watch.session.mark(watch)
+        self.readers.mark()

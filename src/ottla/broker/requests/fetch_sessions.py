@@ -104,11 +104,11 @@ class Session:
             self.unwatch(watch)
             watch.partition = partition
             if partition is not None:
-                partition.watched_by(watch)
+                partition.readers.add(watch)
 
     def unwatch(self, watch: Watch) -> None:
         if watch.partition is not None:
-            watch.partition.unwatched_by(watch)
+            watch.partition.readers.remove(watch)
             watch.partition = None
 
     def mark(self, watch: Watch) -> None:

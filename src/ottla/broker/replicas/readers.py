@@ -1,0 +1,53 @@
+"""The readers of one partition: fetch sessions that watch it, and coordinators that listen for its commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.broker.requests.fetch_sessions import Watch
+
+
+class Readers:
+    """`replicas` are the watches of followers, who read what is not committed yet."""
+
+    __slots__ = ("_listeners", "_watches", "replicas")
+
+    def __init__(self) -> None:
+        self._watches: dict[Watch, None] = {}  # no set: sessions are told in the same order in every run
+        self.replicas: dict[Watch, None] = {}
+        self._listeners: list[Callable[[int], None]] = []
+
+    def add(self, watch: Watch) -> None:
+        """The session of this watch is told of what its reader sees."""
+        self._watches[watch] = None
+        if watch.session.replica:
+            self.replicas[watch] = None
+
+    def remove(self, watch: Watch) -> None:
+        self._watches.pop(watch, None)
+        self.replicas.pop(watch, None)
+
+    def __bool__(self) -> bool:
+        """Whether fetch sessions are told of it."""
+        return bool(self._watches)
+
+    def mark(self) -> None:
+        """Something that readers see has moved."""
+        for watch in self._watches:
+            watch.session.mark(watch)
+
+    def when_committed(self, listener: Callable[[int], None]) -> None:
+        """`listener(high watermark)` is called whenever it moves; for the coordinators' shards."""
+        self._listeners.append(listener)
+
+    def forget_listener(self, listener: Callable[[int], None]) -> None:
+        self._listeners.remove(listener)
+
+    def committed(self, high_watermark: int) -> None:
+        """The high watermark has moved."""
+        for watch in self._watches:
+            watch.session.mark(watch)
+        for listener in self._listeners:
+            listener(high_watermark)
