@@ -200,7 +200,7 @@ class Node:
             fragments=Fragments(),
         )
 
-    # What a part needs of one that is made after it.
+    # Calls for parts that are built before the part they call.
 
     def _partition_here(self, name: str, topic_id: bytes, index: int) -> Partition | ErrorCode:
         return self.lookup.partition(name, topic_id, index)
@@ -299,7 +299,7 @@ class Node:
         self._coordination.close()
 
     def _lapsed(self) -> None:
-        """Whoever waits for a commit would wait in vain: followers get nothing from us any more."""
+        """Answer all waits for a commit: followers get nothing from this broker any more."""
         for partition in self.replicas.all():
             partition.lapsed()
 

@@ -22,7 +22,7 @@ STOP_WITHIN_S = 30.0
 FIRST_BACK_OFF_S = 0.5
 LONGEST_BACK_OFF_S = 30.0
 _STEADY_S = 10.0
-"""Whoever served that long is brought back without delay, as after a first death."""
+"""A broker that served that long is brought back without delay, as after a first death."""
 _PR_SET_PDEATHSIG = 1
 
 

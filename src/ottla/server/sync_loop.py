@@ -35,7 +35,7 @@ class SyncLoop:
         self._queue: queue.SimpleQueue[Works | None] = queue.SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
         self.times = Histogram()
-        """Of syncs, from their begin on the loop until the loop hears of their end."""
+        """Times of syncs, from their begin on the loop until the loop hears of their end."""
         self._began_ns = 0
         self._thread = threading.Thread(target=self._work, name="ottla-sync", daemon=True)
         self._thread.start()

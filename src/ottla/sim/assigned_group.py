@@ -99,7 +99,7 @@ class AssignedMember:
         self.epoch = 0
         self.owned: set[Place] = set()
         self.reading: set[Place] = set()
-        """What it owns, and what it has not yet said that it has given up."""
+        """The partitions that the member owns, and those it has given up without saying so yet."""
         self.taken: set[Place] = set()
         """Partitions that it reads, and another member was told of: it must have been put out."""
         self._said: set[Place] | None = None

@@ -174,7 +174,7 @@ class _Way:
             link.send(self._waiting.popleft())
 
     def lost(self, link: _Link, error: OSError) -> None:
-        """Whoever waits for a first connection hears why there is none; the next waits for the back-off."""
+        """Tell those who wait for a first connection why there is none; the next waits for the back-off."""
         if self._link is not link:
             return
         self._link = None

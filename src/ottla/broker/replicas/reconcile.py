@@ -300,7 +300,7 @@ class Replicas:
         self._to_put_away.append(TopicPartition(partition.topic, partition.index))
 
     def _take_away(self, partition: Partition, error: ErrorCode) -> None:
-        """Whoever waits for it is told why."""
+        """Tell the requests that wait for it why."""
         leading = partition.leader is not None
         self.moves.cancel((partition.topic_id, partition.index))
         self.fetches.leave(partition)
