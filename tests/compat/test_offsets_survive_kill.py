@@ -39,6 +39,10 @@ class Process:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait(20)
 
+    def kill_after(self, event: threading.Event) -> None:
+        event.wait()
+        self.kill()
+
 
 def commit(group: str, offset: int, member_id: str, generation: int) -> OffsetCommitRequest:
     asked = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
@@ -67,7 +71,7 @@ def test_no_acknowledged_offset_is_lost_and_members_keep_their_assignments(tmp_p
     acknowledged = -1
     for _ in range(ROUNDS):
         enough = threading.Event()
-        killer = threading.Thread(target=lambda: enough.wait() and broker.kill())
+        killer = threading.Thread(target=broker.kill_after, args=(enough,))
         killer.start()
         before = acknowledged
         try:
