@@ -63,7 +63,7 @@ class Columns(NamedTuple):
     next_offset: int
     """The offset after the last batch that was gone past, control and aborted ones included."""
     position: int
-    """Where in the view decoding stopped: go on from here, unless no whole batch is left."""
+    """The place in the view at which decoding stopped: go on from here, unless no whole batch is left."""
     key: BinaryColumn
     value: BinaryColumn
     offset: Buffer

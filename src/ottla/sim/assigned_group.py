@@ -46,7 +46,7 @@ class AssignedGroup:
         self.setting = setting
         self.members = [AssignedMember(number, self) for number in range(members)]
         self.told_moves = 0
-        """How often a partition was told to another member than before."""
+        """So many times a partition was given to another member than before."""
         self.refused_commits = 0
         """Commits of members whose partition another one had been told of."""
         self._settled = False

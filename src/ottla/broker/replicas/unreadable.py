@@ -38,7 +38,7 @@ _NO_FILES = (errno.EMFILE, errno.ENFILE)
 CANNOT_OPEN = (
     OSError, ValueError, LookupError, ArithmeticError, AssertionError, struct.error, BadCheckpoint, BadSnapshot,
 )  # fmt: skip
-"""How opening a log ends on files that are not what they were: nothing that lies on a disk may stop the broker."""
+"""The errors of opening a log whose files are damaged: nothing that lies on a disk may stop the broker."""
 
 
 class Unreadable(NamedTuple):
