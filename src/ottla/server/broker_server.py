@@ -21,7 +21,7 @@ from ottla.broker.replicas.log_directories import METADATA_DIRECTORY, OURS_TOO
 from ottla.broker.replicas.syncers import Syncers
 from ottla.config.resolve import Layers
 from ottla.coordination.zookeeper_address import SCHEME
-from ottla.kernel.errors import ApiError, broke_an_invariant
+from ottla.kernel.errors import ApiError, InvariantBroken
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Coordination, Disk, StoreDamaged
 from ottla.kernel.story import Slot
@@ -113,7 +113,7 @@ class BrokerServer:
     def callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A callback of the loop, a timer or a sync's end, has raised: where an invariant is broken, all stops."""
         error = context.get("exception")
-        if self.node is not None and isinstance(error, Exception) and broke_an_invariant(error):
+        if self.node is not None and isinstance(error, InvariantBroken):
             self.node.around.broken(error)
         else:
             log.error("a fault of the broker's own: %s", context.get("message"), exc_info=error)
