@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct as bits
 from typing import NamedTuple
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.schema.codec import MalformedMessage, decoder, encoder
 from ottla.schema.message import field, message, struct
 from ottla.schema.types import Array, Bool, Bytes, Int8, Int16, Int32, Int64, String, Uuid
@@ -268,7 +269,8 @@ def encode_entry(body: Body, *, broker_epoch: int, sequence: int) -> bytes:
     """The bytes a coordination engine keeps; at most `ENTRY_LIMIT` of them."""
     out = bytearray(_HEADER.pack(_NUMBERS[type(body)], _VERSION, broker_epoch, sequence))
     encoder(type(body), _VERSION)(body, out)
-    assert len(out) <= ENTRY_LIMIT, f"{type(body).__name__} of {len(out)} bytes"
+    if len(out) > ENTRY_LIMIT:
+        raise InvariantBroken(f"a {type(body).__name__} of {len(out)} bytes is more than one entry may have")
     return bytes(out)
 
 

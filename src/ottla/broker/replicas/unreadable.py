@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Container, Sequence
 from posixpath import join
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import FailedSync
 from ottla.storage import recovery
@@ -36,7 +37,8 @@ log = logging.getLogger("ottla.replicas")
 Key = tuple[bytes, int]
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
 CANNOT_OPEN = (
-    OSError, ValueError, LookupError, ArithmeticError, AssertionError, struct.error, BadCheckpoint, BadSnapshot,
+    OSError, ValueError, LookupError, ArithmeticError, AssertionError, InvariantBroken, struct.error, BadCheckpoint,
+    BadSnapshot,
 )  # fmt: skip
 """The errors of opening a log whose files are damaged: nothing that lies on a disk may stop the broker."""
 

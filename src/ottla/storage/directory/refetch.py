@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.seams import Buffer, OpenFile, SyncWork
 from ottla.kernel.story import Slot
 from ottla.records.builder import BatchBuilder
@@ -49,7 +50,8 @@ class Refetched:
 
     def take(self, records: Buffer) -> int:
         """Append the whole batches of an answer, as they are; how many bytes. Contradiction where they cannot be."""
-        assert self.wanted is not None
+        if self.wanted is None:
+            raise InvariantBroken(f"the segment at {self.base_offset} is whole, and gets more batches")
         view = memoryview(records)
         headers: list[Header] = []
         position, wanted = 0, self.wanted
