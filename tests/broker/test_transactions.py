@@ -62,6 +62,18 @@ def test_records_of_a_partition_that_was_not_added_are_refused(most: int, error:
     assert scene.read(0) == [] and scene.read(1) == ["added"]
 
 
+@pytest.mark.parametrize("most", [4, 5])
+def test_a_client_may_add_partitions_in_the_versions_that_brokers_use(most: int):
+    scene = Scene()
+    producer = ready(scene, version=1)
+    assert producer.add_as_brokers_do(0, 2, most=most) == OK
+    assert producer.produce(0, "added") == OK
+    assert producer.produce(1, "not added") == ErrorCode.TRANSACTION_ABORTABLE
+    assert producer.end(commit=True) == OK
+    scene.loop.run_for(500)
+    assert scene.read(0) == ["added"] and scene.read(1) == []
+
+
 def test_verification_may_be_turned_off_for_clients_that_add_partitions_themselves():
     scene = Scene(transaction_partition_verification_enable="false")
     producer = ready(scene, version=1)
