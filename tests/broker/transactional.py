@@ -177,7 +177,7 @@ class Producer:
             self.producer_id, self.epoch, self.sequences = answer.producer_id, answer.producer_epoch, {}
         return ErrorCode(answer.error_code)
 
-    def add(self, *partitions: int) -> ErrorCode:
+    def add(self, *partitions: int, again: bool = True) -> ErrorCode:
         """As a client of version 1 does."""
         topics = [AddPartitionsToTxnTopic(name="t", partitions=list(partitions))]
         request = AddPartitionsToTxnRequest(
@@ -189,6 +189,7 @@ class Producer:
         answer = self._coordinated(
             request,
             most=3,
+            again=again,
             error_of=lambda said: said.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
         )
         results = answer.results_by_topic_v3_and_below[0].results_by_partition
@@ -264,12 +265,14 @@ class Producer:
             self.producer_id, self.epoch, self.sequences = answer.producer_id, answer.producer_epoch, {}
         return ErrorCode(answer.error_code)
 
-    def _coordinated(self, request: Any, *, most: int = 5, error_of: Any = lambda said: said.error_code) -> Any:
-        """Ask the coordinator, whoever it is, until it answers for good."""
+    def _coordinated(
+        self, request: Any, *, most: int = 5, again: bool = True, error_of: Any = lambda said: said.error_code
+    ) -> Any:
+        """Ask the coordinator, whoever it is, until it answers for good, or once."""
         for _ in range(_TRIES):
             broker = self.scene.coordinator(self.transactional_id, 1)
             answer = self.scene.ask(broker, request, most=most)
-            if answer is not None and error_of(answer) not in _AGAIN:
+            if answer is not None and (error_of(answer) not in _AGAIN or not again):
                 return answer
             self.scene.loop.run_for(_PAUSE_MS)
         raise AssertionError(f"no answer to {request}")

@@ -46,6 +46,7 @@ async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartition
             request.v3_and_below_producer_epoch,
             partitions,
             bumps=False,
+            patience_ms=call.node.config.add_partitions_to_txn_retry_backoff_ms,
         )
         outcome = dict.fromkeys(partitions, fenced_as(error, known=call.api_version >= _KNOWS_FENCED_SINCE))
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(outcome))
