@@ -88,7 +88,7 @@ class ApacheKafka:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(self, timeout: float = 60.0) -> ApacheKafka:
+    def start(self, timeout: float = 240.0) -> ApacheKafka:
         """Format the storage, start the node and return once it answers ApiVersions and leads as a broker."""
         reason = why_not()
         if reason is not None:
