@@ -45,7 +45,7 @@ class Result(NamedTuple):
     """Records."""
     faults: dict[str, int]
     acts: dict[str, int]
-    """Acts of the administrator and of transactional producers."""
+    """Acts of the administrator, of transactional producers and of members of the consumer protocol."""
     elections: int
     """Elections of a leader after the first."""
     recoveries_cut: int
@@ -133,7 +133,7 @@ class World:
             trace_hash=self.loop.trace_hash,
             acknowledged=self._acknowledged(),
             faults=self.faults.counts,
-            acts=self.workload.administrator.done | self._transaction_acts(),
+            acts=self.workload.administrator.done | self._transaction_acts() | self.workload.assigned.done,
             elections=self.invariants.elections,
             recoveries_cut=self.faults.recoveries_cut,
             starts=sum(len(one.past) + (one.current is not None) for one in self.machines.values()),
