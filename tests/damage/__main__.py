@@ -18,11 +18,11 @@ from pathlib import Path
 from tests.damage.campaign import Judged, prepared, run_all
 from tests.damage.cases import SETTINGS, STOPS, cases_of, parse, sample
 from tests.damage.harms import HARMS
-from tests.damage.kinds import KINDS, UnknownFile
+from tests.damage.kinds import KINDS, Concerns, UnknownFile
 from tests.damage.ledger import Ledger, planned, without
 from tests.damage.story import CannotPrepare
 from tests.damage.table import Page, as_json, as_page, as_text
-from tests.damage.values import ONE, Case
+from tests.damage.values import FIRST, ONE, Case
 
 
 def main() -> int:
@@ -72,6 +72,7 @@ def _run(options: argparse.Namespace, seed: int, folder: Path, ledger: Ledger) -
         case
         for case in cases_of(templates, seed, bits=options.bits, only=options.only)
         if case.setting in settings and (not options.damages or case.harm in options.damages)
+        if not options.checks or (case.setting in (ONE, FIRST) and KINDS[case.kind].concerns is not Concerns.STORE)
     ]
     if not given:
         ledger.begin(seed, planned(cases))
@@ -86,8 +87,10 @@ def _run(options: argparse.Namespace, seed: int, folder: Path, ledger: Ledger) -
         if options.case:
             for line in judged.outcome.lines:
                 _say(f"        broker {line.broker} {line.level}: {line.text}")
+            for told in (judged.outcome.checked, judged.outcome.doctored):
+                _say("" if told is None else told.text)
 
-    run_all(templates, cases, folder, seed, jobs=options.jobs, keep=options.keep, told=tell)
+    run_all(templates, cases, folder, seed, jobs=options.jobs, keep=options.keep, told=tell, checks=options.checks)
 
 
 def _verdict(case: Case, judged: Judged) -> str:
@@ -129,6 +132,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cases", type=int, metavar="N", help="a sample of so many, that leaves no kind out")
     parser.add_argument(
         "--case", action="append", default=[], metavar="NAME", help="this one, and what its brokers said"
+    )
+    parser.add_argument(
+        "--checks", action="store_true", help="only `ottla log check` of the files: no broker is started"
     )
     parser.add_argument("--seed", type=int, help="of what is drawn (default: a new one)")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="cases side by side (default 2)")

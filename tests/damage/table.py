@@ -41,6 +41,9 @@ MEANING = {
     "readers differ": "confluent-kafka reads something else",
     "offsets not named": "records are refused, and no warning names their offsets",
     "unsaid": "no warning names the file or its partition",
+    "doctor content": "a partition is not served whole, and `ottla doctor` does not name it",
+    "check content": "`ottla log check` does not name the file or its partition",
+    "check alarmed": "`ottla log check` finds fault with sound files",
 }
 
 
