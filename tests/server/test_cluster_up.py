@@ -79,15 +79,15 @@ def test_three_brokers_come_up_come_back_and_stop_together(tmp_path, capsys):
         producer.produce("t", b"x")
         assert producer.flush(30) == 0
         admin = AdminClient({"bootstrap.servers": servers})
-        partition = admin.list_topics("t", timeout=10).topics["t"].partitions[0]
+        partition = admin.list_topics("t", timeout=60).topics["t"].partitions[0]
         assert sorted(partition.replicas) == [1, 2, 3]
         resource = ConfigResource(ConfigResource.Type.TOPIC, "t")
-        assert admin.describe_configs([resource])[resource].result(10)["min.insync.replicas"].value == "2"
+        assert admin.describe_configs([resource])[resource].result(60)["min.insync.replicas"].value == "2"
 
         os.kill(first[2]["pid"], signal.SIGKILL)
         until(lambda: up.brokers().get(2, first[2])["pid"] != first[2]["pid"])
         assert up.brokers()[2]["port"] == first[2]["port"]
-        until(lambda: sorted(admin.list_topics("t", timeout=10).topics["t"].partitions[0].isrs) == [1, 2, 3])
+        until(lambda: sorted(admin.list_topics("t", timeout=60).topics["t"].partitions[0].isrs) == [1, 2, 3])
 
         assert main(["cluster", "status", "-b", servers, "--format", "json"]) == 0
         status = json.loads(capsys.readouterr().out)
