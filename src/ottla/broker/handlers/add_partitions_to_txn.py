@@ -1,4 +1,7 @@
-"""AddPartitionsToTxn (key 24): clients add partitions (versions 0 to 3), brokers add for them or verify (4 and 5)."""
+"""AddPartitionsToTxn (key 24, versions 0 to 5): clients add partitions (0 to 3), brokers add for them or verify (4, 5).
+
+KIP-98; brokers ask since KIP-890. Versions 4 and 5 are taken only from brokers of the cluster.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Fetch (key 1): what may this reader see; read it, or stay in the session until there is something (KIP-227).
+"""Fetch (key 1, versions 4 to 18): read what this reader may see, or stay in the session until there is something.
 
-Nothing is copied: what is read are slices of segment files. Clients read below the high watermark, readers of
-committed records below the last stable offset, followers up to the log's end: their fetches are receipts. Consumers
-may read from followers too, as far as these know what is committed; a leader sends those there that name the rack of
-one (KIP-392).
+Sessions are KIP-227. Nothing is copied: what is read are slices of segment files. Clients read below the high
+watermark, readers of committed records below the last stable offset, followers up to the log's end: their fetches are
+receipts. Consumers may read from followers too, as far as these know what is committed; a leader sends those there that
+name the rack of one (KIP-392), unlike in Apache Kafka only of one in sync.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch (key 23): where an epoch ended, so that a reader or follower can find where histories part."""
+"""OffsetForLeaderEpoch (key 23, versions 2 to 4): where an epoch ended, for whoever looks where histories part.
+
+Followers ask it (KIP-101), and consumers (KIP-320).
+"""
 
 from __future__ import annotations
 

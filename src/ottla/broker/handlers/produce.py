@@ -1,4 +1,4 @@
-"""Produce (key 0): append each partition's batch; answer when as many replicas hold it as the client asked for.
+"""Produce (key 0, versions 3 to 13): append each partition's batch; answer when as many replicas hold it as was asked.
 
 Refused alike by Apache Kafka: acks other than -1, 0, 1; more than one batch or none per partition; control batches.
 Different from it: acks=-1 is answered when the batch is on disk on every in-sync replica, not in their page caches.
