@@ -167,7 +167,7 @@ class ErrorCode(IntEnum):
 
 
 _LONGEST_TEXT = 4096
-"""Of up to 4 bytes each: a string of the protocol has at most 32,767."""
+"""In characters of up to 4 bytes each: a string of the protocol has at most 32,767 bytes."""
 _LONGEST_END = 2000
 
 

@@ -50,7 +50,7 @@ class BrokerState(NamedTuple):
     fenced: bool
     draining: bool
     options: tuple[tuple[str, str], ...] = ()
-    """Of those that decisions depend on, the ones set where the broker was started."""
+    """Options on which decisions depend, as far as they were set where the broker was started."""
     fenced_early: bool = False
     """It is fenced, and its session may not have ended before."""
     directories: tuple[str, ...] = ()
@@ -150,10 +150,10 @@ class Metadata:
         self.topics: dict[TopicId, Topic] = {}
         """By id, those that are not ready yet among them."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
-        """Of brokers and groups, by resource type and name; a topic's are in the topic."""
+        """Configurations of brokers and groups, by resource type and name; a topic's are in the topic."""
         self.next_producer_id = 0
         self.producer_id_owner: BrokerId = NO_LEADER
-        """Who was given the last block."""
+        """The broker that was given the last block."""
         self._by_name: dict[str, Topic] = {}
         self._touched_topics: set[TopicId] = set()
         self._touched_configs: set[tuple[int, str]] = set()

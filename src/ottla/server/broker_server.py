@@ -108,7 +108,7 @@ class BrokerServer:
         self.metrics_description = "off"
         self.directories = _directories(self._config.data_directories)
         self.directory = self.directories[0]
-        """Where the port that was given is kept: the first that can be used."""
+        """The first directory that can be used; the broker's port is kept there."""
 
     def callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A callback of the loop, a timer or a sync's end, has raised: where an invariant is broken, all stops."""

@@ -17,11 +17,11 @@ SASL_HANDSHAKE_KEY = 17
 API_VERSIONS_KEY = 18
 SASL_AUTHENTICATE_KEY = 36
 MOST_BYTES = 4 << 20
-"""Of a request that holds names and numbers: ten thousand topics with names as long as may be fit."""
+"""The limit of a request that holds names and numbers: ten thousand topics with the longest names fit."""
 MOST_BYTES_WITH_BLOBS = 16 << 20
-"""Of one that carries what members of a group hand one another, or the metadata of their commits."""
+"""The limit of a request that carries what members of a group tell each other, or the metadata of their commits."""
 MOST_BYTES_OF_PROOFS = 4 << 10
-"""Of one by which somebody says who they are, and so is nobody yet."""
+"""The limit of a request by which a client says who it is: it is not trusted yet."""
 
 
 Refusal = Callable[[Any, int, int], Any]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 from contextlib import nullcontext
 from struct import pack
 from typing import Any
@@ -18,7 +20,7 @@ from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.storage.bounds import LogBounds
 
-PRODUCE, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 3, 18, 19, 22
+PRODUCE, FETCH, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 1, 3, 18, 19, 22
 
 
 def head(key: int, version: int, correlation_id: int) -> bytes:
@@ -34,6 +36,14 @@ def produce(correlation_id: int, acks: int) -> bytes:
     topic = pack(">h", 1) + b"t"
     partition = pack(">ii", 0, len(records)) + records
     return head(PRODUCE, 7, correlation_id) + pack(">hhii", -1, acks, 1000, 1) + topic + pack(">i", 1) + partition
+
+
+def fetch(correlation_id: int, max_wait_ms: int) -> bytes:
+    """From the start of "t", without a session."""
+    partition = pack(">iiqqi", 0, -1, 0, -1, 1 << 20)
+    topic = pack(">h", 1) + b"t" + pack(">i", 1) + partition
+    limits = pack(">iiiibii", -1, max_wait_ms, 1, 1 << 20, 0, 0, -1)
+    return head(FETCH, 9, correlation_id) + limits + pack(">i", 1) + topic + pack(">i", 0)
 
 
 def create_topics(name: str) -> bytes:
@@ -277,3 +287,16 @@ def test_a_request_in_pieces_is_served_once_it_is_whole(broker: SimBroker):
         client.wire.write(bytes([byte]))
         broker.loop.run_for(1)
     assert correlation_ids(client) == [9]
+
+
+def test_a_broker_that_is_thrown_away_while_a_fetch_waits_says_nothing(caplog: pytest.LogCaptureFixture):
+    broker = SimBroker()
+    client = RawClient(broker)
+    client.send(create_topics("t"))
+    client.send(fetch(2, max_wait_ms=60_000))
+    assert correlation_ids(client) == [1], "it waits for a record"
+    assert not client.lost
+    with caplog.at_level(logging.ERROR):
+        del broker, client
+        gc.collect()
+    assert not caplog.records
