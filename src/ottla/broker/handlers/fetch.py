@@ -287,7 +287,7 @@ def _off_our_history(watch: Watch, partition: Partition) -> FetchedPartition | N
     log = partition.log
     ending = log.epoch_end(watch.last_fetched_epoch)
     ahead = partition.leader is None and watch.fetch_offset > log.end_offset
-    if ahead or ending.end_offset < 0 or watch.fetch_offset < log.log_start_offset:
+    if ahead or ending is None or watch.fetch_offset < log.log_start_offset:
         return _error(watch.index, ErrorCode.OFFSET_OUT_OF_RANGE)
     if ending.leader_epoch != watch.last_fetched_epoch or ending.end_offset < watch.fetch_offset:
         diverging, stable = (ending.leader_epoch, ending.end_offset), log.last_stable_offset

@@ -41,4 +41,6 @@ def _end(call: Call, name: str, index: int, current_leader_epoch: int, leader_ep
     if error:
         return EpochEndOffset(partition=index, error_code=error)
     found = partition.log.epoch_end(leader_epoch)
+    if found is None:
+        return EpochEndOffset(partition=index)
     return EpochEndOffset(partition=index, leader_epoch=found.leader_epoch, end_offset=found.end_offset)
