@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.seams import Disk, FailedSync
 from ottla.storage.bounds import LogBounds
 from ottla.storage.directory.checkpoint import (
@@ -47,9 +48,10 @@ from ottla.storage.values import FULL_DISK, Recovered, Remark
 
 _AGAIN_BYTES = 1 << 20
 CANNOT_OPEN = (
-    OSError, ValueError, LookupError, ArithmeticError, AssertionError, struct.error, BadCheckpoint, BadSnapshot,
+    OSError, ValueError, LookupError, ArithmeticError, AssertionError, InvariantBroken, struct.error, BadCheckpoint,
+    BadSnapshot,
 )  # fmt: skip
-"""How opening a log ends on files that are not what they were: nothing that lies on a disk may stop the broker."""
+"""The errors of opening a log whose files are damaged: nothing that lies on a disk may stop the broker."""
 
 
 def sentence(error: Exception) -> str:
