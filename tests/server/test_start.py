@@ -311,7 +311,7 @@ def test_metrics_are_what_dashboards_and_lag_exporters_read(tmp_path: Path):
 def test_the_lines_to_paste_do_what_they_say(tmp_path: Path):
     """The first two commands of the greeting, typed as they stand."""
     with OttlaProcess(tmp_path) as broker:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while "spark.read" not in broker.log():
             assert time.monotonic() < deadline
         pasted = [line.partition("  (")[0].removeprefix("  try").split() for line in broker.log().splitlines()]
