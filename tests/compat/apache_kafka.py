@@ -116,7 +116,7 @@ class ApacheKafka:
         if self._server is not None:
             self._server.terminate()
             try:
-                self._server.wait(30)
+                self._server.wait(120)
             except subprocess.TimeoutExpired:
                 self._server.kill()
                 self._server.wait()

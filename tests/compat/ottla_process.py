@@ -72,7 +72,7 @@ class OttlaProcess:
         if process is not None:
             process.send_signal(signal.SIGTERM)
             try:
-                status = process.wait(30)
+                status = process.wait(120)
             except subprocess.TimeoutExpired:
                 process.kill()
                 status = process.wait()

@@ -140,7 +140,7 @@ async def aiokafka_session(bootstrap: str) -> None:
     )
     await consumer.start()
     for _ in range(3):
-        await asyncio.wait_for(consumer.getone(), 20)
+        await asyncio.wait_for(consumer.getone(), 120)
     await consumer.commit()
     await consumer.stop()
     for call in (

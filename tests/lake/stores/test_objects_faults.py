@@ -221,7 +221,7 @@ def test_moves_run_side_by_side(proxy, s3_url):
         rules = [block.enter_context(proxy.rule("PUT", f"/{move.final}", HOLD)) for move in moves]
         revealing = threading.Thread(target=store.reveal, args=(moves,))
         revealing.start()
-        arrived = [rule.struck.wait(30) for rule in rules]
+        arrived = [rule.struck.wait(120) for rule in rules]
         for rule in rules:
             rule.let_go.set()
         revealing.join()
