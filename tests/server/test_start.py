@@ -84,22 +84,24 @@ def test_a_soft_limit_of_open_files_is_raised_to_the_hard_one(tmp_path: Path):
 
 BROKEN_TIMER = """
 import sys
+from ottla.kernel.errors import InvariantBroken
 from ottla.server import broker_server, main
 
-scope = {"__name__": "ottla.storage.log"}
-exec("def purge():\\n    assert False, 'two segments overlap'", scope)
+def purge():
+    raise InvariantBroken("two segments overlap")
+
 start = broker_server.BrokerServer.start
 
 async def start_and_break(server):
     await start(server)
-    server._loop.call_later(0.05, scope["purge"])
+    server._loop.call_later(0.05, purge)
 
 broker_server.BrokerServer.start = start_and_break
 sys.exit(main.command(["--memory", "--port", "0", "--http-port", "0"]))
 """
 
 
-def test_an_assert_of_storage_found_untrue_in_a_timer_stops_the_broker(tmp_path: Path):
+def test_an_invariant_of_storage_that_breaks_in_a_timer_stops_the_broker(tmp_path: Path):
     """Rule F also where no request was under way."""
     done = subprocess.run(
         [sys.executable, "-c", BROKEN_TIMER], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
