@@ -12,6 +12,8 @@ import os
 import sys
 from random import Random
 
+from drawn import without_what_came_last
+
 import ottla
 from ottla.sim.plan import Plan, draw_transactions, draw_with_options
 from ottla.sim.world import World
@@ -113,7 +115,7 @@ def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
     assert ottla.__file__.startswith(os.environ["PYTHONPATH"]), ottla.__file__
     logging.getLogger("ottla").setLevel(logging.CRITICAL + 1)
     for seed in range(first, first + count):
-        plan = draw_with_options(seed, brokers)._replace(
+        plan = without_what_came_last(draw_with_options(seed, brokers))._replace(
             client_timeout_ms=3000,
             moves_leaders=False,
             decays=False,

@@ -15,6 +15,10 @@ def test_a_share_of_clusters_leaves_every_option_at_its_default():
         "offsets.topic.num.partitions",
         "group.initial.rebalance.delay.ms",
         "group.min.session.timeout.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.session.timeout.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.heartbeat.interval.ms",
         "transaction.state.log.num.partitions",
     }
     as_they_come = [plan for seed in SEEDS if (plan := draw_plan(seed, 3)) != draw_with_options(seed, 3)]
@@ -36,3 +40,12 @@ def test_a_share_of_worlds_has_transactions_and_the_others_are_as_before():
     assert 50 <= len(with_transactions) <= 110
     for plan in drawn:
         assert plan.transactions is not None or not any("transaction" in name for name, _ in plan.broker_texts)
+
+
+def test_worlds_have_classic_groups_or_members_of_the_consumer_protocol_or_both():
+    drawn = [draw_plan(seed, 3) for seed in SEEDS]
+    assigned = [plan for plan in drawn if plan.assigned_members]
+    assert 70 <= len(assigned) <= 130
+    assert 15 <= sum(plan.groups == 0 for plan in assigned) <= 50
+    assert all(plan.groups for plan in drawn if not plan.assigned_members)
+    assert {plan.assigned_members for plan in drawn} == {0, 2, 3, 4}

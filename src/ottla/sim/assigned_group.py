@@ -25,18 +25,13 @@ from ottla.sim.peer import Peer
 from ottla.sim.setting import KnownTopic, Setting
 
 GROUP = "assigned"
-OPTIONS = {
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "1500",
-    "group.consumer.min.heartbeat.interval.ms": "50",
-    "group.consumer.heartbeat.interval.ms": "100",
-    "group.consumer.assignment.interval.ms": "0",
-}
-"""Short times, for worlds that last some seconds."""
 _REBALANCE_MS = 1500
 _AGAIN_US = 40_000
 _LEAVE_SHARE, _VANISH_SHARE, _COMMIT_SHARE = 0.03, 0.1, 0.7
 Place = tuple[bytes, int]
+_MOVED = "partition of a consumer group moved"
+ASSIGNED_ACTS = (_MOVED,)
+"""What happens among the members in the middle of faults."""
 
 
 class AssignedGroup:
@@ -45,8 +40,8 @@ class AssignedGroup:
     def __init__(self, setting: Setting, members: int) -> None:
         self.setting = setting
         self.members = [AssignedMember(number, self) for number in range(members)]
-        self.told_moves = 0
-        """How often a partition was told to another member than before."""
+        self.done = dict.fromkeys(ASSIGNED_ACTS, 0)
+        """The number of times that each happened."""
         self.refused_commits = 0
         """Commits of members whose partition another one had been told of."""
         self._settled = False
@@ -67,7 +62,7 @@ class AssignedGroup:
                     other.taken.add(place)
             newest = self._newest.get(place)
             if newest is None or epoch > newest[0]:
-                self.told_moves += newest is not None and newest[1] != member_id
+                self.done[_MOVED] += newest is not None and newest[1] != member_id
                 self._newest[place] = (epoch, member_id)
 
     def superseded(self, member_id: str, epoch: int, place: Place) -> bool:

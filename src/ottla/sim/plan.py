@@ -43,7 +43,7 @@ FLIPPED = "flipped bit"
 KILLED_JOINING = "kill while it joins"
 """A replica's broker dies while its leader's proposal that it is in sync is on its way to the store."""
 OF_DIRECTORIES = ("failed directory", "lost directory")
-"""Where brokers have several log directories."""
+"""Faults of worlds whose brokers have several log directories."""
 ROLLED_BACK = "rolled-back directory"
 STORE_ROLLED_BACK = "rolled-back store"
 CLUSTER_FAULTS = (
@@ -66,9 +66,12 @@ _EDITS_REQUIRED_SHARE = 0.2
 _SEVERAL_DIRECTORIES_SHARE = 0.25
 _TRANSACTIONS_SHARE = 0.4
 _CONTENDS_SHARE = 0.6
+_ASSIGNED_SHARE = 0.5
+_ONLY_ASSIGNED_SHARE = 0.3
+"""Of those worlds, in which no classic group has members."""
 _KILLED_JOINING_SHARE = 0.4
 REPLICAS = 3
-"""Of a partition, where there are so many brokers."""
+"""Replicas of a partition, if there are so many brokers."""
 _AS_IT_COMES_SHARE = 0.2
 _SAID_ALWAYS = (
     "min.insync.replicas",
@@ -76,6 +79,10 @@ _SAID_ALWAYS = (
     "offsets.topic.num.partitions",
     "group.initial.rebalance.delay.ms",
     "group.min.session.timeout.ms",
+    "group.consumer.min.session.timeout.ms",
+    "group.consumer.session.timeout.ms",
+    "group.consumer.min.heartbeat.interval.ms",
+    "group.consumer.heartbeat.interval.ms",
     "transaction.state.log.num.partitions",
 )
 _READ_BY_JUDGES = {"broker.session.timeout.ms": "6000", "replica.lag.time.max.ms": "30000"}
@@ -144,7 +151,7 @@ class Plan(NamedTuple):
     replication: int = 1
     """Replicas of each topic, the internal ones included."""
     session_us: int = 0
-    """What passes between a broker's end and the others' seeing it."""
+    """The time between a broker's end and the moment at which others see it."""
     client_timeout_ms: int = 3000
     """After which producers give up an answer and ask again, over another connection."""
     moves_leaders: bool = False
@@ -165,8 +172,10 @@ class Plan(NamedTuple):
     watches: bool = False
     """Somebody looks up what a group committed, at the coordinator that was found once, until it refuses."""
     transactions: TransactionPlan | None = None
+    shared_members: int = 2
+    """Members of the one classic group that they share, where clients contend."""
     assigned_members: int = 0
-    """Members of one group of the consumer protocol; no seed draws them."""
+    """Members of one group of the consumer protocol (KIP-848)."""
 
 
 def draw_plan(seed: int, brokers: int = 1) -> Plan:
@@ -197,7 +206,23 @@ def draw_with_options(seed: int, brokers: int = 1) -> Plan:
     if brokers > 1:
         plan = _draw_more(Random(f"more-{seed}"), _draw_cluster(Random(f"cluster-{seed}"), plan, brokers))
     random = Random(f"transactions-{seed}")
-    return draw_transactions(random, plan) if random.random() < _TRANSACTIONS_SHARE else plan
+    plan = draw_transactions(random, plan) if random.random() < _TRANSACTIONS_SHARE else plan
+    return _draw_assigned(Random(f"assigned-{seed}"), plan)
+
+
+def _draw_assigned(random: Random, plan: Plan) -> Plan:
+    """The same world with members of the consumer protocol, beside those of classic groups or in their place."""
+    if random.random() >= _ASSIGNED_SHARE:
+        return plan
+    texts = dict(plan.broker_texts) | {
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": str(random.choice((1500, 4000))),
+        "group.consumer.min.heartbeat.interval.ms": "50",
+        "group.consumer.heartbeat.interval.ms": "100",
+        "group.consumer.assignment.interval.ms": str(random.choice((0, 500))),
+    }
+    plan = plan._replace(assigned_members=random.randint(2, 4), broker_texts=tuple(sorted(texts.items())))
+    return plan._replace(groups=0, shared_members=0) if random.random() < _ONLY_ASSIGNED_SHARE else plan
 
 
 def draw_transactions(random: Random, plan: Plan) -> Plan:

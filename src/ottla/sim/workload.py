@@ -30,8 +30,6 @@ from ottla.sim.transactions import Transactions
 from ottla.sim.watchers import Committer, Watcher
 
 _AGAIN_US = 50_000
-_SHARING = 2
-"""Members of one group."""
 
 
 class Workload:
@@ -130,7 +128,7 @@ class Workload:
             self.transactions.start()
 
     def _contend(self) -> None:
-        for number in range(_SHARING):
+        for number in range(self.plan.shared_members):
             self.spawn(f"shared member {number}", SharedMember(f"m{number}", self).run())
         raiser = EpochRaiser("e", self)
         self._keepers.append(raiser)

@@ -45,9 +45,9 @@ class Result(NamedTuple):
     """Records."""
     faults: dict[str, int]
     acts: dict[str, int]
-    """Acts of the administrator and of transactional producers."""
+    """Acts of the administrator, of transactional producers and of members of the consumer protocol."""
     elections: int
-    """Of a leader after the first."""
+    """Elections of a leader after the first."""
     recoveries_cut: int
     starts: int
     turns: int
@@ -133,7 +133,7 @@ class World:
             trace_hash=self.loop.trace_hash,
             acknowledged=self._acknowledged(),
             faults=self.faults.counts,
-            acts=self.workload.administrator.done | self._transaction_acts(),
+            acts=self.workload.administrator.done | self._transaction_acts() | self.workload.assigned.done,
             elections=self.invariants.elections,
             recoveries_cut=self.faults.recoveries_cut,
             starts=sum(len(one.past) + (one.current is not None) for one in self.machines.values()),
@@ -218,7 +218,7 @@ class World:
 
     @contextmanager
     def _judged(self) -> Iterator[None]:
-        """Whatever the broker or a client raises ends the run; a power cut is no fault of theirs."""
+        """Any exception of the broker or of a client ends the run; a power cut is no fault of theirs."""
         try:
             yield
         except PowerCut:

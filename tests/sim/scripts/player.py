@@ -17,12 +17,25 @@ from ottla.broker.replicas.partition import Partition
 from ottla.client.consume.fetch_session import SessionRequest, WantedPartition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
+from ottla.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from ottla.records.compression import Codec
+from ottla.sim.checkers.decay import Flipped
 from ottla.sim.checkers.history import DeleteAsked, DeleteDone, Failed, OutOfRange, Polled
 from ottla.sim.coordination import CALM
 from ottla.sim.machine import Machine
+from ottla.sim.peek import within
 from ottla.sim.plan import Plan, TopicPlan
 from ottla.sim.producers import Prober
 from ottla.sim.readers import fetch_request, parse
@@ -30,6 +43,7 @@ from ottla.sim.setting import KnownTopic
 from ottla.sim.topics import create_topic
 from ottla.sim.workload import Workload
 from ottla.sim.world import Result, World
+from ottla.storage.segment.segment import LOG
 
 HERE = Path(__file__).parent
 _AGAIN_US = 5_000
@@ -38,6 +52,7 @@ _HEALED_MS = 60_000
 _TOPIC = "told"
 _LEADER = 1
 """acks"""
+_TOPIC_RESOURCE, _SET = 2, 0
 _OPTIONS = {
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "3",
@@ -142,6 +157,8 @@ class Stage(World):
     def __init__(self, script: Script, on_note: Callable[[int, str], None] | None = None) -> None:
         super().__init__(_plan(script), on_note)
         self.workload = Story(self, script)
+        if any(verb in ("part", "block") for verb, *_ in script.story):
+            self.invariants.may_evict()
 
 
 class Story(Workload):
@@ -172,11 +189,16 @@ class Story(Workload):
             "mend store of": self._mend_store,
             "in sync are": self._are_in_sync,
             "leader is": self._leader_is,
+            "prefer": self._prefer,
+            "require in sync": self._require,
             "delete to": self._delete,
             "read": self._read,
             "leave room at": self._leave_room,
             "make room at": self._make_room,
             "starts": self._starts,
+            "holds": self._holds,
+            "flip a bit of": self._flip,
+            "block": self._block,
         }
 
     def start(self) -> None:
@@ -258,6 +280,27 @@ class Story(Workload):
             start = response.topics[0].partitions[0].low_watermark
             self.saw(DeleteDone(self.loop.now_us, log, start))
 
+    async def _prefer(self, *brokers: int) -> None:
+        """The replicas stand in this order now, and the first one, which is in sync, is elected."""
+        in_order = [self._broker(broker) for broker in brokers]
+        partition = ReassignablePartition(partition_index=0, replicas=in_order)
+        topic = ReassignableTopic(name=_TOPIC, partitions=[partition])
+        reassign = AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=2000)
+        elect = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic=_TOPIC, partitions=[0])])
+        while self._state().leader != in_order[0]:
+            await self._teller.ask(reassign)
+            await self._teller.ask(elect)
+            await self._teller.sleep_us(_AGAIN_US)
+        await self._leader_is(brokers[0])
+
+    async def _require(self, count: int) -> None:
+        """min.insync.replicas of the topic."""
+        edit = AlterableConfig(name="min.insync.replicas", config_operation=_SET, value=str(count))
+        resource = AlterConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=_TOPIC, configs=[edit])
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        while (response := await self._teller.ask(request)) is None or response.responses[0].error_code:
+            await self._teller.sleep_us(_AGAIN_US)
+
     async def _read(self, broker: int, offset: int) -> None:
         """A consumer that knows no epoch asks this broker, until it is answered."""
         peer, log = self._teller.by_broker[self._broker(broker)], self.topic.log(0)
@@ -310,6 +353,23 @@ class Story(Workload):
         """Its log starts there."""
         await self._until(lambda: (found := self._replica(broker)) is not None and found.log.log_start_offset == offset)
 
+    async def _holds(self, broker: int, end: int) -> None:
+        """Its log ends there, all of it on disk."""
+        await self._until(lambda: (found := self._replica(broker)) is not None and found.log.synced_offset == end)
+
+    async def _flip(self, broker: int, offset: int, at: int) -> None:
+        """A bit of one batch of a closed segment, so many bytes behind its beginning: in the cache and on the disk."""
+        (machine,), replica = self._machines((broker,)), self._replica(broker)
+        assert replica is not None
+        log = replica.log
+        (segment,) = (each for each in log.segments[:-1] if each.base_offset <= offset < each.next_offset)
+        held = list(within(machine.disk, log.directory, segment.base_offset))
+        position = sum(len(body) for _, following, body in held if following <= offset)
+        machine.disk.flip_bit(segment.path(LOG), position + at)
+        key = (replica.topic_id, replica.index)
+        flipped = Flipped(machine.broker_id, key, _TOPIC, log.directory, segment.base_offset, segment.next_offset)
+        self.world.invariants.decay.note(flipped)
+
     def _broker(self, number: int) -> BrokerId:
         """Script's brokers are numbered by the order of the replicas, wherever these were placed: 1 leads at first."""
         return self._replicas[number - 1]
@@ -323,6 +383,12 @@ class Story(Workload):
         """These brokers reach no other broker, and none reaches them; clients do."""
         for one, other in self._ways(brokers):
             self.world.network.block(one, other)
+
+    async def _block(self, one: int, other: int) -> None:
+        """These two do not reach each other."""
+        hosts = [machine.host for machine in self._machines((one, other))]
+        self.world.network.block(hosts[0], hosts[1])
+        self.world.network.block(hosts[1], hosts[0])
 
     async def _join(self, *brokers: int) -> None:
         for one, other in self._ways(brokers):

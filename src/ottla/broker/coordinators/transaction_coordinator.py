@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TRANSACTION_TOPIC = "__transaction_state"
 COMMIT_TIMEOUT_MS = 5000
-"""How long an answer waits for the commit of its entry; Kafka has no option for it either."""
+"""The longest wait of an answer for the commit of its entry; Kafka has no option for it either."""
 
 
 class TransactionCoordinator(Coordinator[TransactionShard]):

@@ -337,6 +337,10 @@ class Invariants:
                     if None not in whys:
                         yield Anomaly("not-on-disk", f"{topic.name}-{key[1]}: after the loss of power {whys[0]}")
 
+    def may_evict(self) -> None:
+        """Something may keep replicas from following, which the plan does not tell."""
+        self._keeps_up_ms = None
+
     # --- flipped bits ---
 
     def _flips(self) -> list[Flipped]:

@@ -63,7 +63,7 @@ class LogDirectory:
         self.gone: dict[TopicPartition, range] = {}
         """Partitions whose folder is missing, and the offsets that it held, as far as the checkpoints say."""
         self.scrubbed: dict[TopicPartition, int] = {}
-        """How far the pass of the scrub that runs has come."""
+        """The offset to which the running pass of the scrub has come."""
         self.files = CheckpointFiles(disk, path)
         self._lock = lock
         self.deletions = Deletions(disk, path)
@@ -316,6 +316,11 @@ class LogDirectory:
 
     def _noted_places(self) -> set[TopicPartition]:
         return {place for _, offsets in self.checkpoints() for place in offsets}
+
+    def noted_offsets(self, place: TopicPartition) -> range:
+        """The offsets that a partition held, as far as the checkpoints know."""
+        known = [offsets[place] for _, offsets in self.checkpoints() if place in offsets]
+        return range(self.start_noted(place), max(known, default=0))
 
     def checkpoints(self) -> list[tuple[str, dict[TopicPartition, int]]]:
         """By name, as last written."""
