@@ -132,7 +132,7 @@ class ApacheKafka:
             self._server = None
 
     def tool(
-        self, name: str, arguments: Sequence[str], *, input_text: str | None = None, timeout: float = 60.0
+        self, name: str, arguments: Sequence[str], *, input_text: str | None = None, timeout: float = 180.0
     ) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's own command-line tools, `kafka-topics` and so on."""
         return run_tool(name, arguments, input_text=input_text, timeout=timeout)
@@ -170,7 +170,7 @@ class ApacheKafka:
             ],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             cwd=self.folder,
             check=False,
         )
@@ -198,7 +198,7 @@ class ApacheKafka:
 
 
 def run_tool(
-    name: str, arguments: Sequence[str], *, input_text: str | None = None, timeout: float = 60.0
+    name: str, arguments: Sequence[str], *, input_text: str | None = None, timeout: float = 180.0
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Apache Kafka's command-line tools against whatever its arguments name."""
     quick = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
