@@ -6,6 +6,7 @@
  * consume   records= warmup= partitions=                                 records/s, after the warm-up
  * latency   records= size= acks= warmup=                                 microseconds of one record at a time
  * crowd     records= size= acks= connections=                            as produce, from many clients at once
+ * transact  records= size= transaction= warmup= partitions=              as produce, so many records a transaction
  *
  * All take brokers= and topic=; a name with a dot in it (linger.ms=0) goes to librdkafka as it is.
  * batch=0 leaves batches to their size (about 1 MB); batch=N sends at most N records in one.
@@ -26,11 +27,11 @@ enum { FETCHED_AT_ONCE = 10000, POLL_EVERY = 1024, PATIENCE_S = 120 };
 
 static struct options {
     const char *brokers, *topic, *acks;
-    long records, size, batch, warmup, partitions, run, idle, connections;
+    long records, size, batch, warmup, partitions, run, idle, connections, transaction;
     int settings;
     const char *names[32], *values[32];
 } options = {.brokers = "127.0.0.1:9092", .topic = "bench", .acks = "1", .records = 1000000, .size = 200,
-             .partitions = 1, .run = 1, .connections = 1};
+             .partitions = 1, .run = 1, .connections = 1, .transaction = 1};
 
 static long delivered, failed;
 static rd_kafka_resp_err_t last_failure;
@@ -256,6 +257,34 @@ static void latency(void) {
     free(payload);
 }
 
+static void must(const char *what, rd_kafka_error_t *error) {
+    if (error) die(what, rd_kafka_error_string(error));
+}
+
+/* Commit `count` transactions, one after the other, each over all partitions as far as its records go. */
+static void commit_all(rd_kafka_t *client, rd_kafka_topic_t *topic, long count, void *payload) {
+    for (long i = 0; i < count; i++) {
+        must("begin", rd_kafka_begin_transaction(client));
+        for (long j = 0; j < options.transaction; j++) send_one(client, topic, j, payload);
+        must("commit", rd_kafka_commit_transaction(client, PATIENCE_S * 1000));
+    }
+}
+
+static void transact(void) {
+    rd_kafka_t *client = producer();
+    must("init", rd_kafka_init_transactions(client, PATIENCE_S * 1000));
+    rd_kafka_topic_t *topic = topic_of(client);
+    void *payload = payload_of_size();
+    long count = options.records / options.transaction;
+    commit_all(client, topic, options.warmup / options.transaction + 1, payload);
+    double begin = now(), cpu = cpu_seconds();
+    commit_all(client, topic, count, payload);
+    report_rate("transact", count * options.transaction, now() - begin, cpu_seconds() - cpu);
+    rd_kafka_topic_destroy(topic);
+    rd_kafka_destroy(client);
+    free(payload);
+}
+
 /* Wait until every client's records are reported: each has a queue of its own. */
 static void wait_for_all(rd_kafka_t **clients, long until) {
     double deadline = now() + PATIENCE_S;
@@ -295,7 +324,7 @@ static void read_option(char *argument) {
     struct { const char *name; long *number; } numbers[] = {
         {"records", &options.records}, {"size", &options.size}, {"batch", &options.batch},
         {"warmup", &options.warmup}, {"partitions", &options.partitions}, {"run", &options.run},
-        {"idle", &options.idle}, {"connections", &options.connections}};
+        {"idle", &options.idle}, {"connections", &options.connections}, {"transaction", &options.transaction}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!strcmp(argument, numbers[i].name)) {
             *numbers[i].number = atol(value);
@@ -311,14 +340,16 @@ static void read_option(char *argument) {
 }
 
 int main(int count, char **arguments) {
-    if (count < 2) die("usage", "driver produce|consume|latency|crowd|version NAME=VALUE...");
+    if (count < 2) die("usage", "driver produce|consume|latency|crowd|transact|version NAME=VALUE...");
     for (int i = 2; i < count; i++) read_option(arguments[i]);
-    if (options.records < 1 || options.partitions < 1 || options.run < 1 || options.connections < 1)
-        die("usage", "records, partitions, run and connections are at least 1");
+    if (options.records < 1 || options.partitions < 1 || options.run < 1 || options.connections < 1 ||
+        options.transaction < 1)
+        die("usage", "records, partitions, run, connections and transaction are at least 1");
     if (!strcmp(arguments[1], "produce")) produce();
     else if (!strcmp(arguments[1], "consume")) consume();
     else if (!strcmp(arguments[1], "latency")) latency();
     else if (!strcmp(arguments[1], "crowd")) crowd();
+    else if (!strcmp(arguments[1], "transact")) transact();
     else if (!strcmp(arguments[1], "version")) printf("%s\n", rd_kafka_version_str());
     else die(arguments[1], "no such mode");
     return 0;

@@ -44,6 +44,12 @@ rd_kafka_t *rd_kafka_new(int type, rd_kafka_conf_t *conf, char *error, size_t er
 void rd_kafka_destroy(rd_kafka_t *client);
 int rd_kafka_poll(rd_kafka_t *client, int timeout_ms);
 
+typedef struct rd_kafka_error_s rd_kafka_error_t;
+const char *rd_kafka_error_string(const rd_kafka_error_t *error);
+rd_kafka_error_t *rd_kafka_init_transactions(rd_kafka_t *client, int timeout_ms);
+rd_kafka_error_t *rd_kafka_begin_transaction(rd_kafka_t *client);
+rd_kafka_error_t *rd_kafka_commit_transaction(rd_kafka_t *client, int timeout_ms);
+
 rd_kafka_topic_t *rd_kafka_topic_new(rd_kafka_t *client, const char *topic, rd_kafka_topic_conf_t *conf);
 void rd_kafka_topic_destroy(rd_kafka_topic_t *topic);
 int rd_kafka_produce(rd_kafka_topic_t *topic, int32_t partition, int flags, void *payload, size_t length,

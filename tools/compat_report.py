@@ -16,6 +16,7 @@ CLIENTS = {
     "test_aiokafka": "aiokafka",
     "test_kcat": "kcat of Debian (librdkafka 2.0)",
     "test_node_clients": "kafkajs and @platformatic/kafka, Node 22",
+    "test_transactional_clients": "librdkafka, kafka-python, aiokafka and Java in transactions",
     "test_java_clients": "Apache Kafka's Java clients and tools 4.3.1",
 }
 _HEAD = """# Compatibility

@@ -23,6 +23,7 @@ from xml.etree import ElementTree
 from apache_kafka import TOOLS, ApacheKafka, jars_folder
 from moving_leaders import apache_moving, ottla_moving
 from ottla_process import OttlaProcess
+from three_brokers import ApacheCluster, OttlaCluster
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "compat"
@@ -215,22 +216,28 @@ def unpack(archive: Path, home: Path) -> None:
 # librdkafka's numbered tests, from the npm package that carries its source.
 
 RDKAFKA_AT_ONCE = 6
-RDKAFKA_TEST_S = 300
+RDKAFKA_TEST_S = 600
 RDKAFKA_HOME = CACHE / "librdkafka"
 RDKAFKA_TESTS = RDKAFKA_HOME / "deps" / "librdkafka" / "tests"
 RDKAFKA_LEFT_OUT = {
     "0038": "a benchmark",
     "0097": "TLS", "0115": "authorization", "0119": "authorization", "0126": "OAUTHBEARER", "0133": "TLS",
-    "0135": "SASL", "0142": "SASL", "0098": "transactions", "0103": "transactions", "0129": "transactions",
+    "0135": "SASL", "0142": "SASL",
     "0101": "follower fetching, three brokers", "017": "share groups", "018": "share groups", "019": "share groups",
     "0150": "telemetry, on a mock cluster", "8000": "never ends", "8001": "by hand",
 }  # fmt: skip
-"""Numbers, or how they begin, of tests that need what one broker without transactions and security does not have."""
+"""Numbers, or how they begin, of tests that need what brokers without security do not have."""
+RDKAFKA_THREEFOLD = ("0098_consumer_txn", "0103_transactions")
+"""Their topics have three replicas."""
+RDKAFKA_TRANSACTIONAL = (
+    *RDKAFKA_THREEFOLD, "0061_consumer_lag", "0129_fetch_aborted_msgs", "0137_barrier_batch_consume"
+)  # fmt: skip
 
 
 def prepare_librdkafka() -> None:
     tool_shims()
-    if (RDKAFKA_TESTS / "test-runner").exists():
+    config = RDKAFKA_TESTS.parent / "Makefile.config"
+    if (RDKAFKA_TESTS / "test-runner").exists() and "WITH_RAPIDJSON=\ty" in config.read_text():
         return
     shutil.rmtree(RDKAFKA_HOME, ignore_errors=True)
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -245,26 +252,41 @@ def prepare_librdkafka() -> None:
 
 
 def tool_shims() -> Path:
-    """Some tests call `$KAFKA_PATH/bin/kafka-topics.sh`: Apache Kafka's own tools, whichever broker is asked."""
+    """Some tests call `$KAFKA_PATH/bin/kafka-topics.sh`: Apache Kafka's own tools, whichever broker is asked.
+
+    A test's own Java program is compiled with `$KAFKA_PATH/libs` and run by `kafka-run-class.sh`.
+    """
     folder = CACHE / "kafka-tools" / "bin"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, main in TOOLS.items():
+    libs = folder.parent / "libs"
+    libs.unlink(missing_ok=True)
+    libs.symlink_to(jars_folder().resolve())
+    for name, main in {**TOOLS, "kafka-run-class": ""}.items():
         shim = folder / f"{name}.sh"
         options = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-        shim.write_text(f'#!/bin/sh\nexec java {options} -cp "{jars_folder()}/*" {main} "$@"\n')
+        shim.write_text(f'#!/bin/sh\nexec java {options} -cp "{jars_folder()}/*:$CLASSPATH" {main} "$@"\n')
         shim.chmod(0o755)
     return folder.parent
 
 
 def run_librdkafka(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
-    return run_rdkafka_scenario("default", bootstrap, folder, only)
+    results = run_rdkafka_tests("default", bootstrap, folder, only, but=RDKAFKA_THREEFOLD)
+    threefold = [name for name in RDKAFKA_THREEFOLD if not only or name in only]
+    return results | {name: Result("skipped", "topics of three replicas: with three brokers") for name in threefold}
 
 
 def run_librdkafka_without_auto_create(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
-    return run_rdkafka_scenario("noautocreate", bootstrap, folder, only)
+    return run_rdkafka_tests("noautocreate", bootstrap, folder, only)
 
 
-def run_rdkafka_scenario(scenario: str, bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+def run_librdkafkas_transactions(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+    wanted = [name for name in RDKAFKA_TRANSACTIONAL if not only or name in only]
+    return run_rdkafka_tests("default", bootstrap, folder, wanted) if wanted else {}
+
+
+def run_rdkafka_tests(
+    scenario: str, bootstrap: str, folder: Path, only: Sequence[str], but: Sequence[str] = ()
+) -> Results:
     """One process for each test: a test that fails takes the whole runner with it."""
     config = folder / "librdkafka.conf"
     config.write_text(f"metadata.broker.list={bootstrap}\ntest.topic.random=true\n")
@@ -273,7 +295,7 @@ def run_rdkafka_scenario(scenario: str, bootstrap: str, folder: Path, only: Sequ
         "TEST_KAFKA_VERSION": KAFKA_VERSION, "KAFKA_PATH": str(CACHE / "kafka-tools"), "BROKERS": bootstrap,
         "TEST_LEVEL": "2",
     }  # fmt: skip
-    wanted = [name for name in rdkafka_tests(scenario) if not only or name in only]
+    wanted = [name for name in rdkafka_tests(scenario) if (not only or name in only) and name not in but]
 
     def one(name: str) -> Result:
         left_out = [why for number, why in RDKAFKA_LEFT_OUT.items() if name.startswith(number)]
@@ -348,5 +370,12 @@ SUITES = (
         "librdkafka-noautocreate", "librdkafka 2.15.1: its tests for brokers that make no topics by themselves",
         prepare_librdkafka, run_librdkafka_without_auto_create,
         {**QUICK, "num.partitions": "4", "auto.create.topics.enable": "false"},
+    ),
+    Suite(
+        "librdkafka-transactions", "librdkafka 2.15.1: its transactional tests, against three brokers",
+        prepare_librdkafka, run_librdkafkas_transactions,
+        {**QUICK, "num.partitions": "4", "transaction.state.log.replication.factor": "3",
+         "transaction.state.log.min.isr": "2", "offsets.topic.replication.factor": "3"},
+        OttlaCluster, ApacheCluster,
     ),
 )  # fmt: skip

@@ -34,6 +34,15 @@ SETS = {
         "kafka_2.13-4.3.1.jar",
         "OTTLA_KAFKA_JARS",
     ),
+    "streams": JarSet(
+        (
+            "org.apache.kafka:kafka-streams:4.3.1",
+            "org.apache.kafka:connect-file:4.3.1",
+            "org.slf4j:slf4j-simple:1.7.36",
+        ),
+        "kafka-streams-4.3.1.jar",
+        "OTTLA_STREAMS_JARS",
+    ),
     "zookeeper": JarSet(
         (
             "org.apache.zookeeper:zookeeper:3.9.4",

@@ -7,6 +7,7 @@
 #   hdfs-if-possible      Apache Hadoop's HDFS for tests, as jars under .cache
 #   azurite-if-possible   Microsoft's stand-in for Azure Blob Storage, where npm is at hand
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
+#   streams-jars     Kafka Streams and Connect's connectors for files, as jars under .cache
 #   delta-jars       Delta's writer for Spark and S3A (two thirds of a gigabyte), as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
 #   node             Node 22 under .cache, from npm's `node` package
@@ -165,9 +166,10 @@ need_jars() {
 need_clients() {
     command -v kcat >/dev/null || apt kcat -- "kcat, one of the clients under test"
     if ! command -v g++ >/dev/null || ! command -v make >/dev/null || [ ! -f /usr/include/zlib.h ] ||
-        [ ! -f /usr/include/zstd.h ] || [ ! -f /usr/include/openssl/ssl.h ]; then
-        apt g++ make zlib1g-dev libzstd-dev libssl-dev -- "librdkafka's own tests"
+        [ ! -f /usr/include/zstd.h ] || [ ! -f /usr/include/openssl/ssl.h ] || [ ! -f /usr/include/rapidjson/schema.h ]; then
+        apt g++ make zlib1g-dev libzstd-dev libssl-dev rapidjson-dev -- "librdkafka's own tests"
     fi
+    command -v javac >/dev/null || apt openjdk-17-jdk-headless -- "Java programs that tests of clients bring"
 }
 
 need_node() {
@@ -210,6 +212,7 @@ system_lane() {
             zookeeper-if-possible) (need_jars zookeeper) || say "going on without ZooKeeper: the tests that need it are skipped" ;;
             hdfs-if-possible) (need_jars hdfs) || say "going on without HDFS: the tests that need it are skipped" ;;
             spark-jars) need_jars spark-kafka ;;
+            streams-jars) need_jars streams ;;
             delta-jars) need_jars spark-delta ;;
             java | cc | maven | clients) "need_$part" ;;
         esac
@@ -228,7 +231,8 @@ npm_lane() {
 
 for part in "$@"; do
     case "$part" in
-        demo | test | spark42 | java | cc | maven | clients | node | kafka | spark-jars | delta-jars) ;;
+        demo | test | spark42 | java | cc | maven | clients | node | kafka) ;;
+        spark-jars | streams-jars | delta-jars) ;;
         kafka-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
         *) fail "no such part: $part" ;;
     esac

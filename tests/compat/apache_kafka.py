@@ -170,7 +170,7 @@ class ApacheKafka:
             ],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             cwd=self.folder,
             check=False,
         )

@@ -86,6 +86,14 @@ class OttlaCluster:
     def bootstrap(self) -> str:
         return ",".join(self.address(number) for number in (1, 2))
 
+    @property
+    def running(self) -> bool:
+        """False once one of them has ended."""
+        return all(node.process is not None and node.process.poll() is None for node in self.nodes.values())
+
+    def last_words(self) -> str:
+        return "\n".join(node.log()[-2000:] for node in self.nodes.values())
+
     def address(self, number: int) -> str:
         return self.nodes[number].address
 

@@ -1,0 +1,61 @@
+"""Programs on the Java clients that run beside a test, are killed by it, and start again."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+HERE = Path(__file__).parent
+QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+class JavaProgram:
+    """Use as a context manager, which ends the program by kill -9 if it still runs; `start` may come again."""
+
+    def __init__(self, class_path: str, command: Sequence[str], log: Path) -> None:
+        self._command = ["java", *QUICK, "-cp", class_path, *command]
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> JavaProgram:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        """By kill -9."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self, within_s: float = 60) -> None:
+        """By SIGTERM, after which the program closes what it has open."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(within_s)
+
+    def last_words(self) -> str:
+        """What it has said lately; also that it has ended, if it has."""
+        assert self._process is not None
+        ended = "" if self._process.poll() is None else f"ended with {self._process.returncode}: "
+        return ended + self._log.read_text(errors="replace")[-3000:]
+
+
+def compiled(source: str, libs: Path, folder: Path) -> str:
+    """The class path of a program of the folder `java`."""
+    class_path = f"{libs}/*"
+    subprocess.run(
+        ["javac", "-cp", class_path, "-d", str(folder), str(HERE / "java" / source)],
+        check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    return f"{folder}:{class_path}"
