@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from ottla.broker.failures import Failures
+from ottla.kernel.errors import InvariantBroken
 
 EIO = OSError(errno.EIO, "broken", "/a/t-0")
 
@@ -53,8 +54,8 @@ def test_an_untrue_state_is_told_with_where_it_was_found() -> None:
     told: list[str] = []
     failures = Failures(told.append)
     try:
-        raise AssertionError("two segments overlap")
-    except AssertionError as error:
+        raise InvariantBroken("two segments overlap")
+    except InvariantBroken as error:
         failures.broken(error)
     (why,) = told
     assert "two segments overlap" in why and "test_failures.py" in why

@@ -62,6 +62,52 @@ def test_records_of_a_partition_that_was_not_added_are_refused(most: int, error:
     assert scene.read(0) == [] and scene.read(1) == ["added"]
 
 
+@BOTH
+def test_the_next_transaction_waits_for_the_markers_of_the_one_before_instead_of_being_refused(version: int):
+    scene = Scene()
+    producer = ready(scene, version=version)
+    assert producer.send(0, "first") == OK
+    assert producer.end(commit=True) == OK
+    assert transaction_state(scene) == "PrepareCommit", "its markers are on their way"
+    before_ms = scene.loop.mono_ms()
+    if version == 1:
+        assert producer.add(1, again=False) == OK
+    else:
+        assert producer.produce(1, "second", again=False) == OK
+    assert scene.loop.mono_ms() - before_ms < 20, "nobody rested and came again"
+    assert transaction_state(scene) == "Ongoing"
+
+
+def test_the_next_transaction_is_refused_where_the_markers_of_the_one_before_take_long():
+    scene = Scene()
+    producer = ready(scene, version=1)
+    assert producer.send(0, "first") == OK
+    assert producer.end(commit=True) == OK
+    for machine in scene.machines.values():
+        machine.set_sync_us((400_000, 400_000))
+    before_ms = scene.loop.mono_ms()
+    assert producer.add(1, again=False) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert 20 <= scene.loop.mono_ms() - before_ms < 100
+    assert producer.add(1) == OK, "once they are written"
+
+
+def transaction_state(scene: Scene) -> str:
+    described = scene.ask(scene.coordinator("tx", 1), DescribeTransactionsRequest(transactional_ids=["tx"]))
+    return str(described.transaction_states[0].transaction_state)
+
+
+@pytest.mark.parametrize("most", [4, 5])
+def test_a_client_may_add_partitions_in_the_versions_that_brokers_use(most: int):
+    scene = Scene()
+    producer = ready(scene, version=1)
+    assert producer.add_as_brokers_do(0, 2, most=most) == OK
+    assert producer.produce(0, "added") == OK
+    assert producer.produce(1, "not added") == ErrorCode.TRANSACTION_ABORTABLE
+    assert producer.end(commit=True) == OK
+    scene.loop.run_for(500)
+    assert scene.read(0) == ["added"] and scene.read(1) == []
+
+
 def test_verification_may_be_turned_off_for_clients_that_add_partitions_themselves():
     scene = Scene(transaction_partition_verification_enable="false")
     producer = ready(scene, version=1)

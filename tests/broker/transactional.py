@@ -9,7 +9,12 @@ from sim_cluster import SimCluster
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ottla.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.end_txn import EndTxnRequest
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -172,7 +177,7 @@ class Producer:
             self.producer_id, self.epoch, self.sequences = answer.producer_id, answer.producer_epoch, {}
         return ErrorCode(answer.error_code)
 
-    def add(self, *partitions: int) -> ErrorCode:
+    def add(self, *partitions: int, again: bool = True) -> ErrorCode:
         """As a client of version 1 does."""
         topics = [AddPartitionsToTxnTopic(name="t", partitions=list(partitions))]
         request = AddPartitionsToTxnRequest(
@@ -184,10 +189,22 @@ class Producer:
         answer = self._coordinated(
             request,
             most=3,
+            again=again,
             error_of=lambda said: said.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
         )
         results = answer.results_by_topic_v3_and_below[0].results_by_partition
         return ErrorCode(results[0].partition_error_code)
+
+    def add_as_brokers_do(self, *partitions: int, most: int) -> ErrorCode:
+        """In a request for several transactions, as some clients do that take the highest version."""
+        topics = [AddPartitionsToTxnTopic(name="t", partitions=list(partitions))]
+        mine = AddPartitionsToTxnTransaction(transactional_id=self.transactional_id, topics=topics, **self.producer)
+        answer = self._coordinated(
+            AddPartitionsToTxnRequest(transactions=[mine]),
+            most=most,
+            error_of=lambda said: said.error_code or error_of_first(said),
+        )
+        return ErrorCode(answer.error_code or error_of_first(answer))
 
     def send(self, partition: int, *values: str) -> ErrorCode:
         """All that it takes for records to be in the transaction."""
@@ -248,15 +265,22 @@ class Producer:
             self.producer_id, self.epoch, self.sequences = answer.producer_id, answer.producer_epoch, {}
         return ErrorCode(answer.error_code)
 
-    def _coordinated(self, request: Any, *, most: int = 5, error_of: Any = lambda said: said.error_code) -> Any:
-        """Ask the coordinator, whoever it is, until it answers for good."""
+    def _coordinated(
+        self, request: Any, *, most: int = 5, again: bool = True, error_of: Any = lambda said: said.error_code
+    ) -> Any:
+        """Ask the coordinator, whoever it is, until it answers for good, or once."""
         for _ in range(_TRIES):
             broker = self.scene.coordinator(self.transactional_id, 1)
             answer = self.scene.ask(broker, request, most=most)
-            if answer is not None and error_of(answer) not in _AGAIN:
+            if answer is not None and (error_of(answer) not in _AGAIN or not again):
                 return answer
             self.scene.loop.run_for(_PAUSE_MS)
         raise AssertionError(f"no answer to {request}")
+
+
+def error_of_first(answer: AddPartitionsToTxnResponse) -> int:
+    """What became of the first partition of the first transaction."""
+    return answer.results_by_transaction[0].topic_results[0].results_by_partition[0].partition_error_code
 
 
 def ready(scene: Scene, transactional_id: str = "tx", *, version: int, **options: Any) -> Producer:

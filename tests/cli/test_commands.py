@@ -189,7 +189,7 @@ def test_a_log_directory_is_dumped(tmp_path: object) -> None:
     folder = Path(str(tmp_path))
     with TestBroker(directory=folder) as broker, Producer(broker.bootstrap_servers) as producer:
         producer.produce("dumped", "the value", "the key")
-        producer.flush(10)
+        producer.flush(60)
     done = run_ottla("log", "dump", str(folder / "dumped-0"), "--data")
     assert done.returncode == 0
     assert "key: the key payload: the value" in done.stdout

@@ -78,7 +78,7 @@ def test_output_that_nobody_reads_any_more_ends_quietly(ottla: Ottla, name: str,
     assert reading.stderr is not None
     assert reading.stdout.read(4) == b"line"
     reading.stdout.close()
-    assert reading.wait(20) in (0, 1)
+    assert reading.wait(60) in (0, 1)
     assert b"Traceback" not in reading.stderr.read()
     reading.stderr.close()
 

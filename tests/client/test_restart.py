@@ -40,7 +40,7 @@ class Broker:
 
     def kill(self) -> None:
         os.kill(self._process.pid, signal.SIGKILL)
-        self._process.wait(20)
+        self._process.wait(60)
         assert self._process.stdout is not None
         self._process.stdout.close()
 

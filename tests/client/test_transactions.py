@@ -67,7 +67,7 @@ def read(bootstrap: str, topic: str, isolation: str) -> list[bytes]:
     values: list[bytes] = []
     ended = 0
     while ended < 2:
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None, "neither a record nor the end of the partition"
         error = message.error()
         if error is None:

@@ -88,7 +88,7 @@ class ApacheKafka:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(self, timeout: float = 60.0) -> ApacheKafka:
+    def start(self, timeout: float = 240.0) -> ApacheKafka:
         """Format the storage, start the node and return once it answers ApiVersions and leads as a broker."""
         reason = why_not()
         if reason is not None:
@@ -184,7 +184,7 @@ class ApacheKafka:
     def _ready(self) -> bool:
         """Whether a Metadata request is answered with this broker in it."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
                 body = struct.pack(">hhih5si", 3, 1, 1, 5, b"ready", 0)
                 connection.sendall(struct.pack(">i", len(body)) + body)
                 head = _exactly(connection, 4)

@@ -26,7 +26,7 @@ class Wire:
     """One connection: `tell` sends, `hear` takes the next answer."""
 
     def __init__(self, port: int, client_id: str = "app") -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         self._client_id = client_id
         self._sent: list[tuple[int, int]] = []
         self._correlation_id = 0

@@ -246,8 +246,8 @@ def more_members_than_the_group_takes(talk: Dialogue):
 
 @scene
 def a_member_that_falls_silent(talk: Dialogue):
-    wire, member = stable(talk, session_timeout_ms=400)
-    time.sleep(0.9)
+    wire, member = stable(talk, session_timeout_ms=2000)
+    _until(lambda: _state(talk, wire) == "Empty")
     talk.ask("heartbeat", wire, 4, talk.heartbeat(member, 1))
     describe(talk, wire)
     talk.ask("commit from outside", wire, 9, commit(talk))
@@ -269,7 +269,7 @@ def a_promised_id_that_is_never_used(talk: Dialogue):
 def a_member_that_never_syncs(talk: Dialogue):
     wire = talk.wire()
     answer = talk.joined(wire, rebalance_timeout_ms=500)
-    time.sleep(1.0)
+    _until(lambda: _state(talk, wire) == "Empty")
     talk.ask("heartbeat", wire, 4, talk.heartbeat(answer.member_id, 1))
     describe(talk, wire)
 
@@ -436,8 +436,14 @@ def _topic_ids(talk: Dialogue, wire: Wire) -> dict[str, bytes]:
     return ids
 
 
+def _state(talk: Dialogue, wire: Wire) -> str:
+    """That of the group; nothing of it is noted."""
+    asked = DescribeGroupsRequest(groups=[talk.group], include_authorized_operations=False)
+    return wire.ask(6, asked).groups[0].group_state
+
+
 def _until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not reached():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -17,7 +17,7 @@ from types import TracebackType
 START = "import sys; from ottla.server.main import command; sys.exit(command(sys.argv[1:]))"
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
 """As `apache_kafka.py` sets them, so that both sides of a comparison wait alike."""
-_READY_S = 30.0
+_READY_S = 120.0
 
 
 class OttlaFailed(Exception):

@@ -30,7 +30,7 @@ from exchange import BROKERS, CODECS, EPOCH_MS, until, values
 def create(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> AdminClient:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     named = {key.replace("_", "."): value for key, value in config.items()}
-    admin.create_topics([NewTopic(topic, partitions, BROKERS, config=named)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, BROKERS, config=named)])[topic].result(60)
     return admin
 
 
@@ -113,7 +113,7 @@ def test_librdkafka_goes_on_where_its_group_committed(bootstrap: str, name: str)
     second.subscribe([name])
     rest = take(second, 20 - offset.offset)
     assert rest[0].offset() == offset.offset
-    committed = second.committed([TopicPartition(name, 0)], timeout=10)[0]
+    committed = second.committed([TopicPartition(name, 0)], timeout=60)[0]
     assert (committed.offset, committed.metadata) == (offset.offset, "half way")
     second.close()
 
@@ -122,10 +122,10 @@ def test_librdkafka_seeks_by_offset_and_by_time(bootstrap: str, name: str) -> No
     create(bootstrap, name)
     produce(bootstrap, name, values(50))
     consumer = consumer_of(bootstrap, name)
-    assert consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=10) == (0, 50)
-    found = consumer.offsets_for_times([TopicPartition(name, 0, EPOCH_MS + 30)], timeout=10)
+    assert consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=60) == (0, 50)
+    found = consumer.offsets_for_times([TopicPartition(name, 0, EPOCH_MS + 30)], timeout=60)
     assert found[0].offset == 30
-    after = consumer.offsets_for_times([TopicPartition(name, 0, EPOCH_MS + 1000)], timeout=10)
+    after = consumer.offsets_for_times([TopicPartition(name, 0, EPOCH_MS + 1000)], timeout=60)
     assert after[0].offset == -1
     consumer.assign([TopicPartition(name, 0, 0)])
     take(consumer, 1)
@@ -139,7 +139,7 @@ def test_a_batch_above_max_message_bytes_is_refused_by_name(bootstrap: str, name
     errors: list[KafkaError] = []
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(name, b"x" * 5000, on_delivery=lambda error, _: errors.append(error))
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert errors[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
 
 
@@ -148,7 +148,7 @@ def test_a_record_without_key_is_refused_by_a_compacted_topic(bootstrap: str, na
     errors: list[KafkaError] = []
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(name, b"no key", on_delivery=lambda error, _: errors.append(error))
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert errors[0].code() in (KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG)
 
 
@@ -232,32 +232,32 @@ def test_a_static_member_comes_back_without_a_rebalance(bootstrap: str, name: st
 def test_librdkafka_administers_topics_and_their_configs(bootstrap: str, name: str) -> None:
     admin = create(bootstrap, name, partitions=2, retention_ms="3600000")
     resource = ConfigResource(ResourceType.TOPIC, name)
-    described = admin.describe_configs([resource])[resource].result(20)
+    described = admin.describe_configs([resource])[resource].result(60)
     assert described["retention.ms"].value == "3600000"
     assert described["cleanup.policy"].value == "delete" and described["cleanup.policy"].is_default
     resource.add_incremental_config(
         ConfigEntry("segment.bytes", "1048576", incremental_operation=AlterConfigOpType.SET)
     )
-    admin.incremental_alter_configs([resource])[resource].result(20)
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
     def segment_bytes() -> str | None:
         asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)])
-        value: str | None = next(iter(asked.values())).result(20)["segment.bytes"].value
+        value: str | None = next(iter(asked.values())).result(60)["segment.bytes"].value
         return value
 
     until(lambda: segment_bytes() == "1048576", what="the new segment.bytes")
-    admin.create_partitions([NewPartitions(name, 5)])[name].result(20)
-    until(lambda: len(admin.list_topics(name, timeout=10).topics[name].partitions) == 5, what="five partitions")
+    admin.create_partitions([NewPartitions(name, 5)])[name].result(60)
+    until(lambda: len(admin.list_topics(name, timeout=60).topics[name].partitions) == 5, what="five partitions")
     produce(bootstrap, name, values(10))
     deleted = admin.delete_records([TopicPartition(name, 0, 4)])
-    assert next(iter(deleted.values())).result(20).low_watermark == 4
+    assert next(iter(deleted.values())).result(60).low_watermark == 4
     spec = {TopicPartition(name, 0): OffsetSpec.earliest()}
     listed = admin.list_offsets(spec, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-    assert next(iter(listed.values())).result(20).offset == 4
-    cluster = admin.describe_cluster().result(20)
+    assert next(iter(listed.values())).result(60).offset == 4
+    cluster = admin.describe_cluster().result(60)
     assert 1 <= len(cluster.nodes) <= BROKERS and cluster.cluster_id
-    admin.delete_topics([name])[name].result(20)
-    until(lambda: name not in admin.list_topics(timeout=10).topics, what="the topic gone")
+    admin.delete_topics([name])[name].result(60)
+    until(lambda: name not in admin.list_topics(timeout=60).topics, what="the topic gone")
 
 
 def test_librdkafka_administers_groups(bootstrap: str, name: str) -> None:
@@ -265,13 +265,13 @@ def test_librdkafka_administers_groups(bootstrap: str, name: str) -> None:
     produce(bootstrap, name, values(10))
     member = Member(bootstrap, name, name, client_id="describer")
     settle([member], 1)
-    described = admin.describe_consumer_groups([name])[name].result(20)
+    described = admin.describe_consumer_groups([name])[name].result(60)
     assert described.state.name == "STABLE" and described.members[0].client_id == "describer"
-    assert name in {each.group_id for each in admin.list_consumer_groups().result(20).valid}
+    assert name in {each.group_id for each in admin.list_consumer_groups().result(60).valid}
     member.consumer.close()
     wanted = ConsumerGroupTopicPartitions(name, [TopicPartition(name, 0, 7)])
-    admin.alter_consumer_group_offsets([wanted])[name].result(20)
-    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])[name].result(20)
+    admin.alter_consumer_group_offsets([wanted])[name].result(60)
+    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])[name].result(60)
     assert [(each.partition, each.offset) for each in found.topic_partitions] == [(0, 7)]
-    admin.delete_consumer_groups([name])[name].result(20)
-    assert name not in {each.group_id for each in admin.list_consumer_groups().result(20).valid}
+    admin.delete_consumer_groups([name])[name].result(60)
+    assert name not in {each.group_id for each in admin.list_consumer_groups().result(60).valid}

@@ -57,7 +57,7 @@ def ottla_port() -> Iterator[int]:
             yield port
         finally:
             broker.terminate()
-            broker.wait(20)
+            broker.wait(60)
 
 
 def make_topics(port: int) -> None:

@@ -24,7 +24,7 @@ def produce(bootstrap: str, topic: str, payloads: list[bytes], codec: str = "non
             )
             for number, payload in enumerate(payloads)
         ]  # fmt: skip
-        return [each.get(timeout=20).offset for each in sent]
+        return [each.get(timeout=60).offset for each in sent]
 
 
 def take(consumer: KafkaConsumer, count: int) -> list:

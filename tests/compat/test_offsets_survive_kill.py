@@ -37,7 +37,7 @@ class Process:
 
     def kill(self) -> None:
         self._process.send_signal(signal.SIGKILL)
-        self._process.wait(20)
+        self._process.wait(60)
 
     def kill_after(self, event: threading.Event) -> None:
         event.wait()

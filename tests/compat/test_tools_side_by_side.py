@@ -67,7 +67,7 @@ def _furnished(server: Server) -> Iterator[Server]:
             timestamp = 1_700_000_000_000 + number
             producer.produce("one", f"v{number}", f"k{number}", partition=number % 3, timestamp=timestamp)
             producer.produce("other", f"v{number}", None, partition=number % 2, headers=[("h", b"x"), ("n", None)])
-        producer.flush(20)
+        producer.flush(60)
         admin.commit_offsets(
             "away", {TopicPartition("one", 0): CommittedOffset(4), TopicPartition("one", 1): CommittedOffset(9)}
         )

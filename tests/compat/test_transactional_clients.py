@@ -51,7 +51,7 @@ def by_librdkafka(bootstrap: str, topic: str) -> list[bytes]:
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     values: list[bytes] = []
     while True:
-        message = consumer.poll(20)
+        message = consumer.poll(60)
         assert message is not None, "neither a record nor the end of the partition"
         if message.error() is not None:
             assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()

@@ -160,7 +160,7 @@ class RealKind:
         assert self.wait_until(lambda: slot.full)
         return slot.result()
 
-    def wait_until(self, reached: Callable[[], bool], within_s: float = 30) -> bool:
+    def wait_until(self, reached: Callable[[], bool], within_s: float = 90) -> bool:
         deadline = time.monotonic() + within_s
         while not reached() and time.monotonic() < deadline:
             try:
@@ -285,7 +285,7 @@ class ZookeeperKind(RealKind):
         self.wait(broker.head())
         passed_on = threading.Event()
         broker._client.handler.dispatch_callback(Callback("watch", passed_on.set, ()))
-        assert passed_on.wait(10)
+        assert passed_on.wait(60)
         self.wait(broker.head())
 
     def lose_session(self, broker: Coordination) -> None:

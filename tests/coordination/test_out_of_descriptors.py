@@ -15,7 +15,7 @@ callbacks = queue.SimpleQueue()
 
 def answered(slot):
     while not slot.full:
-        callbacks.get(timeout=20)()
+        callbacks.get(timeout=60)()
     return slot
 
 def wait(slot):

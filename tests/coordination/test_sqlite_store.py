@@ -62,17 +62,16 @@ def test_the_lock_is_free_again_after_a_close(store):
 
 
 def test_a_killed_broker_is_seen_gone_without_waiting_for_its_session(store, tmp_path):
-    survivor = store.open(1)
-    process = a_process(tmp_path / "metadata", 2, "time.sleep(60)")
+    survivor = _patient(tmp_path / "metadata", 1, store.callbacks)  # it would wait ten minutes for a session
+    process = a_process(tmp_path / "metadata", 2, "time.sleep(600)")
     try:
         assert store.wait_until(lambda: survivor.live() == {1, 2})
-        killed_at = time.monotonic()
         process.kill()
         assert store.wait_until(lambda: survivor.live() == {1})
-        assert time.monotonic() - killed_at < 2  # a tenth of a second on a machine with nothing else to do
     finally:
         process.kill()
         process.wait()
+        survivor.close()
 
 
 def test_a_stopped_broker_is_seen_gone_when_its_heartbeat_is_older_than_a_session(tmp_path):
@@ -92,14 +91,14 @@ def test_a_store_that_is_asked_nothing_lets_its_heartbeat_grow_old(tmp_path):
     callbacks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
     hung = SqliteCoordination(str(tmp_path), BrokerId(2), callbacks.put, session_timeout_ms=200)
     watcher = Presence(str(tmp_path / "brokers"), BrokerId(1), session_timeout_ms=200)
-    deadline = time.monotonic() + 5
-    while watcher.look() != {1} and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while (seen := watcher.look()) != {1} and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert watcher.look() == {1}, "its loop turned no more, and its worker thread alone is no sign of life"
-    hung.head()
-    while watcher.look() != {1, 2} and time.monotonic() < deadline:
+    assert seen == {1}, "its loop turned no more, and its worker thread alone is no sign of life"
+    while (seen := watcher.look()) != {1, 2} and time.monotonic() < deadline:
+        hung.head()
         time.sleep(0.02)
-    assert watcher.look() == {1, 2}
+    assert seen == {1, 2}
     hung.close()
     watcher.close()
 
@@ -301,7 +300,7 @@ def test_who_suspects_a_death_finds_it_at_once_and_tells_the_others(tmp_path, mo
     while not (first.live() == second.live() == {1, 2}):  # polls come too late for this test
         time.sleep(0.001)
     while not {"first", "second"} <= set(heard):
-        callbacks.get(timeout=5)()
+        callbacks.get(timeout=60)()
     first.close()
     second.close()
 

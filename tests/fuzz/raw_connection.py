@@ -19,9 +19,9 @@ class Ended(Exception):
 class RawConnection:
     """Blocking, one request at a time unless `send` and `receive` are used apart."""
 
-    def __init__(self, bootstrap: str, *, timeout: float = 10.0) -> None:
+    def __init__(self, bootstrap: str, *, timeout: float = 60.0) -> None:
         host, _, port = bootstrap.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=10.0)
+        self.socket = socket.create_connection((host, int(port)), timeout=60.0)
         self.socket.settimeout(timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0

@@ -21,7 +21,7 @@ def confluent_kafka(bootstrap: str) -> None:
         producer = Producer({"bootstrap.servers": bootstrap, **settings})
         for number in range(3):
             producer.produce("c-topic", b"value %d" % number, key=b"key", headers=[("h", b"1")])
-        producer.flush(10)
+        producer.flush(60)
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "c-group", "auto.offset.reset": "earliest", "client.id": "golden"}
     )
@@ -56,7 +56,7 @@ def confluent_kafka(bootstrap: str) -> None:
 def wait(futures: dict[object, object]) -> None:
     for future in futures.values():
         try:
-            future.result(20)  # type: ignore[attr-defined]
+            future.result(60)  # type: ignore[attr-defined]
         except Exception as fault:
             print(f"answered: {fault}")
 

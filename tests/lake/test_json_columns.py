@@ -1,11 +1,21 @@
 import json
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.lake.json_columns import MOST_BYTES, ColumnRules, column_names, decode, depth, pack_schema, unpack_schema
+from ottla.lake.json_columns import (
+    MOST_BYTES,
+    ColumnRules,
+    _Reading,
+    column_names,
+    decode,
+    depth,
+    pack_schema,
+    unpack_schema,
+)
 from ottla.lake.types import EMPTY, MOST_FIELDS, MOST_LEVELS, Rule
 
 
@@ -44,6 +54,11 @@ def test_a_time_in_a_text_stays_text():
 def test_fields_without_any_value_make_no_column():
     assert read(EMPTY, b'{"n":null,"l":[],"o":{},"p":{"q":null}}').wanted == EMPTY
     assert read(EMPTY, b'{"n":null}', b"{}").table.num_rows == 2
+
+
+def test_a_list_of_nulls_inside_an_object_with_columns_is_left_out():
+    block = settled(EMPTY, b'{"a":{"b":false,"c":[null,null]}}', b'{"a":{"c":[null]}}')
+    assert block.table.to_pylist() == [{"a": {"b": False}}, {"a": {"b": None}}]
 
 
 def test_new_members_of_objects_widen_them():
@@ -152,6 +167,36 @@ def test_tombstones_between_values_are_read_together_with_them(monkeypatch: pyte
         for row in range(100)
     ]
     assert block.good.all() and block.faults == []
+
+
+@pytest.mark.parametrize(
+    "poison",
+    [b'{"a":1,}', b"[1]", b"not JSON", b"", b'{"a":"\xff"}', b'{"a":"x"}', b'{"a":' + b"[" * 300 + b"]" * 300 + b"}"],
+)
+def test_only_the_values_with_faults_are_read_one_by_one(poison: bytes, monkeypatch: pytest.MonkeyPatch):
+    """Row by row is many times slower, and one bad producer in a hundred would slow all of a topic."""
+    one_by_one = _Reading._one_by_one
+    read_so = []
+
+    def noted(reading: _Reading, values: pa.Array, first: int) -> None:
+        read_so.extend(range(first, first + len(values)))
+        one_by_one(reading, values, first)
+
+    monkeypatch.setattr(_Reading, "_one_by_one", noted)
+    bad = [3, 250, 251, 999]
+    texts = [poison if row in bad else None if row % 7 == 5 else b'{"a":%d}' % row for row in range(1000)]
+    block = read(pa.schema({"a": pa.int64()}), *texts)
+    assert [row for row, _ in block.faults] == bad == np.flatnonzero(~block.good).tolist()
+    assert read_so == bad
+    assert block.table["a"].to_pylist() == [None if row % 7 == 5 else row for row in range(1000) if row not in bad]
+
+
+def test_a_value_that_is_two_objects_hides_no_fault_behind_it():
+    schema = pa.schema({"a": pa.int64()})
+    texts = [b'{"a":1}'] * 100 + [b'{"a":2}{"a":3}'] + [b'{"a":4}'] * 5 + [b'{"a":5,}'] + [b'{"a":6}'] * 100
+    block = read(schema, *texts)
+    assert [row for row, _ in block.faults] == [100, 106]
+    assert block.table["a"].to_pylist() == [1] * 100 + [4] * 5 + [6] * 100
 
 
 def test_reserved_names_get_a_prefix_whatever_their_case():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import NO_LEADER
 from ottla.kernel.seams import StoredSnapshot
 from ottla.metadata import entries as log
@@ -133,7 +134,7 @@ def test_options_of_groups_are_kept_and_go_when_the_last_is_taken_away():
     ],
 )
 def test_an_entry_that_contradicts_the_state_stops_the_broker(body):
-    with pytest.raises(AssertionError):
+    with pytest.raises(InvariantBroken):
         applied(*a_topic(), body)
 
 

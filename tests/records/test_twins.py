@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from twins import NATIVE as native
 from twins import NO_COMPILER, PURE
 
-from ottla.records.batch import HEADER_SIZE, Batch, check_batch, seal
+from ottla.records.batch import Batch, check_batch, seal
 from ottla.records.builder import build_batch
 from ottla.records.compression import Codec, compress, decompress
 from ottla.records.faults import CorruptRecords
+from ottla.records.header import HEADER_SIZE
 from ottla.records.reader import Record
 
 pytestmark = pytest.mark.skipif(native is None, reason=NO_COMPILER)

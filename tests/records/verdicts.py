@@ -18,9 +18,10 @@ from pathlib import Path
 from struct import pack, pack_into
 from typing import NamedTuple
 
-from ottla.records.batch import HEADER_SIZE, seal
+from ottla.records.batch import seal
 from ottla.records.builder import build_batch
 from ottla.records.compression import Codec, compress
+from ottla.records.header import HEADER_SIZE
 from ottla.records.reader import Record
 
 HERE = Path(__file__).parent

@@ -22,7 +22,7 @@ def backup(tmp_path: Path) -> Path:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         for value in (b"one", b"two", b"three"):
             producer.produce(TOPIC, value)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         consumer = a_consumer(broker)
         consumer.commit(offsets=[TopicPartition(TOPIC, 0, 1)], asynchronous=False)
         consumer.close()

@@ -69,7 +69,7 @@ def test_a_broker_that_was_alone_brings_its_cluster_into_zookeeper(tmp_path: Pat
         consumer = Consumer({"bootstrap.servers": alone.address, "group.id": "g"})
         consumer.commit(offsets=[TopicPartition("t", 0, 7)], asynchronous=False)
         consumer.close()
-        before = AdminClient({"bootstrap.servers": alone.address}).list_topics(timeout=10).cluster_id
+        before = AdminClient({"bootstrap.servers": alone.address}).list_topics(timeout=60).cluster_id
     options = (
         "--join",
         f"zookeeper://{hosts}/test/carried-{time.monotonic_ns()}",
@@ -79,9 +79,9 @@ def test_a_broker_that_was_alone_brings_its_cluster_into_zookeeper(tmp_path: Pat
     first, second = (OttlaProcess(tmp_path / str(number), "--id", str(number), *options) for number in (1, 2))
     with first, second:
         admin = AdminClient({"bootstrap.servers": second.address})
-        assert admin.list_topics(timeout=10).cluster_id == before
+        assert admin.list_topics(timeout=60).cluster_id == before
         assert read_all(first, "t") == list(range(10))
-        admin.create_topics([NewTopic("u", num_partitions=1, replication_factor=2)])["u"].result(20)
+        admin.create_topics([NewTopic("u", num_partitions=1, replication_factor=2)])["u"].result(60)
         assert described(admin, "u")[1] == [1, 2]
         consumer = Consumer({"bootstrap.servers": second.address, "group.id": "g"})
         assert consumer.committed([TopicPartition("t", 0)], timeout=30)[0].offset == 7

@@ -19,10 +19,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from ottla.cli.main import main
+from ottla.client.admin.broker_table import Line
 from ottla.client.admin.sight import sight
 from ottla.client.model import Broker, PartitionView
 from ottla.server.broker_child import BrokerChild
-from ottla.server.cluster_table import Row, plain, table
+from ottla.server.cluster_table import plain
 from ottla.server.cluster_up import defaults_for
 
 
@@ -78,18 +79,22 @@ def test_three_brokers_come_up_come_back_and_stop_together(tmp_path, capsys):
         producer.produce("t", b"x")
         assert producer.flush(30) == 0
         admin = AdminClient({"bootstrap.servers": servers})
-        partition = admin.list_topics("t", timeout=10).topics["t"].partitions[0]
+        partition = admin.list_topics("t", timeout=60).topics["t"].partitions[0]
         assert sorted(partition.replicas) == [1, 2, 3]
         resource = ConfigResource(ConfigResource.Type.TOPIC, "t")
-        assert admin.describe_configs([resource])[resource].result(10)["min.insync.replicas"].value == "2"
+        assert admin.describe_configs([resource])[resource].result(60)["min.insync.replicas"].value == "2"
 
         os.kill(first[2]["pid"], signal.SIGKILL)
         until(lambda: up.brokers().get(2, first[2])["pid"] != first[2]["pid"])
         assert up.brokers()[2]["port"] == first[2]["port"]
-        until(lambda: sorted(admin.list_topics("t", timeout=10).topics["t"].partitions[0].isrs) == [1, 2, 3])
+        until(lambda: sorted(admin.list_topics("t", timeout=60).topics["t"].partitions[0].isrs) == [1, 2, 3])
 
         assert main(["cluster", "status", "-b", servers, "--format", "json"]) == 0
         status = json.loads(capsys.readouterr().out)
+        assert status["caretaker"] in first
+        assert [row["state"] for row in status["brokers"]] == ["serving"] * 3
+        assert [row["lag"] for row in status["brokers"]] == [0, 0, 0]
+        assert all(row["disk_bytes"] > 0 and row["bytes_out_per_s"] is not None for row in status["brokers"])
         assert [row["replicas"] for row in status["brokers"]] == [1, 1, 1]
         assert sum(row["leads"] for row in status["brokers"]) == 1
         assert (status["under_replicated"], status["leaderless"]) == (0, 0)
@@ -180,12 +185,26 @@ def test_a_terminal_shows_a_table_that_stays_in_its_place(tmp_path):
     with Up(tmp_path, "--brokers", "1", out=theirs) as up:
         os.close(theirs)
         shown = ""
-        while not re.search(r"\x1b\[\dA", shown):  # the second table goes over the first
+        over_another = re.compile(
+            r"\x1b\[\d+A\x1b\[2K[^\n]*BROKER  STATE [^\n]*\n\x1b\[2K *\* 1  serving  127\.0\.0\.1:"
+        )
+        while not over_another.search(shown):
             shown += os.read(ours, 4096).decode()
-        assert "BROKER  STATE" in shown
-        assert "1 *     serving  127.0.0.1:" in shown
+        assert "* the caretaker" in shown
         up.end()
     os.close(ours)
+
+
+def test_machines_read_an_object_a_line(tmp_path):
+    with Up(tmp_path, "--brokers", "1", "--format", "json") as up:
+        events = (json.loads(line) for line in up.process.stdout if line.startswith("{"))
+        ready = next(event for event in events if event["event"] == "ready")
+        seen = next(event for event in events if event["event"] == "status" and event["caretaker"] == 1)
+        (broker,) = seen["brokers"]
+        assert ready["bootstrap_servers"] == broker["address"]
+        assert (broker["state"], broker["pid"], broker["lag"]) == ("serving", up.brokers()[1]["pid"], 0)
+        with Up(tmp_path / "other", "--format", "xml") as wrong:
+            assert wrong.process.wait(60) == 2
 
 
 @pytest.mark.parametrize(
@@ -203,32 +222,11 @@ def test_what_is_seen_counts_brokers_that_are_gone():
         PartitionView(1, -1, 4, (2, 1), (2,), (2,)),
     ]
     seen = sight("c", 1, {1: Broker(1, "h", 1)}, [partitions])
+    assert seen.caretaker == 1
     assert {number: tuple(share) for number, share in seen.shares.items()} == {1: (1, 2, 1), 2: (0, 2, 1)}
     assert seen.summary == "1 topic, 2 partitions, 1 without a leader, 2 under-replicated"
-    row = Row(1, "serving", "h:1", 77, seen.shares[1], controller=True)
-    assert plain(row) == "broker 1 serving h:1, leads 1, in sync 1 of 2, controller"
-    assert table([row, Row(2, "starting", None, None, None, controller=False)], "s") == [
-        "BROKER  STATE     ADDRESS  PID  LEADS  IN SYNC  REPLICAS",
-        "1 *     serving   h:1      77   1      1        2",
-        "2       starting  -        -    -      -        -",
-        "s",
-    ]
-
-
-def test_a_port_that_is_taken_is_not_preferred(tmp_path):
-    def child(number):
-        return BrokerChild(number, str(tmp_path), [], restarts=True, tell=print, on_change=lambda: None)
-
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        child(1).prefer_port(taken.getsockname()[1])
-        assert not (tmp_path / "broker-1").exists()
-        free = taken.getsockname()[1]
-    child(1).prefer_port(free)
-    assert (tmp_path / "broker-1" / "port").read_text() == f"PLAINTEXT {free}\n"
-    child(1).prefer_port(free + 1)
-    assert (tmp_path / "broker-1" / "port").read_text() == f"PLAINTEXT {free}\n"
+    line = Line(1, "serving", "h:1", seen.shares[1], caretaker=True)
+    assert plain(line) == "broker 1 serving h:1, leads 1, in sync 1 of 2, caretaker"
 
 
 def test_a_broker_told_to_stop_while_its_process_is_made_stops(tmp_path):

@@ -36,7 +36,7 @@ def cluster(tmp_path: Path, ports: dict[int, int]) -> Iterator[OttlaCluster]:
 
 def sent_by(port: int, topic: str) -> int:
     """Bytes of the topic that a broker has sent to whoever fetched."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     found = re.search(rf'^kafka_server_brokertopicmetrics_bytesout_total{{topic="{topic}"}} (\d+)', text, re.MULTILINE)
     return int(found[1]) if found else 0
@@ -53,8 +53,8 @@ def test_the_bytes_come_from_the_follower_in_the_consumers_rack_and_from_the_lea
     cluster: OttlaCluster, ports: dict[int, int]
 ) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_topics([NewTopic("t", 1, replica_assignment=[[1, 2, 3]])])["t"].result(20)
-    until(lambda: len(admin.list_topics("t", timeout=10).topics["t"].partitions[0].isrs) == 3)
+    admin.create_topics([NewTopic("t", 1, replica_assignment=[[1, 2, 3]])])["t"].result(60)
+    until(lambda: len(admin.list_topics("t", timeout=60).topics["t"].partitions[0].isrs) == 3)
     produce(cluster, "t", RECORDS)
     leader_before, other_before = sent_by(ports[1], "t"), sent_by(ports[3], "t")
     consumer = Consumer(

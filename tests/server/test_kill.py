@@ -74,7 +74,7 @@ def read_all(address: str, partitions: int) -> dict[tuple[int, int], int]:
     consumer = Consumer({"bootstrap.servers": address, "group.id": "reader", "enable.auto.commit": False})
     ends = {}
     for partition in range(partitions):
-        first, end = consumer.get_watermark_offsets(TopicPartition("load", partition), timeout=10)
+        first, end = consumer.get_watermark_offsets(TopicPartition("load", partition), timeout=60)
         assert first == 0
         ends[partition] = end
     consumer.assign([TopicPartition("load", partition, 0) for partition in range(partitions)])

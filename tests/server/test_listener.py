@@ -38,7 +38,6 @@ class Place:
         loop = asyncio.get_running_loop()
         self.listener = Listener(
             loop,
-            self._serve,
             name="PLAINTEXT",
             pool=self.pool,
             cold=ColdReads(loop),
@@ -49,7 +48,7 @@ class Place:
         )
         self.address = self.listener.open("127.0.0.1", 0)
         self.refused_before = _refuses(self.address)
-        self.listener.start(10)
+        self.listener.start(10, self._serve)
 
     def _serve(self, connection, frame: memoryview) -> None:
         content = bytes(frame)
@@ -448,7 +447,6 @@ def test_of_two_that_took_one_port_at_the_same_time_the_second_to_listen_is_told
         first, second = (
             Listener(
                 loop,
-                lambda *_: None,
                 name="PLAINTEXT",
                 pool=FramePool(1 << 20),
                 cold=ColdReads(loop),
@@ -461,9 +459,9 @@ def test_of_two_that_took_one_port_at_the_same_time_the_second_to_listen_is_told
         )
         host, port = first.open("127.0.0.1", 0)
         second.open(host, port)
-        first.start(10)
+        first.start(10, lambda *_: None)
         with pytest.raises(OSError, match="in use"):
-            second.start(10)
+            second.start(10, lambda *_: None)
         first.stop()
         second.stop()
 

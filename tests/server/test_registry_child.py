@@ -31,7 +31,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 def answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/subjects", timeout=5) as answer:
+        with urllib.request.urlopen(f"{url}/subjects", timeout=60) as answer:
             return bool(json.load(answer) == [])
     except (urllib.error.URLError, ConnectionError):
         return False

@@ -18,13 +18,13 @@ RECORDS = 2500
 def test_a_leader_whose_disk_rots_is_relieved_and_repaired_and_nobody_reads_what_rotted(tmp_path: Path) -> None:
     with OttlaCluster(tmp_path, 3, "--set", "ottla.scrub.interval.hours=0.0001") as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        admin.create_topics([NewTopic("t", 1, 3, config=CONFIG)])["t"].result(20)
+        admin.create_topics([NewTopic("t", 1, 3, config=CONFIG)])["t"].result(60)
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
         for number in range(RECORDS):
             producer.produce("t", b"%06d" % number + bytes(1000))
             producer.poll(0)
         assert producer.flush(30) == 0
-        leader = admin.list_topics("t", timeout=10).topics["t"].partitions[0].leader
+        leader = admin.list_topics("t", timeout=60).topics["t"].partitions[0].leader
         rotting = tmp_path / f"broker-{leader}" / "t-0" / f"{0:020}.log"
         file = os.open(rotting, os.O_RDWR)
         byte = os.pread(file, 1, 500_000)
@@ -33,7 +33,7 @@ def test_a_leader_whose_disk_rots_is_relieved_and_repaired_and_nobody_reads_what
         os.close(file)
         until(lambda: "is repaired" in cluster.brokers[leader].log())
         assert rotting.read_bytes()[500_000:500_001] == byte
-        partition = admin.list_topics("t", timeout=10).topics["t"].partitions[0]
+        partition = admin.list_topics("t", timeout=60).topics["t"].partitions[0]
         assert partition.leader != leader
         assert sorted(partition.isrs) == [1, 2, 3]
         assert read_all(cluster) == list(range(RECORDS))

@@ -52,7 +52,7 @@ def produced(broker: OttlaProcess, *partitions: int) -> list[int]:
                 {partition: 0 if error is None else error.code()}
             ),
         )
-    producer.flush(20)
+    producer.flush(60)
     return [outcome[partition] for partition in partitions]
 
 

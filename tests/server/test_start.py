@@ -239,7 +239,7 @@ def test_what_is_no_request_closes_that_connection_and_no_other(tmp_path: Path):
             b"\x7f\xff\xff\xff",
             b"\xff" * 64,
         ):
-            with socket.create_connection((host, int(port)), timeout=10) as sock:
+            with socket.create_connection((host, int(port)), timeout=60) as sock:
                 sock.sendall(garbage)
                 assert sock.recv(100) == b""
         producer = Producer({"bootstrap.servers": broker.address})
@@ -251,13 +251,13 @@ def test_what_is_no_request_closes_that_connection_and_no_other(tmp_path: Path):
 def test_no_more_connections_from_one_address_than_allowed(tmp_path: Path):
     with OttlaProcess(tmp_path, "--set", "max.connections.per.ip=2") as broker:
         host, port = broker.address.split(":")
-        first, second, third = (socket.create_connection((host, int(port)), timeout=10) for _ in range(3))
+        first, second, third = (socket.create_connection((host, int(port)), timeout=60) for _ in range(3))
         assert third.recv(1) == b""
         first.close()
         api_versions = b"\x00\x00\x00\x0a" + b"\x00\x12\x00\x00" + b"\x00\x00\x00\x07" + b"\xff\xff"
         second.sendall(api_versions)
         assert second.recv(8)[4:] == b"\x00\x00\x00\x07"
-        with socket.create_connection((host, int(port)), timeout=10) as fourth:
+        with socket.create_connection((host, int(port)), timeout=60) as fourth:
             fourth.sendall(api_versions)
             assert fourth.recv(8)[4:] == b"\x00\x00\x00\x07"
         second.close()
@@ -277,7 +277,7 @@ def test_metrics_are_what_dashboards_and_lag_exporters_read(tmp_path: Path):
         consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "enable.auto.commit": False})
         consumer.commit(offsets=[TopicPartition("t", 0, 4)], asynchronous=False)
         consumer.close()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             text = answer.read().decode()
         samples = {
             (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -299,10 +299,10 @@ def test_metrics_are_what_dashboards_and_lag_exporters_read(tmp_path: Path):
         assert samples[("process_resident_memory_bytes", ())] > 10_000_000
         assert 5 < samples[("process_open_fds", ())] < samples[("process_max_fds", ())]
         assert samples[("process_start_time_seconds", ())] == pytest.approx(time.time(), abs=600)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60) as answer:
             assert answer.read() == b"serving\n"
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/nothing", timeout=10)
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/nothing", timeout=60)
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)

@@ -12,14 +12,14 @@ from ottla.cli.kafka import leader_election
 
 
 def described(cluster, by):
-    partition = AdminClient({"bootstrap.servers": cluster.brokers[by].address}).list_topics("t", timeout=10)
+    partition = AdminClient({"bootstrap.servers": cluster.brokers[by].address}).list_topics("t", timeout=60)
     partition = partition.topics["t"].partitions[0]
     return partition.leader, sorted(partition.isrs)
 
 
 def living(cluster, by):
     admin = AdminClient({"bootstrap.servers": cluster.brokers[by].address})
-    return set(admin.list_topics("t", timeout=10).brokers)
+    return set(admin.list_topics("t", timeout=60).brokers)
 
 
 def produce(cluster, *texts):
@@ -36,7 +36,7 @@ def read(cluster, count):
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
     consumer.assign([TopicPartition("t", 0, 0)])
     messages = consumer.consume(count, timeout=30)
-    _, end = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=10)
+    _, end = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=60)
     consumer.close()
     return [message.value().decode() for message in messages], end
 
@@ -46,7 +46,7 @@ def test_running_followers_cut_back_to_an_uncleanly_elected_leader_without_a_res
         one, two, three = cluster.brokers.values()
         topic = NewTopic("t", num_partitions=1, replica_assignment=[[3, 1, 2]])
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        admin.create_topics([topic])["t"].result(20)
+        admin.create_topics([topic])["t"].result(60)
         produce(cluster, "kept 1", "kept 2")
         three.stop()
         until(lambda: described(cluster, 1) == (1, [1, 2]))

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk, OpenFile
 from ottla.sim.disk import PowerCut, SimDisk
@@ -346,5 +347,5 @@ def test_the_last_holder_closes_the_descriptor(tmp_path: Path) -> None:
     file.release()
     with pytest.raises(OSError):
         os.fstat(descriptor)
-    with pytest.raises(AssertionError):
+    with pytest.raises(InvariantBroken):
         file.hold()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.storage.bounds import LogBounds
 
 
@@ -115,19 +116,20 @@ def test_a_copy_that_takes_the_place_of_a_log_starts_and_is_committed_as_it_was(
         ("committed", 0),
         ("recovery_point_raised", 3),
         ("recovery_point_raised", 0),
+        ("restarted", -1),
     ],
 )
 def test_a_transition_that_breaks_the_order_is_refused(transition: str, offset: int) -> None:
     bounds = bounds_of(1, 4, on_disk=2)
-    with pytest.raises(AssertionError):
+    with pytest.raises(InvariantBroken):
         getattr(bounds, transition)(offset)
 
 
 def test_a_copy_that_ends_elsewhere_takes_no_place():
-    with pytest.raises(AssertionError):
+    with pytest.raises(InvariantBroken):
         bounds_of(0, 6).took_place_of(bounds_of(0, 7))
 
 
 def test_a_log_ends_where_it_starts_or_behind():
-    with pytest.raises(AssertionError):
+    with pytest.raises(InvariantBroken):
         LogBounds().opened(5, 4)

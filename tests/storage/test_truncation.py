@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from log_desk import a_batch, a_log, put, sync, values_of
 
-from ottla.records.batch import HEADER_SIZE
+from ottla.records.header import HEADER_SIZE
 from ottla.sim.disk import SimDisk, SimFile
 from ottla.storage.log import Log
 

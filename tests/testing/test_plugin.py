@@ -19,7 +19,7 @@ A_SUITE = """
     def produce(broker, topic):
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
         producer.produce(topic, b"one")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
     def read(broker, topic):
         settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
@@ -95,11 +95,11 @@ def test_confluent_kafka_delivers_after_a_leader_that_moved(kafka: TestBroker, k
     """librdkafka takes NOT_LEADER_OR_FOLLOWER as a reason to ask for metadata and send again."""
     delivered = []
     producer = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 0})
-    producer.list_topics(kafka_topic, timeout=10)
+    producer.list_topics(kafka_topic, timeout=60)
     before = kafka.requests("Produce")
     kafka.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
     producer.produce(kafka_topic, b"late", on_delivery=lambda error, message: delivered.append((error, message)))
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     [(error, message)] = delivered
     assert error is None
     assert message.offset() == 0
@@ -109,10 +109,10 @@ def test_confluent_kafka_delivers_after_a_leader_that_moved(kafka: TestBroker, k
 def test_confluent_kafka_reports_an_error_that_is_final(kafka: TestBroker, kafka_topic: str) -> None:
     errors = []
     producer = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    producer.list_topics(kafka_topic, timeout=10)
+    producer.list_topics(kafka_topic, timeout=60)
     kafka.fail("Produce", "TOPIC_AUTHORIZATION_FAILED")
     producer.produce(kafka_topic, b"never", on_delivery=lambda error, _: errors.append(error))
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert [error.code() for error in errors] == [confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED]
 
 
@@ -159,8 +159,8 @@ def test_two_brokers_live_side_by_side() -> None:
         assert first.bootstrap_servers != second.bootstrap_servers
         producer = confluent_kafka.Producer({"bootstrap.servers": first.bootstrap_servers})
         producer.produce("only-here", b"one")
-        assert producer.flush(10) == 0
-        topics = confluent_kafka.Producer({"bootstrap.servers": second.bootstrap_servers}).list_topics(timeout=10)
+        assert producer.flush(60) == 0
+        topics = confluent_kafka.Producer({"bootstrap.servers": second.bootstrap_servers}).list_topics(timeout=60)
         assert "only-here" not in topics.topics
 
 
@@ -170,7 +170,7 @@ def test_a_broker_given_a_directory_keeps_what_it_was_told(tmp_path: object) -> 
             producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
             offsets: list[int] = []
             producer.produce("kept", b"one", on_delivery=lambda _, message, into=offsets: into.append(message.offset()))
-            assert producer.flush(10) == 0
+            assert producer.flush(60) == 0
             assert offsets == [expected]
 
 

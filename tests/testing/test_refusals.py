@@ -81,7 +81,7 @@ def broker() -> Iterator[TestBroker]:
 
 def connect(broker: TestBroker) -> socket.socket:
     host, _, port = broker.bootstrap_servers.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=10)
+    return socket.create_connection((host, int(port)), timeout=60)
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)

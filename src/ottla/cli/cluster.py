@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,72 +13,72 @@ from ottla.cli.cluster_moves import BROKER, DRY_RUN, LEADERS_ONLY, TIMEOUT, drai
 from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, bad, connected, noun, print_json, print_table, wants_json
 from ottla.cli.waiting import waiting_partitions
+from ottla.kernel.terminal import colours
 
 if TYPE_CHECKING:
+    from ottla.client.admin.broker_table import Line
+    from ottla.client.admin.loads import Load
     from ottla.client.admin.sight import Sight
     from ottla.client.admin.troubles import ReplicaTrouble
     from ottla.kernel.errors import ApiError
     from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
 
-_UP = "ottla.server.cluster_up"
-"""Runs brokers, so it lives with them: commands here are clients."""
+_ON_THIS_MACHINE = {"up": "ottla.server.cluster_up", "down": "ottla.server.cluster_down"}
+"""They run brokers, and so live with them: other commands are clients. They have parsers of their own."""
+_MEASURED_S = 1.0
+"""Time between two looks at counts of bytes, to know the rates."""
 _PLACES = ["partition", "leader", "leader_epoch", "replicas", "in_sync", "eligible", "offline"]
 
 
 def command(arguments: Sequence[str]) -> int:
-    if arguments and arguments[0] == "up":
-        code: int = import_module(_UP).command(arguments[1:])
+    if arguments and arguments[0] in _ON_THIS_MACHINE:
+        code: int = import_module(_ON_THIS_MACHINE[arguments[0]]).command(arguments[1:])
         return code
     return noun("cluster", VERBS, arguments)
 
 
-def _run_up(given: Given) -> int:
-    raise AssertionError("`up` has a parser of its own")
+def _elsewhere(given: Given) -> int:
+    raise AssertionError("the verb has a parser of its own")
 
 
 # --- looking ---
 
 
 def _status(given: Given) -> int:
+    from ottla.client.admin.broker_table import as_json, table
+    from ottla.client.admin.loads import Meter
     from ottla.client.admin.sight import look
 
+    meter = Meter()
     with connected(given) as admin:
+        meter.look(admin)
+        time.sleep(_MEASURED_S)
         seen = look(admin)
-    rows = [_broker_row(seen, broker) for broker in sorted(seen.shares)]
+        loads = meter.look(admin)
+    lines = [_line(seen, broker, loads) for broker in sorted(seen.shares)]
     if wants_json(given):
-        print_json(
-            {
-                "cluster_id": seen.cluster_id,
-                "controller": seen.controller,
-                "brokers": rows,
-                "topics": seen.topics,
-                "partitions": seen.partitions,
-                "under_replicated": seen.under_replicated,
-                "leaderless": seen.leaderless,
-            }
-        )
+        print_json(as_json(lines, seen))
         return 0
-    titles = ["BROKER", "STATE", "ADDRESS", "RACK", "LEADS", "IN SYNC", "REPLICAS"]
-    keys = ("id", "state", "address", "rack", "leads", "in_sync", "replicas")
-    print_table(titles, [[row[key] for key in keys] for row in rows])
-    healthy = not seen.leaderless and not seen.under_replicated
-    sys.stdout.write(seen.summary + "\n" if healthy else bad(seen.summary) + "\n")
+    coloured = colours(sys.stdout)
+    width = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else None
+    sys.stdout.write("".join(f"{line}\n" for line in table(lines, seen, width=width, coloured=coloured)))
     return 0
 
 
-def _broker_row(seen: Sight, broker: int) -> dict[str, object]:
-    share, found = seen.shares[broker], seen.brokers.get(broker)
-    return {
-        "id": broker,
-        "state": "gone" if found is None else "controller" if broker == seen.controller else "up",
-        "address": None if found is None else f"{found.host}:{found.port}",
-        "host": None if found is None else found.host,
-        "port": None if found is None else found.port,
-        "rack": None if found is None else found.rack,
-        "leads": share.leads,
-        "in_sync": share.in_sync,
-        "replicas": share.replicas,
-    }
+def _line(seen: Sight, broker: int, loads: Mapping[int, Load]) -> Line:
+    from ottla.client.admin.broker_table import GONE, SERVING, Line
+    from ottla.client.admin.loads import NOTHING
+
+    found = seen.brokers.get(broker)
+    return Line(
+        broker,
+        GONE if found is None else SERVING,
+        None if found is None else f"{found.host}:{found.port}",
+        seen.shares[broker],
+        loads.get(broker, NOTHING),
+        caretaker=broker == seen.caretaker,
+        rack=None if found is None else found.rack,
+    )
 
 
 def _describe(given: Given) -> int:
@@ -152,8 +154,11 @@ def _out_of_sync(part: dict[str, int | list[int]]) -> bool:
 
 
 VERBS = {
-    "up": Command("ottla cluster up [--brokers N] [--data DIR]", "Run a cluster of brokers on this machine.", _run_up),
-    "status": Command("ottla cluster status", "Show brokers, and what each of them leads and holds.", _status),
+    "up": Command("ottla cluster up [--brokers N]", "Run a cluster of brokers on this machine.", _elsewhere),
+    "down": Command("ottla cluster down [--data DIR]", "End a cluster that `up` runs on this machine.", _elsewhere),
+    "status": Command(
+        "ottla cluster status", "Show brokers, what each leads and holds, its traffic and its disk.", _status
+    ),
     "describe": Command(
         "ottla cluster describe [TOPIC...]",
         "Show leader, replicas and in-sync set of each partition.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from ottla.cli.connect import DEFAULT_BOOTSTRAP, admin_from
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option, Parser
+from ottla.kernel.terminal import colours
 
 if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
@@ -137,10 +137,6 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 def _cell(value: object) -> str:
     return "-" if value is None else str(value)
-
-
-def colours(out: TextIO) -> bool:
-    return out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def paint(text: str, colour: str, out: TextIO | None = None) -> str:

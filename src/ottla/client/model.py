@@ -177,7 +177,7 @@ class ClientSettings:
     """For a call with all its attempts (`default.api.timeout.ms`)."""
     connect_timeout_ms: int = 10_000
     bootstrap_timeout_ms: int = 10_000
-    """How long to try for the first connection; 0: one attempt at each address."""
+    """The longest try for the first connection; 0: one attempt at each address."""
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000

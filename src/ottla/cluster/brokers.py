@@ -57,7 +57,7 @@ _EPOCHS_LOST = 1 << 16
 """So far beyond what is known numbers go on where the store is older than the logs: what was given out since the store
 was saved is not given out again."""
 _TOPIC_BYTES = 32
-"""What a topic takes in an entry beside its partitions, at most."""
+"""The most bytes of a topic in an entry beside its partitions."""
 
 
 def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiError:

@@ -15,7 +15,7 @@ from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.metadata.state import Metadata
 
 PATIENCE_MS = 2000
-"""How long a broker leaves a death to each that ranks before it."""
+"""A broker leaves a death so long to each that ranks before it."""
 EARLY_PATIENCE_MS = 100
 """The same for a death that the others may not have come upon: a second fence would change nothing."""
 

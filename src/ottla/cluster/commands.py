@@ -17,10 +17,10 @@ MIN_IN_SYNC = "min.insync.replicas"
 Assignment = tuple[tuple[BrokerId, ...], ...]
 """The replicas of each partition, in order; the first is preferred as leader."""
 ReplicasByTopic = tuple[tuple[TopicId, tuple[int, ...]], ...]
-"""Of one broker: topics with the partitions of which it holds, or should hold, a replica."""
+"""A broker's replicas: topics with the partitions of which it holds, or should hold, one."""
 Footprint = tuple[str | bytes | int, ...]
 EVERYTHING: Footprint = ("everything",)
-"""Of commands that share an append with no other."""
+"""The footprint of commands that share an append with no other."""
 
 
 class Writer(NamedTuple):
@@ -264,7 +264,7 @@ class RegisterBroker(NamedTuple):
     short: ReplicasByTopic = ()
     """Replicas that may have lost their tail: they do not count while another in-sync replica is there."""
     options: tuple[tuple[str, str], ...] = ()
-    """What the broker's own file says of the options in `partitions.DECIDING`."""
+    """The options in `partitions.DECIDING` as the broker's own file has them."""
     offline: ReplicasByTopic = ()
     """Replicas in log directories that could not be opened: they neither lead nor join, and may come back whole."""
     directories: tuple[str, ...] = ()
@@ -365,7 +365,7 @@ class EditConfigs(NamedTuple):
     resource_name: str
     edits: tuple[ConfigEdit, ...]
     replace: bool = False
-    """What is not edited is taken away (AlterConfigs)."""
+    """Whether options that are not edited are removed (AlterConfigs)."""
 
     @property
     def footprint(self) -> Footprint:

@@ -354,7 +354,8 @@ class BrokerConfig(OptionSet):
     # Transactions
     add_partitions_to_txn_retry_backoff_ms: int = option(
         "add.partitions.to.txn.retry.backoff.ms", 20, Kind.INT, check=at_least(1),
-        doc="How long the first batch of a transaction waits before its coordinator is asked again.",
+        doc="How long partitions that join a transaction wait at the coordinator for the end of the one before, "
+        "and the first batch of a transaction before its coordinator is asked again.",
     )
     add_partitions_to_txn_retry_backoff_max_ms: int = option(
         "add.partitions.to.txn.retry.backoff.max.ms", 100, Kind.INT, check=at_least(0),

@@ -25,6 +25,10 @@ RECORD_DECODER = "ottla.record.decoder"
 """No option: whether a broker has the compiled part, for those who ask it by this name."""
 
 
+BROKER_LOAD = "ottla.broker.load"
+"""No option: bytes in and out of a broker and the lag of its followers, as JSON, for those who ask it by this name."""
+
+
 class DescribedSynonym(NamedTuple):
     name: str
     value: str | None

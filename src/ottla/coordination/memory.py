@@ -22,7 +22,7 @@ class MemoryStore:
         self._entries: list[bytes] = []
         self._snapshots: list[StoredSnapshot] = []
         self.live: dict[BrokerId, object] = {}
-        """Who is there, each with the session by which it joined."""
+        """The brokers that are there, each with the session by which it joined."""
         self.listeners: dict[BrokerId, Callable[[], None]] = {}
         """By broker; called after whatever may interest it."""
 

@@ -24,7 +24,7 @@ from ottla.kernel.story import Slot
 
 T = TypeVar("T")
 POLL_MS = 100
-"""How often the file is looked at for what a lost datagram did not tell, and the locks for the dead."""
+"""The pause between two looks at the file, for what a lost datagram did not tell, and at the locks of the dead."""
 FILE_NAME = "metadata.db"
 Outcome = Written | Conflict | Unknown
 

@@ -37,7 +37,7 @@ from ottla.kernel.story import Slot
 T = TypeVar("T")
 Outcome = Written | Conflict | Unknown
 FIRST_CONNECTION_S = 15.0
-"""How long a broker that starts waits for the ensemble, or for it to come back where the connection drops."""
+"""A broker that starts waits so long for the ensemble, and for it to come back where the connection drops."""
 _LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
 _LOOK_S = 0.05
 

@@ -26,11 +26,11 @@ CHUNK_BYTES = 512 * 1024
 DIRECT_BYTES = 512 * 1024
 """A larger append puts its bodies into nodes of their own first."""
 PACKET_BYTES = 900 * 1024
-"""What a server takes at once is a little below 1 MiB (`jute.maxbuffer`)."""
+"""A server takes a little less than 1 MiB at once (`jute.maxbuffer`)."""
 READ_BYTES = 8 * 1024 * 1024
 _STAGED_FROM_BYTES = 256
 _NODE_OVERHEAD_BYTES = 192
-"""Of one node in a transaction: its path, its access list, lengths."""
+"""The bytes of one node in a transaction beside its body: path, access list, lengths."""
 _AT_ONCE = 16
 _REMOVED_AT_ONCE = 200
 _HERE, _STAGED = b"\0", b"\1"

@@ -46,7 +46,7 @@ class Incompatibility:
     kind: str
     """In capitals with underscores, for programs."""
     path: str
-    """Where in the reader's schema, as a JSON pointer or a dotted name."""
+    """The place in the reader's schema, as a JSON pointer or a dotted name."""
     detail: str
 
     def __str__(self) -> str:

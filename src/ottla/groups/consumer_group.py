@@ -33,7 +33,7 @@ class ConsumerGroup(AnyGroup):
         self.metadata_hash = 0
         self.assignment_epoch = 0
         self.assigned_at_ms = 0
-        """When the target was computed, by the wall clock."""
+        """The time at which the target was computed, by the wall clock."""
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         """Instance id to member id."""
@@ -45,7 +45,7 @@ class ConsumerGroup(AnyGroup):
         self._assignors: Counter[str] = Counter()
         self._classic = 0
         self._protocols: Counter[str] = Counter()
-        """How many classic members know a protocol, by its name."""
+        """The number of classic members that know a protocol, by its name."""
         self._subscription_version = 0
         self._hash_at: tuple[int, int] | None = None
         self._hash = 0

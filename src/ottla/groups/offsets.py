@@ -51,7 +51,7 @@ class CommittedOffset(NamedTuple):
     """-1, but for commits of the old kind that said how long to keep them."""
     topic_id: bytes
     record_offset: int
-    """Of the entry, by which a transaction's commit and a plain one are told apart."""
+    """The offset of the entry's record; it tells a transaction's commit and a later plain one apart."""
 
 
 Committed = dict[str, dict[int, CommittedOffset]]

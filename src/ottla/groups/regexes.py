@@ -18,7 +18,7 @@ from ottla.groups.values import Decision, Moment
 from ottla.kernel.patterns import BadPattern, Matcher, compile_pattern
 
 REST_MS = 10_000
-"""How long a group rests between two runs, unless a member brings a new regular expression."""
+"""The rest of a group between two runs, unless a member brings a new regular expression."""
 _NAMES_PER_TURN = 20
 
 
@@ -42,7 +42,7 @@ class RegexRuns:
         self._refresh_interval_ms = refresh_interval_ms
         self._running: dict[str, _Run] = {}
         self._ended: dict[str, tuple[int, int]] = {}
-        """When the last run of a group ended, and the version of the topics that it looked at."""
+        """The end of the last run of a group, and the version of the topics that it looked at."""
 
     def want(self, group_id: str, now: Moment) -> None:
         """Let a run begin now; the one under way goes on."""

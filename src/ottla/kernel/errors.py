@@ -1,4 +1,4 @@
-"""The error codes of the Kafka protocol, up to Apache Kafka 4.3, and the exception that carries one."""
+"""The error codes of the Kafka protocol, up to Apache Kafka 4.3, and the exceptions that refuse or stop a broker."""
 
 from __future__ import annotations
 
@@ -166,21 +166,8 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133, "The broker holds as many share sessions as it may.", True
 
 
-_NEVER_UNTRUE = ("ottla.storage.", "ottla.replication.", "ottla.metadata.")
-
-
-def broke_an_invariant(error: BaseException) -> bool:
-    """Whether an assert of storage, replication or the metadata state found itself untrue (rule F)."""
-    if not isinstance(error, AssertionError) or error.__traceback__ is None:
-        return False
-    where = error.__traceback__
-    while where.tb_next is not None:
-        where = where.tb_next
-    return str(where.tb_frame.f_globals.get("__name__", "")).startswith(_NEVER_UNTRUE)
-
-
 _LONGEST_TEXT = 4096
-"""Of up to 4 bytes each: a string of the protocol has at most 32,767."""
+"""In characters of up to 4 bytes each: a string of the protocol has at most 32,767 bytes."""
 _LONGEST_END = 2000
 
 
@@ -190,6 +177,14 @@ def clipped(text: str) -> str:
         return text
     left_out = len(text) - 2 * _LONGEST_END
     return f"{text[:_LONGEST_END]}...({left_out} characters)...{text[-_LONGEST_END:]}"
+
+
+class InvariantBroken(Exception):
+    """What this process holds of a log or of the cluster contradicts itself: the broker stops (rule F1).
+
+    Raised with a sentence that names what is wrong, by code that would otherwise lose or invent records. An assert is
+    for other faults of ours: it costs one request.
+    """
 
 
 class ApiError(Exception):

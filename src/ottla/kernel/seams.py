@@ -247,7 +247,7 @@ class Coordination(Protocol):
     """
 
     name: str
-    """Where the store is, for messages."""
+    """The store's place, for messages."""
 
     def append(self, entries: Sequence[bytes], expected_version: int) -> Slot[Written | Conflict | Unknown]:
         """Append all entries or none, if the last version is `expected_version` (0: empty)."""

@@ -66,7 +66,11 @@ class Slot(Generic[T]):
 
     def __await__(self) -> Generator[Slot[T], None, T]:
         if not self._full:
-            yield self
+            try:
+                yield self
+            except GeneratorExit:  # nobody waits any more: the story may fill this slot in a `finally` as it is closed
+                self._listener = None
+                raise
         return self.result()
 
 

@@ -42,13 +42,25 @@ MOST_BYTES = 32 << 20
 """A value larger than this is refused."""
 SMALL_BLOCK = 32
 """Rows that are read one by one where they cannot be read together."""
+FEW = 2
+"""Where fewer rows of a small block lie before a fault, many have one: reading them together is not tried again."""
 SUSPICIOUS_BRACKETS = 200
 """A value with more opening brackets has its depth counted exactly: our own walk ends at about 400 levels."""
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_ROW = re.compile(r" in row (\d+)$")
+"""The end of the parser's message; a value that is two objects makes it one too high, and another way is taken."""
 _SCALARS = {type(None): pa.null(), bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 _INT64 = range(-(1 << 63), 1 << 63)
+
+
+class _Stumble(Exception):
+    """Arrow's parser does not take these values together; `row` is where it stopped, as far as it says so."""
+
+    def __init__(self, row: int | None = None) -> None:
+        super().__init__(row)
+        self.row = row
 
 
 @dataclass(slots=True)
@@ -115,7 +127,7 @@ def decode(values: pa.Array, schema: pa.Schema, rules: ColumnRules | None = None
 
 @dataclass(slots=True)
 class _Reading:
-    """One block on its way: halves of halves until Arrow takes them, single rows where it never does."""
+    """One block on its way: together what lies between faults, single rows where Arrow does not take them."""
 
     schema: pa.Schema
     rules: ColumnRules
@@ -129,36 +141,61 @@ class _Reading:
 
     def take(self, values: pa.Array, first: int) -> None:
         """The rows from `first` on that these values are."""
-        rows = len(values)
-        if rows == values.null_count:
-            self.tables.append(_nulls(self.schema, rows))
-        elif self._together(values):
-            return
-        elif rows <= SMALL_BLOCK:
+        at, most = 0, len(values)
+        while at < len(values):
+            part = values.slice(at, most)
+            try:
+                self._together(part)
+            except _Stumble as stumble:
+                row = stumble.row
+                if row is None or row >= len(part) or (row < FEW and len(part) <= 2 * SMALL_BLOCK):
+                    self._take_apart(part, first + at)
+                else:
+                    self.take(part.slice(0, row), first + at)
+                    self._one_by_one(part.slice(row, 1), first + at + row)
+                    part = part.slice(0, row + 1)
+                    most = max(SMALL_BLOCK, row)
+            at += len(part)
+            most *= 2
+
+    def _take_apart(self, values: pa.Array, first: int) -> None:
+        """Rows of which some cannot be read, nobody knows which."""
+        middle = len(values) // 2
+        if len(values) <= SMALL_BLOCK:
             self._one_by_one(values, first)
         else:
-            self.take(values.slice(0, rows // 2), first)
-            self.take(values.slice(rows // 2), first + rows // 2)
+            self.take(values.slice(0, middle), first)
+            self.take(values.slice(middle), first + middle)
 
-    def _together(self, rows: pa.Array) -> bool:
-        """Whether Arrow's parser read all rows and nothing of it is in doubt."""
+    def _together(self, rows: pa.Array) -> None:
+        """Have Arrow's parser read all rows; _Stumble where it does not, or something of it is in doubt."""
         values = rows.drop_null()
-        if not _one_shallow_object_each(values):
-            return False
-        parsed = parse_renamed(values, self.wanted, self.rules.renames)
-        if parsed is None or parsed.num_rows != len(values) or not _numbers_are_exact(parsed):
-            return False
+        if not len(values):
+            self.tables.append(_nulls(self.schema, len(rows)))
+            return
+        try:
+            table, wanted = self._parsed(values)
+        except _Stumble as stumble:
+            if stumble.row is None or len(values) == len(rows) or stumble.row >= len(values):
+                raise
+            raise _Stumble(int(np.flatnonzero(np.asarray(rows.is_valid()))[stumble.row])) from None
+        if table is not None:
+            self.tables.append(table if not rows.null_count else _with_nulls(table, rows))
+        self.wanted = wanted
+
+    def _parsed(self, values: pa.Array) -> tuple[pa.Table | None, pa.Schema]:
+        """The values as a table, and the columns that all need so far; None for a table that lacks some of them."""
+        _check_one_shallow_object_each(values)
+        parsed = _renamed(values, self.wanted, self.rules.renames)
+        if parsed.num_rows != len(values) or not _numbers_are_exact(parsed):
+            raise _Stumble
         try:
             check_levels(parsed.schema)  # also where what lies deep shows no type, and so makes no column
             wanted = merge_schemas(self.wanted, self.rules.kept(usable_schema(parsed.schema)), self.rules.rule)
             self.rules.check(wanted)
         except Misfit:
-            return False
-        if wanted.equals(self.schema):
-            table = _shaped(parsed, self.schema)
-            self.tables.append(table if not rows.null_count else _with_nulls(table, rows))
-        self.wanted = wanted
-        return True
+            raise _Stumble from None
+        return (_shaped(parsed, self.schema) if wanted.equals(self.schema) else None), wanted
 
     def _one_by_one(self, values: pa.Array, first: int) -> None:
         lines = []
@@ -184,13 +221,19 @@ class _Reading:
         """The documents as columns. Arrow reads their text again, so that both ways give the same values."""
         whole = pa.struct(list(self.schema))
         texts = [(row, json.dumps(_placed(document, whole)).encode()) for row, document in lines]
-        table = _parse_lines([text for _, text in texts], self.schema)
-        if table is None:
-            kept = [(row, text) for row, text in texts if _parse_lines([text], self.schema) is not None]
-            lost = {row for row, _ in texts} - {row for row, _ in kept}
-            self.faults += [(first + row, "not JSON that can be a column: an escape out of range") for row in lost]
-            table = _parse_lines([text for _, text in kept], self.schema)
-        assert table is not None
+        kept = [text for _, text in texts]
+        try:
+            table = _parse_lines(kept, self.schema)
+        except _Stumble:
+            kept = []
+            for row, text in texts:
+                try:
+                    _parse_lines([text], self.schema)
+                except _Stumble:
+                    self.faults.append((first + row, "not JSON that can be a column: an escape out of range"))
+                else:
+                    kept.append(text)
+            table = _parse_lines(kept, self.schema)
         return _shaped(table, self.schema)
 
 
@@ -200,27 +243,29 @@ def _with_nulls(table: pa.Table, rows: pa.Array) -> pa.Table:
     return table.take(pa.array(np.cumsum(there) - 1, mask=~there))
 
 
-def _one_shallow_object_each(values: pa.Array) -> bool:
+def _check_one_shallow_object_each(values: pa.Array) -> None:
     """UTF-8, every value from { to } and none deep: no object can reach over a separating newline."""
     if not _is_utf8(values):
-        return False
+        raise _Stumble(next(row for row, value in enumerate(values) if not _is_utf8(pa.array([value.as_py()]))))
     _, offsets_buffer, data_buffer = values.buffers()
     if data_buffer is None:
-        return False
+        raise _Stumble(0)
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[values.offset : values.offset + len(values) + 1]
     text = np.frombuffer(data_buffer, dtype=np.uint8)
     sizes = offsets[1:] - offsets[:-1]
-    if not sizes.all() or int(sizes.max()) > MOST_BYTES:
-        return False
-    if not (text[offsets[:-1]] == ord("{")).all() or not (text[offsets[1:] - 1] == ord("}")).all():
-        return False
+    _check_all((sizes > 0) & (sizes <= MOST_BYTES))
+    _check_all((text[offsets[:-1]] == ord("{")) & (text[offsets[1:] - 1] == ord("}")))
     inside = text[offsets[0] : offsets[-1]]
     opening = np.flatnonzero((inside == ord("{")) | (inside == ord("["))) + offsets[0]
     each = np.searchsorted(opening, offsets[1:]) - np.searchsorted(opening, offsets[:-1])
-    return int(each.max()) <= SUSPICIOUS_BRACKETS or all(
-        depth(bytes(text[offsets[row] : offsets[row + 1]])) <= MOST_LEVELS
-        for row in np.flatnonzero(each > SUSPICIOUS_BRACKETS).tolist()
-    )
+    for row in np.flatnonzero(each > SUSPICIOUS_BRACKETS).tolist():
+        if depth(bytes(text[offsets[row] : offsets[row + 1]])) > MOST_LEVELS:
+            raise _Stumble(row)
+
+
+def _check_all(right: Mask) -> None:
+    if not right.all():
+        raise _Stumble(int(right.argmin()))
 
 
 def depth(value: bytes) -> int:
@@ -254,8 +299,8 @@ def _exact(array: pa.Array | pa.ChunkedArray) -> bool:
     return _exact(array.values) if pa.types.is_list(array.type) else True
 
 
-def _parse(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
-    """All values by one call of Arrow's parser; None where it stumbles."""
+def _parse(values: pa.Array, schema: pa.Schema) -> pa.Table:
+    """All values by one call of Arrow's parser."""
     lines = pc.binary_join_element_wise(values, b"", b"\n")
     _, offsets_buffer, data_buffer = lines.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)
@@ -267,22 +312,25 @@ def _parse(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
             read_options=pa_json.ReadOptions(use_threads=False, block_size=max(text.size, 1)),
             parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer"),
         )
-    except pa.ArrowInvalid:
-        return None
+    except pa.ArrowInvalid as fault:
+        row = _ROW.search(str(fault))
+        raise _Stumble(None if row is None else int(row[1])) from None
 
 
-def parse_renamed(values: pa.Array, schema: pa.Schema, renames: Renames) -> pa.Table | None:
-    """All values by one call of Arrow's parser, under new names; None where it stumbles, or a name is not clear."""
+def _renamed(values: pa.Array, schema: pa.Schema, renames: Renames) -> pa.Table:
+    """All values by one call of Arrow's parser, under new names; _Stumble also where a name is not clear."""
     if not renames:
         return _parse(values, schema)
     parsed = _parse(values, pa.schema(list(with_old_names(pa.struct(list(schema)), renames))))
-    if parsed is None or not parsed.column_names:
+    if not parsed.column_names:
         return parsed
     whole = under_new_names(parsed.to_struct_array(), renames)
-    return None if whole is None else pa.Table.from_arrays(whole.flatten(), schema=pa.schema(list(whole.type)))
+    if whole is None:
+        raise _Stumble
+    return pa.Table.from_arrays(whole.flatten(), schema=pa.schema(list(whole.type)))
 
 
-def _parse_lines(texts: list[bytes], schema: pa.Schema) -> pa.Table | None:
+def _parse_lines(texts: list[bytes], schema: pa.Schema) -> pa.Table:
     if not texts or not schema.names:
         return _nulls(schema, len(texts))
     return _parse(pa.array(texts, pa.binary()), schema)
@@ -366,7 +414,8 @@ def _shaped(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _shape(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, array.type)
+        # One block is one chunk. Arrow cannot put chunks together where a list of nothing but nulls lies inside.
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     if array.type == kind:
         return array
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):

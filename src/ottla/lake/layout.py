@@ -22,7 +22,7 @@ from ottla.spark.arrow import all_numbers, indices, null_mask, numbers
 
 TIME_UNITS = ("month", "day", "hour")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""How Hive, Spark and all who read their folders write a missing value."""
+"""A missing value, as Hive, Spark and all who read their folders write it."""
 EVENT_TIME = "__event_time"
 """A column of its own while rows are on their way; never in a file."""
 MOST_GROUPS = 10_000

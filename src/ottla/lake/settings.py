@@ -23,7 +23,7 @@ from ottla.spark.registry_client import registry_urls
 MiB = 1 << 20
 MOST_OF_A_SEPARATOR = 8
 STATES = (("before",), ("after",), ("payload", "before"), ("payload", "after"))
-"""Where a change event has the row's fields."""
+"""The places of the row's fields in a change event."""
 COLUMNED = ("json", *WITH_SCHEMA)
 
 
@@ -42,7 +42,7 @@ class LoadOptions(ReportOptions, total=False):
     schema: str
     """The schema of all values, where they have no such prefix: its text."""
     message: str
-    """Which message of a Protobuf file."""
+    """The name of a message in a Protobuf file."""
     partition_by: str
     """`none`, or one of `month`, `day`, `hour` and fields, commas between."""
     event_time: str
@@ -63,7 +63,7 @@ class LoadOptions(ReportOptions, total=False):
     target_size: str | int
     compression: str
     beginning: str
-    """Where new topics begin: `earliest`, `latest`, a time, or offsets as JSON."""
+    """The first offset of new topics: `earliest`, `latest`, a time, or offsets as JSON."""
     fields: str
     """The only fields that become columns, commas between."""
     exclude_fields: str
@@ -99,7 +99,7 @@ class LoadSettings:
     compression: str = "zstd"
     accept_loss: bool = False
     beginning: Limit = Edge.EARLIEST
-    """Where topics begin that the lake does not know yet."""
+    """The first offset of topics that the lake does not know yet."""
     absent_is_null: bool = False
     """Whether the filter may name fields that no record has had yet."""
     resume: bool = False

@@ -40,7 +40,7 @@ class ValueKind:
     schema: str = ""
     """The schema of all values, where they have no such prefix."""
     message: str = ""
-    """Which message of a Protobuf file; the first otherwise."""
+    """The name of a message in a Protobuf file; empty for the first."""
     only: frozenset[str] = frozenset()
     """The fields that become columns; all where none is named."""
     without: frozenset[str] = frozenset()

@@ -18,3 +18,7 @@ class AddOffsetsToTxnRequest:
 class AddOffsetsToTxnResponse:
     throttle_time_ms: int = field(Int32)
     error_code: int = field(Int16)
+
+
+def refusal(request: AddOffsetsToTxnRequest, error: int, version: int) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(error_code=error)

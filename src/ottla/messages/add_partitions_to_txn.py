@@ -59,3 +59,22 @@ class AddPartitionsToTxnResponse:
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(
         Array(AddPartitionsToTxnTopicResult), until=3
     )
+
+
+def refusal(request: AddPartitionsToTxnRequest, error: int, version: int) -> AddPartitionsToTxnResponse | None:
+    """For the whole from version 4 on; before, for each partition."""
+    if version >= 4:
+        return AddPartitionsToTxnResponse(error_code=error)
+    topics = [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+                for index in topic.partitions
+            ],
+        )
+        for topic in request.v3_and_below_topics
+    ]
+    if not any(topic.results_by_partition for topic in topics):
+        return None
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)

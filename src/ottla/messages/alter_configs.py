@@ -37,3 +37,13 @@ class AlterConfigsResourceResponse:
 class AlterConfigsResponse:
     throttle_time_ms: int = field(Int32)
     responses: list[AlterConfigsResourceResponse] = field(Array(AlterConfigsResourceResponse))
+
+
+def refusal(request: AlterConfigsRequest, error: int, version: int) -> AlterConfigsResponse | None:
+    responses = [
+        AlterConfigsResourceResponse(
+            error_code=error, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        for resource in request.resources
+    ]
+    return AlterConfigsResponse(responses=responses) if responses else None

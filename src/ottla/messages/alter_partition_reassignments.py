@@ -45,3 +45,19 @@ class AlterPartitionReassignmentsResponse:
     error_code: int = field(Int16)
     error_message: str | None = field(String, nullable_since=0)
     responses: list[ReassignableTopicResponse] = field(Array(ReassignableTopicResponse))
+
+
+def refusal(
+    request: AlterPartitionReassignmentsRequest, error: int, version: int
+) -> AlterPartitionReassignmentsResponse:
+    responses = [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(partition_index=each.partition_index, error_code=error)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return AlterPartitionReassignmentsResponse(error_code=error, responses=responses)

@@ -39,3 +39,17 @@ class AlterReplicaLogDirTopicResult:
 class AlterReplicaLogDirsResponse:
     throttle_time_ms: int = field(Int32)
     results: list[AlterReplicaLogDirTopicResult] = field(Array(AlterReplicaLogDirTopicResult))
+
+
+def refusal(request: AlterReplicaLogDirsRequest, error: int, version: int) -> AlterReplicaLogDirsResponse | None:
+    """Asked for by directory, answered by topic."""
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            result = results.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name))
+            result.partitions += [
+                AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error) for index in topic.partitions
+            ]
+    if not any(result.partitions for result in results.values()):
+        return None
+    return AlterReplicaLogDirsResponse(results=list(results.values()))

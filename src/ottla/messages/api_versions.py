@@ -42,3 +42,7 @@ class ApiVersionsResponse:
     finalized_features_epoch: int = field(Int64, since=3, tag=1, default=-1)
     finalized_features: list[FinalizedFeatureKey] = field(Array(FinalizedFeatureKey), since=3, tag=2)
     zk_migration_ready: bool = field(Bool, since=3, tag=3)
+
+
+def refusal(request: ApiVersionsRequest, error: int, version: int) -> ApiVersionsResponse:
+    return ApiVersionsResponse(error_code=error)

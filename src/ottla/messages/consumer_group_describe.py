@@ -56,3 +56,8 @@ class DescribedGroup:
 class ConsumerGroupDescribeResponse:
     throttle_time_ms: int = field(Int32)
     groups: list[DescribedGroup] = field(Array(DescribedGroup))
+
+
+def refusal(request: ConsumerGroupDescribeRequest, error: int, version: int) -> ConsumerGroupDescribeResponse | None:
+    groups = [DescribedGroup(group_id=group_id, error_code=error) for group_id in request.group_ids]
+    return ConsumerGroupDescribeResponse(groups=groups) if groups else None

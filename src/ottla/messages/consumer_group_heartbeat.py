@@ -48,3 +48,7 @@ class ConsumerGroupHeartbeatResponse:
     member_epoch: int = field(Int32)
     heartbeat_interval_ms: int = field(Int32)
     assignment: Assignment | None = field(Assignment, nullable_since=0, default=None)
+
+
+def refusal(request: ConsumerGroupHeartbeatRequest, error: int, version: int) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error)

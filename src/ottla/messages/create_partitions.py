@@ -36,3 +36,8 @@ class CreatePartitionsTopicResult:
 class CreatePartitionsResponse:
     throttle_time_ms: int = field(Int32)
     results: list[CreatePartitionsTopicResult] = field(Array(CreatePartitionsTopicResult))
+
+
+def refusal(request: CreatePartitionsRequest, error: int, version: int) -> CreatePartitionsResponse | None:
+    results = [CreatePartitionsTopicResult(name=topic.name, error_code=error) for topic in request.topics]
+    return CreatePartitionsResponse(results=results) if results else None

@@ -59,3 +59,8 @@ class CreatableTopicResult:
 class CreateTopicsResponse:
     throttle_time_ms: int = field(Int32)
     topics: list[CreatableTopicResult] = field(Array(CreatableTopicResult))
+
+
+def refusal(request: CreateTopicsRequest, error: int, version: int) -> CreateTopicsResponse | None:
+    topics = [CreatableTopicResult(name=topic.name, error_code=error) for topic in request.topics]
+    return CreateTopicsResponse(topics=topics) if topics else None

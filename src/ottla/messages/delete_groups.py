@@ -21,3 +21,8 @@ class DeletableGroupResult:
 class DeleteGroupsResponse:
     throttle_time_ms: int = field(Int32)
     results: list[DeletableGroupResult] = field(Array(DeletableGroupResult))
+
+
+def refusal(request: DeleteGroupsRequest, error: int, version: int) -> DeleteGroupsResponse | None:
+    results = [DeletableGroupResult(group_id=group_id, error_code=error) for group_id in request.groups_names]
+    return DeleteGroupsResponse(results=results) if results else None

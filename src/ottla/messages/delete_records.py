@@ -41,3 +41,17 @@ class DeleteRecordsTopicResult:
 class DeleteRecordsResponse:
     throttle_time_ms: int = field(Int32)
     topics: list[DeleteRecordsTopicResult] = field(Array(DeleteRecordsTopicResult))
+
+
+def refusal(request: DeleteRecordsRequest, error: int, version: int) -> DeleteRecordsResponse | None:
+    topics = [
+        DeleteRecordsTopicResult(
+            name=topic.name,
+            partitions=[
+                DeleteRecordsPartitionResult(partition_index=each.partition_index, error_code=error)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return DeleteRecordsResponse(topics=topics) if any(topic.partitions for topic in topics) else None

@@ -31,3 +31,12 @@ class DeletableTopicResult:
 class DeleteTopicsResponse:
     throttle_time_ms: int = field(Int32)
     responses: list[DeletableTopicResult] = field(Array(DeletableTopicResult))
+
+
+def refusal(request: DeleteTopicsRequest, error: int, version: int) -> DeleteTopicsResponse | None:
+    """By name before version 6, by name or id from then on."""
+    responses = [DeletableTopicResult(name=name, error_code=error) for name in request.topic_names] + [
+        DeletableTopicResult(name=topic.name or "", topic_id=topic.topic_id, error_code=error)
+        for topic in request.topics
+    ]
+    return DeleteTopicsResponse(responses=responses) if responses else None

@@ -32,3 +32,7 @@ class DescribeClusterResponse:
     controller_id: int = field(Int32, default=-1)
     brokers: list[DescribeClusterBroker] = field(Array(DescribeClusterBroker))
     cluster_authorized_operations: int = field(Int32, default=-0x80000000)
+
+
+def refusal(request: DescribeClusterRequest, error: int, version: int) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=error)

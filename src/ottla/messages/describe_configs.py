@@ -52,3 +52,13 @@ class DescribeConfigsResult:
 class DescribeConfigsResponse:
     throttle_time_ms: int = field(Int32)
     results: list[DescribeConfigsResult] = field(Array(DescribeConfigsResult))
+
+
+def refusal(request: DescribeConfigsRequest, error: int, version: int) -> DescribeConfigsResponse | None:
+    results = [
+        DescribeConfigsResult(
+            error_code=error, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        for resource in request.resources
+    ]
+    return DescribeConfigsResponse(results=results) if results else None

@@ -38,3 +38,8 @@ class DescribedGroup:
 class DescribeGroupsResponse:
     throttle_time_ms: int = field(Int32, since=1)
     groups: list[DescribedGroup] = field(Array(DescribedGroup))
+
+
+def refusal(request: DescribeGroupsRequest, error: int, version: int) -> DescribeGroupsResponse | None:
+    groups = [DescribedGroup(group_id=group_id, error_code=error) for group_id in request.groups]
+    return DescribeGroupsResponse(groups=groups) if groups else None

@@ -46,3 +46,8 @@ class DescribeLogDirsResponse:
     throttle_time_ms: int = field(Int32)
     error_code: int = field(Int16, since=3)
     results: list[DescribeLogDirsResult] = field(Array(DescribeLogDirsResult))
+
+
+def refusal(request: DescribeLogDirsRequest, error: int, version: int) -> DescribeLogDirsResponse:
+    """Before version 3 there is no place for an error but in a directory."""
+    return DescribeLogDirsResponse(error_code=error, results=[DescribeLogDirsResult(error_code=error)])

@@ -45,3 +45,16 @@ class TopicResponse:
 class DescribeProducersResponse:
     throttle_time_ms: int = field(Int32)
     topics: list[TopicResponse] = field(Array(TopicResponse))
+
+
+def refusal(request: DescribeProducersRequest, error: int, version: int) -> DescribeProducersResponse | None:
+    topics = [
+        TopicResponse(
+            name=topic.name,
+            partitions=[
+                PartitionResponse(partition_index=index, error_code=error) for index in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics
+    ]
+    return DescribeProducersResponse(topics=topics) if any(topic.partitions for topic in topics) else None

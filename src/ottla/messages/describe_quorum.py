@@ -68,3 +68,16 @@ class DescribeQuorumResponse:
     error_message: str | None = field(String, since=2, nullable_since=0)
     topics: list[TopicData] = field(Array(TopicData))
     nodes: list[Node] = field(Array(Node), since=2)
+
+
+def refusal(request: DescribeQuorumRequest, error: int, version: int) -> DescribeQuorumResponse:
+    topics = [
+        TopicData(
+            topic_name=topic.topic_name,
+            partitions=[
+                PartitionData(partition_index=each.partition_index, error_code=error) for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return DescribeQuorumResponse(error_code=error, topics=topics)

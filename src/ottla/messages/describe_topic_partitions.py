@@ -52,3 +52,10 @@ class DescribeTopicPartitionsResponse:
     throttle_time_ms: int = field(Int32)
     topics: list[DescribeTopicPartitionsResponseTopic] = field(Array(DescribeTopicPartitionsResponseTopic))
     next_cursor: Cursor | None = field(Cursor, nullable_since=0, default=None)
+
+
+def refusal(
+    request: DescribeTopicPartitionsRequest, error: int, version: int
+) -> DescribeTopicPartitionsResponse | None:
+    topics = [DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=error) for topic in request.topics]
+    return DescribeTopicPartitionsResponse(topics=topics) if topics else None

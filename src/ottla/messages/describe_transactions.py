@@ -33,3 +33,11 @@ class TransactionState:
 class DescribeTransactionsResponse:
     throttle_time_ms: int = field(Int32)
     transaction_states: list[TransactionState] = field(Array(TransactionState))
+
+
+def refusal(request: DescribeTransactionsRequest, error: int, version: int) -> DescribeTransactionsResponse | None:
+    states = [
+        TransactionState(transactional_id=transactional_id, error_code=error)
+        for transactional_id in request.transactional_ids
+    ]
+    return DescribeTransactionsResponse(transaction_states=states) if states else None

@@ -37,3 +37,17 @@ class ElectLeadersResponse:
     throttle_time_ms: int = field(Int32)
     error_code: int = field(Int16, since=1)
     replica_election_results: list[ReplicaElectionResult] = field(Array(ReplicaElectionResult))
+
+
+def refusal(request: ElectLeadersRequest, error: int, version: int) -> ElectLeadersResponse | None:
+    """In version 0 there is no place for an error but in a partition that was asked for."""
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[PartitionResult(partition_id=index, error_code=error) for index in topic.partitions],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    if version < 1 and not any(result.partition_result for result in results):
+        return None
+    return ElectLeadersResponse(error_code=error, replica_election_results=results)

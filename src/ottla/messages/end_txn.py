@@ -20,3 +20,7 @@ class EndTxnResponse:
     error_code: int = field(Int16)
     producer_id: int = field(Int64, since=5, default=-1)
     producer_epoch: int = field(Int16, since=5, default=-1)
+
+
+def refusal(request: EndTxnRequest, error: int, version: int) -> EndTxnResponse:
+    return EndTxnResponse(error_code=error)

@@ -32,3 +32,11 @@ class FindCoordinatorResponse:
     host: str = field(String, until=3)
     port: int = field(Int32, until=3)
     coordinators: list[Coordinator] = field(Array(Coordinator), since=4)
+
+
+def refusal(request: FindCoordinatorRequest, error: int, version: int) -> FindCoordinatorResponse | None:
+    """For each key from version 4 on."""
+    if version < 4:
+        return FindCoordinatorResponse(error_code=error, node_id=-1, port=-1)
+    coordinators = [Coordinator(key=key, node_id=-1, port=-1, error_code=error) for key in request.coordinator_keys]
+    return FindCoordinatorResponse(coordinators=coordinators) if coordinators else None

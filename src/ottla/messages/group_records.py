@@ -10,7 +10,7 @@ from ottla.schema.message import field, message, struct
 from ottla.schema.types import Array, Bytes, Int32, Int64, String, Uuid
 
 LEGACY_OFFSET_COMMIT_TYPE = 0
-"""What very old brokers wrote before `OffsetCommitKey`; the same fields follow."""
+"""The type that very old brokers wrote before `OffsetCommitKey`; the same fields follow."""
 OFFSET_COMMIT_TYPE = 1
 GROUP_METADATA_TYPE = 2
 

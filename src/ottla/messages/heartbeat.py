@@ -18,3 +18,7 @@ class HeartbeatRequest:
 class HeartbeatResponse:
     throttle_time_ms: int = field(Int32, since=1)
     error_code: int = field(Int16)
+
+
+def refusal(request: HeartbeatRequest, error: int, version: int) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=error)

@@ -38,3 +38,15 @@ class AlterConfigsResourceResponse:
 class IncrementalAlterConfigsResponse:
     throttle_time_ms: int = field(Int32)
     responses: list[AlterConfigsResourceResponse] = field(Array(AlterConfigsResourceResponse))
+
+
+def refusal(
+    request: IncrementalAlterConfigsRequest, error: int, version: int
+) -> IncrementalAlterConfigsResponse | None:
+    responses = [
+        AlterConfigsResourceResponse(
+            error_code=error, resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        for resource in request.resources
+    ]
+    return IncrementalAlterConfigsResponse(responses=responses) if responses else None

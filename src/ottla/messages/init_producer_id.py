@@ -24,3 +24,7 @@ class InitProducerIdResponse:
     producer_epoch: int = field(Int16)
     ongoing_txn_producer_id: int = field(Int64, since=6, default=-1)
     ongoing_txn_producer_epoch: int = field(Int16, since=6, default=-1)
+
+
+def refusal(request: InitProducerIdRequest, error: int, version: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error)

@@ -42,3 +42,7 @@ class JoinGroupResponse:
     skip_assignment: bool = field(Bool, since=9)
     member_id: str = field(String)
     members: list[JoinGroupResponseMember] = field(Array(JoinGroupResponseMember))
+
+
+def refusal(request: JoinGroupRequest, error: int, version: int) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error)

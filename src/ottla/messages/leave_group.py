@@ -32,3 +32,7 @@ class LeaveGroupResponse:
     throttle_time_ms: int = field(Int32, since=1)
     error_code: int = field(Int16)
     members: list[MemberResponse] = field(Array(MemberResponse), since=3)
+
+
+def refusal(request: LeaveGroupRequest, error: int, version: int) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=error)

@@ -22,3 +22,7 @@ class ListConfigResourcesResponse:
     throttle_time_ms: int = field(Int32)
     error_code: int = field(Int16)
     config_resources: list[ConfigResource] = field(Array(ConfigResource))
+
+
+def refusal(request: ListConfigResourcesRequest, error: int, version: int) -> ListConfigResourcesResponse:
+    return ListConfigResourcesResponse(error_code=error)

@@ -25,3 +25,7 @@ class ListGroupsResponse:
     throttle_time_ms: int = field(Int32, since=1)
     error_code: int = field(Int16)
     groups: list[ListedGroup] = field(Array(ListedGroup))
+
+
+def refusal(request: ListGroupsRequest, error: int, version: int) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=error)

@@ -46,3 +46,17 @@ class ListOffsetsTopicResponse:
 class ListOffsetsResponse:
     throttle_time_ms: int = field(Int32, since=2)
     topics: list[ListOffsetsTopicResponse] = field(Array(ListOffsetsTopicResponse))
+
+
+def refusal(request: ListOffsetsRequest, error: int, version: int) -> ListOffsetsResponse | None:
+    topics = [
+        ListOffsetsTopicResponse(
+            name=topic.name,
+            partitions=[
+                ListOffsetsPartitionResponse(partition_index=each.partition_index, error_code=error)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return ListOffsetsResponse(topics=topics) if any(topic.partitions for topic in topics) else None

@@ -40,3 +40,7 @@ class ListPartitionReassignmentsResponse:
     error_code: int = field(Int16)
     error_message: str | None = field(String, nullable_since=0)
     topics: list[OngoingTopicReassignment] = field(Array(OngoingTopicReassignment))
+
+
+def refusal(request: ListPartitionReassignmentsRequest, error: int, version: int) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=error)

@@ -27,3 +27,7 @@ class ListTransactionsResponse:
     error_code: int = field(Int16)
     unknown_state_filters: list[str] = field(Array(String))
     transaction_states: list[TransactionState] = field(Array(TransactionState))
+
+
+def refusal(request: ListTransactionsRequest, error: int, version: int) -> ListTransactionsResponse:
+    return ListTransactionsResponse(error_code=error)

@@ -58,3 +58,12 @@ class MetadataResponse:
     topics: list[MetadataResponseTopic] = field(Array(MetadataResponseTopic))
     cluster_authorized_operations: int = field(Int32, since=8, until=10, default=-0x80000000)
     error_code: int = field(Int16, since=13)
+
+
+def refusal(request: MetadataRequest, error: int, version: int) -> MetadataResponse | None:
+    """Before version 13 there is no place for an error but in a topic that was asked for."""
+    topics = [
+        MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id)
+        for topic in request.topics or ()
+    ]
+    return MetadataResponse(topics=topics, error_code=error) if topics or version >= 13 else None

@@ -48,3 +48,18 @@ class OffsetCommitResponseTopic:
 class OffsetCommitResponse:
     throttle_time_ms: int = field(Int32, since=3)
     topics: list[OffsetCommitResponseTopic] = field(Array(OffsetCommitResponseTopic))
+
+
+def refusal(request: OffsetCommitRequest, error: int, version: int) -> OffsetCommitResponse | None:
+    topics = [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return OffsetCommitResponse(topics=topics) if any(topic.partitions for topic in topics) else None

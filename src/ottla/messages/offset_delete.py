@@ -40,3 +40,17 @@ class OffsetDeleteResponse:
     error_code: int = field(Int16)
     throttle_time_ms: int = field(Int32)
     topics: list[OffsetDeleteResponseTopic] = field(Array(OffsetDeleteResponseTopic))
+
+
+def refusal(request: OffsetDeleteRequest, error: int, version: int) -> OffsetDeleteResponse:
+    topics = [
+        OffsetDeleteResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=error)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return OffsetDeleteResponse(error_code=error, topics=topics)

@@ -79,3 +79,37 @@ class OffsetFetchResponse:
     topics: list[OffsetFetchResponseTopic] = field(Array(OffsetFetchResponseTopic), until=7)
     error_code: int = field(Int16, since=2, until=7)
     groups: list[OffsetFetchResponseGroup] = field(Array(OffsetFetchResponseGroup), since=8)
+
+
+def refusal(request: OffsetFetchRequest, error: int, version: int) -> OffsetFetchResponse | None:
+    """For each group from version 8 on; before, for the one group that was asked for."""
+    if version >= 8:
+        groups = [_refused_group(group, error) for group in request.groups]
+        return OffsetFetchResponse(groups=groups) if groups else None
+    topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(partition_index=index, committed_offset=-1, error_code=error)
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics or ()
+    ]
+    is_said = version >= 2 or any(topic.partitions for topic in topics)
+    return OffsetFetchResponse(topics=topics, error_code=error) if is_said else None
+
+
+def _refused_group(group: OffsetFetchRequestGroup, error: int) -> OffsetFetchResponseGroup:
+    topics = [
+        OffsetFetchResponseTopics(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=error)
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in group.topics or ()
+    ]
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=error)

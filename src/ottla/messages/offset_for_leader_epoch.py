@@ -43,3 +43,14 @@ class OffsetForLeaderTopicResult:
 class OffsetForLeaderEpochResponse:
     throttle_time_ms: int = field(Int32)
     topics: list[OffsetForLeaderTopicResult] = field(Array(OffsetForLeaderTopicResult))
+
+
+def refusal(request: OffsetForLeaderEpochRequest, error: int, version: int) -> OffsetForLeaderEpochResponse | None:
+    topics = [
+        OffsetForLeaderTopicResult(
+            topic=topic.topic,
+            partitions=[EpochEndOffset(partition=each.partition, error_code=error) for each in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    return OffsetForLeaderEpochResponse(topics=topics) if any(topic.partitions for topic in topics) else None

@@ -17,3 +17,7 @@ class SaslAuthenticateResponse:
     error_message: str | None = field(String, nullable_since=0)
     auth_bytes: bytes = field(Bytes)
     session_lifetime_ms: int = field(Int64, since=1)
+
+
+def refusal(request: SaslAuthenticateRequest, error: int, version: int) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(error_code=error)

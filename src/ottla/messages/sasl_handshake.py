@@ -15,3 +15,7 @@ class SaslHandshakeRequest:
 class SaslHandshakeResponse:
     error_code: int = field(Int16)
     mechanisms: list[str] = field(Array(String))
+
+
+def refusal(request: SaslHandshakeRequest, error: int, version: int) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=error)

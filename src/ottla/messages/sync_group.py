@@ -30,3 +30,7 @@ class SyncGroupResponse:
     protocol_type: str | None = field(String, since=5, nullable_since=0, default=None)
     protocol_name: str | None = field(String, since=5, nullable_since=0, default=None)
     assignment: bytes = field(Bytes)
+
+
+def refusal(request: SyncGroupRequest, error: int, version: int) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error)

@@ -48,3 +48,17 @@ class TxnOffsetCommitResponseTopic:
 class TxnOffsetCommitResponse:
     throttle_time_ms: int = field(Int32)
     topics: list[TxnOffsetCommitResponseTopic] = field(Array(TxnOffsetCommitResponseTopic))
+
+
+def refusal(request: TxnOffsetCommitRequest, error: int, version: int) -> TxnOffsetCommitResponse | None:
+    topics = [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return TxnOffsetCommitResponse(topics=topics) if any(topic.partitions for topic in topics) else None

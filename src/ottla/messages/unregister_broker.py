@@ -16,3 +16,7 @@ class UnregisterBrokerResponse:
     throttle_time_ms: int = field(Int32)
     error_code: int = field(Int16)
     error_message: str | None = field(String, nullable_since=0)
+
+
+def refusal(request: UnregisterBrokerRequest, error: int, version: int) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(error_code=error)

@@ -34,3 +34,7 @@ class UpdateFeaturesResponse:
     error_code: int = field(Int16)
     error_message: str | None = field(String, nullable_since=0)
     results: list[UpdatableFeatureResult] = field(Array(UpdatableFeatureResult), until=1)
+
+
+def refusal(request: UpdateFeaturesRequest, error: int, version: int) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(error_code=error)

@@ -48,3 +48,24 @@ class WritableTxnMarkerResult:
 @message(versions=(1, 2), flexible_since=1)
 class WriteTxnMarkersResponse:
     markers: list[WritableTxnMarkerResult] = field(Array(WritableTxnMarkerResult))
+
+
+def refusal(request: WriteTxnMarkersRequest, error: int, version: int) -> WriteTxnMarkersResponse | None:
+    markers = [
+        WritableTxnMarkerResult(
+            producer_id=marker.producer_id,
+            topics=[
+                WritableTxnMarkerTopicResult(
+                    name=topic.name,
+                    partitions=[
+                        WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
+                        for index in topic.partition_indexes
+                    ],
+                )
+                for topic in marker.topics
+            ],
+        )
+        for marker in request.markers
+    ]
+    is_said = any(topic.partitions for marker in markers for topic in marker.topics)
+    return WriteTxnMarkersResponse(markers=markers) if is_said else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct as bits
 from typing import NamedTuple
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.schema.codec import MalformedMessage, decoder, encoder
 from ottla.schema.message import field, message, struct
 from ottla.schema.types import Array, Bool, Bytes, Int8, Int16, Int32, Int64, String, Uuid
@@ -77,7 +78,7 @@ class BrokerRegistered:
     epoch: int = field(Int64, default=UNREGISTERED)
     """Set in snapshots only, where the entry's own version is gone."""
     options: list[ConfigChange] = field(Array(ConfigChange), tag=0)
-    """What the broker's own file says of options that decisions depend on."""
+    """Options of the broker's own file on which decisions depend."""
     directories: list[str] = field(Array(String), tag=1)
     """The ids of its log directories; a release that does not know them forgets them with its next snapshot."""
     held: list[HeldDirectory] = field(Array(HeldDirectory), tag=2)
@@ -165,7 +166,7 @@ class PartitionEntry:
     offline: list[int] = field(Array(Int32), tag=2)
     """Brokers whose log directory with this replica has failed. A release that does not know them leaves them out."""
     awaited: str = field(String, tag=3)
-    """Where the last replica came back older than it was: the incarnation of its log directory that is missing."""
+    """The incarnation of the log directory that is missing, after the last replica came back older than it was."""
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -268,7 +269,8 @@ def encode_entry(body: Body, *, broker_epoch: int, sequence: int) -> bytes:
     """The bytes a coordination engine keeps; at most `ENTRY_LIMIT` of them."""
     out = bytearray(_HEADER.pack(_NUMBERS[type(body)], _VERSION, broker_epoch, sequence))
     encoder(type(body), _VERSION)(body, out)
-    assert len(out) <= ENTRY_LIMIT, f"{type(body).__name__} of {len(out)} bytes"
+    if len(out) > ENTRY_LIMIT:
+        raise InvariantBroken(f"a {type(body).__name__} of {len(out)} bytes is more than one entry may have")
     return bytes(out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.seams import LogEntry, StoreDamaged, StoredSnapshot
 from ottla.metadata.entries import Entry
 from ottla.metadata.seal import SEALED_ENTRIES, is_sealed, is_sealed_entry, read_entry
@@ -9,7 +10,7 @@ from ottla.metadata.snapshot import load_snapshot
 from ottla.metadata.state import Metadata
 from ottla.schema.codec import MalformedMessage
 
-_UNFIT = (ValueError, LookupError, AssertionError)
+_UNFIT = (ValueError, LookupError, InvariantBroken)
 """Raised by what cannot be decoded or applied. Behind a checksum that holds it is a fault of ours, not of the store."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from ottla.metadata import entries as log
 
@@ -49,7 +50,7 @@ class BrokerState(NamedTuple):
     fenced: bool
     draining: bool
     options: tuple[tuple[str, str], ...] = ()
-    """Of those that decisions depend on, the ones set where the broker was started."""
+    """Options on which decisions depend, as far as they were set where the broker was started."""
     fenced_early: bool = False
     """It is fenced, and its session may not have ended before."""
     directories: tuple[str, ...] = ()
@@ -149,10 +150,10 @@ class Metadata:
         self.topics: dict[TopicId, Topic] = {}
         """By id, those that are not ready yet among them."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
-        """Of brokers and groups, by resource type and name; a topic's are in the topic."""
+        """Configurations of brokers and groups, by resource type and name; a topic's are in the topic."""
         self.next_producer_id = 0
         self.producer_id_owner: BrokerId = NO_LEADER
-        """Who was given the last block."""
+        """The broker that was given the last block."""
         self._by_name: dict[str, Topic] = {}
         self._touched_topics: set[TopicId] = set()
         self._touched_configs: set[tuple[int, str]] = set()
@@ -330,7 +331,8 @@ class Metadata:
         for topic_id, partitions in grown.items():
             topic = self.topics[topic_id]
             expected = range(len(topic.partitions), len(topic.partitions) + len(partitions))
-            assert [one.partition for one in partitions] == list(expected), "partitions are created in order"
+            if [one.partition for one in partitions] != list(expected):
+                raise InvariantBroken(f"{topic.name}: partitions are created out of order, {list(expected)} come next")
             topic.partitions += tuple(partitions)
             self._topic_touched(version, topic)
 
@@ -343,8 +345,10 @@ class Metadata:
             held = list(topic.partitions)
             for partition in partitions:
                 before = held[partition.partition]
-                assert partition.partition_epoch > before.partition_epoch, "a partition's epoch only grows"
-                assert partition.leader_epoch >= before.leader_epoch, "a leader epoch only grows"
+                if partition.partition_epoch <= before.partition_epoch:
+                    raise InvariantBroken(_falls(topic, "partition epoch", before, partition.partition_epoch))
+                if partition.leader_epoch < before.leader_epoch:
+                    raise InvariantBroken(_falls(topic, "leader epoch", before, partition.leader_epoch))
                 held[partition.partition] = partition._replace(unclean_epoch=_unclean_epoch(before, partition))
             topic.partitions = tuple(held)
             self._topic_touched(version, topic)
@@ -392,6 +396,10 @@ _APPLY: dict[type, Callable[[Metadata, int, Any], None]] = {
     log.ConfigsSet: Metadata._configs_set,
     log.ProducerIdsAllocated: Metadata._producer_ids_allocated,
 }
+
+
+def _falls(topic: Topic, epoch: str, before: PartitionState, after: int) -> str:
+    return f"{topic.name}-{before.partition}: its {epoch} falls to {after}: {before}"
 
 
 def _unclean_epoch(before: PartitionState, after: PartitionState) -> LeaderEpoch:

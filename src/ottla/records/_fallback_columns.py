@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from struct import Struct
 from typing import NamedTuple
 
 from ottla.kernel.seams import Buffer
 from ottla.records._fallback import Fields, Refused, each_record, wrap_int64, write_sized, write_varint
 from ottla.records.faults import Fault
+from ottla.records.header import (
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    HEADER,
+    HEADER_SIZE,
+    SIZE_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+)
 
-HEADER_SIZE = 61
-_HEADER = Struct(">qiibIhiqqqhii")
-_TIMESTAMP_TYPE_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT, _COMPRESSION_MASK = 0x08, 0x10, 0x20, 0x07
 _LAST_CODEC = 4
 _INT32_MAX = 2**31 - 1
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
@@ -100,11 +105,11 @@ class _Run:
             return False
         while self.aborted and self.aborted[0][1] <= wrap_int64(base_offset + last_delta):
             self.aborting.add(self.aborted.pop(0)[0])
-        if attributes & _CONTROL_BIT:
+        if attributes & CONTROL_BIT:
             if _is_abort_marker(batch[HEADER_SIZE:]):
                 self.aborting.discard(producer_id)
             return False
-        return bool(attributes & _TRANSACTIONAL_BIT) and producer_id in self.aborting
+        return bool(attributes & TRANSACTIONAL_BIT) and producer_id in self.aborting
 
     def take(self, header: BatchHeader, payload: memoryview) -> bool:
         """Keep the records that are wanted; False, and nothing kept, where that would be too much for one call."""
@@ -128,7 +133,7 @@ class _Run:
 
     def _fill(self, header: BatchHeader, payload: memoryview, wanted: list[tuple[int, Fields]]) -> None:
         attributes, base_timestamp, max_timestamp = header[5], header[7], header[8]
-        timestamp_type = 1 if attributes & _TIMESTAMP_TYPE_BIT else 0
+        timestamp_type = 1 if attributes & TIMESTAMP_TYPE_BIT else 0
         out = self.filling
         for offset, fields in wanted:
             timestamp = max_timestamp if timestamp_type else wrap_int64(base_timestamp + fields.timestamp_delta)
@@ -189,7 +194,7 @@ def decode(
     at, next_offset = 0, start_offset
     try:
         while (header := _whole_batch(run.view, at)) is not None:
-            size, wanted = header[1] + 12, at >= position
+            size, wanted = header[1] + SIZE_OVERHEAD, at >= position
             last_offset = wrap_int64(header[0] + header[6])
             if wanted and header[0] >= end_offset:
                 break
@@ -198,7 +203,7 @@ def decode(
             if wanted and last_offset >= start_offset:
                 if check_crc and not _crc_holds(header, batch):
                     raise Refused(Fault.CRC)
-                if not is_aborted and not header[5] & _CONTROL_BIT:
+                if not is_aborted and not header[5] & CONTROL_BIT:
                     payload = _payload(header, batch, at, decompress)
                     if not run.take(header, payload):
                         break
@@ -215,12 +220,12 @@ def _whole_batch(view: memoryview, at: int) -> BatchHeader | None:
     left = len(view) - at
     if left < HEADER_SIZE:
         return None
-    header: BatchHeader = _HEADER.unpack_from(view, at)
+    header: BatchHeader = HEADER.unpack_from(view, at)
     if header[3] != 2:
         raise Refused(Fault.MAGIC)
-    if header[1] + 12 < HEADER_SIZE:
+    if header[1] + SIZE_OVERHEAD < HEADER_SIZE:
         raise Refused(Fault.BATCH_SIZE)
-    return header if header[1] + 12 <= left else None
+    return header if header[1] + SIZE_OVERHEAD <= left else None
 
 
 def _crc_holds(header: BatchHeader, batch: memoryview) -> bool:
@@ -232,7 +237,7 @@ def _crc_holds(header: BatchHeader, batch: memoryview) -> bool:
 def _payload(
     header: BatchHeader, batch: memoryview, at: int, decompress: Callable[[int, int, int], Buffer]
 ) -> memoryview:
-    codec = header[5] & _COMPRESSION_MASK
+    codec = header[5] & COMPRESSION_MASK
     if codec > _LAST_CODEC:
         raise Refused(Fault.CODEC)
     if not codec:

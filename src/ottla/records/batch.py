@@ -6,7 +6,6 @@ Comes from broker/handlers/produce.py and storage; `scan_records` is the one pla
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import NamedTuple
 
 from ottla.kernel.errors import ErrorCode
@@ -15,25 +14,26 @@ from ottla.records import compiled
 from ottla.records.checksum import crc32c
 from ottla.records.compression import DEFAULT_LIMIT, Codec, decompress
 from ottla.records.faults import CorruptRecords, Fault
+from ottla.records.header import (
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    COVERED,
+    CRC_AT,
+    CRC_START,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    INT32,
+    LENGTH_AT,
+    MAGIC,
+    MAGIC_AT,
+    NO_TIMESTAMP,
+    PLACE,
+    SIZE_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+)
 
-HEADER_SIZE = 61
-SIZE_OVERHEAD = 12
-"""Bytes before what the length field counts: base offset and the length itself."""
-CRC_START = 21
-"""The CRC covers everything from the attributes on."""
-MAGIC = 2
-NO_TIMESTAMP = -1
-
-COMPRESSION_MASK = 0x07
-TIMESTAMP_TYPE_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
-DELETE_HORIZON_BIT = 0x40
-
-_HEADER = Struct(">qiibIhiqqqhii")
-_PLACE = Struct(">qii")
-_TAIL = Struct(">hiqqqhii")
-_LENGTH = Struct(">i")
 _INT32_MAX = 2**31 - 1
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _KEYLESS_MESSAGE = "Compacted topic cannot accept message without key"
@@ -99,7 +99,7 @@ class Batch:
             self.producer_epoch,
             self.base_sequence,
             self.records_count,
-        ) = _HEADER.unpack_from(view)
+        ) = HEADER.unpack_from(view)
         self.size = length + SIZE_OVERHEAD
         whole = view if isinstance(view, memoryview) else memoryview(view)
         self.view = whole if len(whole) <= self.size or self.size < HEADER_SIZE else whole[: self.size]
@@ -169,13 +169,13 @@ class Batch:
 
     def placed(self, base_offset: int, leader_epoch: int) -> tuple[bytes, memoryview]:
         """The batch as two parts to write, at an offset and in an epoch: both fields lie outside the CRC."""
-        return _PLACE.pack(base_offset, self.size - SIZE_OVERHEAD, leader_epoch), self.view[16:]
+        return PLACE.pack(base_offset, self.size - SIZE_OVERHEAD, leader_epoch), self.view[MAGIC_AT:]
 
     def stamped(self, *, max_timestamp: int, append_time: bool) -> Batch:
         """A copy with another largest timestamp and timestamp type, and so another CRC; records untouched."""
         attributes = self.attributes & ~TIMESTAMP_TYPE_BIT | (TIMESTAMP_TYPE_BIT if append_time else 0)
         copy = bytearray(self.view)
-        _TAIL.pack_into(
+        COVERED.pack_into(
             copy,
             CRC_START,
             attributes,
@@ -199,14 +199,14 @@ class Batch:
 
 def patch(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int, position: int = 0) -> None:
     """Assign offset and leader epoch in place to the batch at `position`; both lie outside the CRC."""
-    _PLACE.pack_into(buffer, position, base_offset, _LENGTH.unpack_from(buffer, position + 8)[0], leader_epoch)
+    PLACE.pack_into(buffer, position, base_offset, INT32.unpack_from(buffer, position + LENGTH_AT)[0], leader_epoch)
 
 
 def seal(buffer: bytearray) -> None:
     """Write length and CRC into the header of the one batch that `buffer` is."""
-    _LENGTH.pack_into(buffer, 8, len(buffer) - SIZE_OVERHEAD)
+    INT32.pack_into(buffer, LENGTH_AT, len(buffer) - SIZE_OVERHEAD)
     crc = crc32c(memoryview(buffer)[CRC_START:])
-    buffer[17:CRC_START] = crc.to_bytes(4, "big")
+    buffer[CRC_AT:CRC_START] = crc.to_bytes(4, "big")
 
 
 def iterate_batches(view: Buffer) -> Iterator[Batch]:
@@ -234,12 +234,12 @@ def produced_batch(records: Buffer | None) -> Batch | ErrorCode:
     Kafka's ProduceRequest.validateRecords: INVALID_RECORD for none, for more than one, and for the old formats;
     CORRUPT_MESSAGE for an impossible length or magic. `check_batch` looks at the rest of the header.
     """
-    if records is None or len(records) < 17:
+    if records is None or len(records) <= MAGIC_AT:
         return ErrorCode.INVALID_RECORD
-    (length,) = _LENGTH.unpack_from(records, 8)
-    if length < _SMALLEST_LENGTH or records[16] > MAGIC:
+    (length,) = INT32.unpack_from(records, LENGTH_AT)
+    if length < _SMALLEST_LENGTH or records[MAGIC_AT] > MAGIC:
         return ErrorCode.CORRUPT_MESSAGE
-    if length + SIZE_OVERHEAD > len(records) or records[16] != MAGIC:
+    if length + SIZE_OVERHEAD > len(records) or records[MAGIC_AT] != MAGIC:
         return ErrorCode.INVALID_RECORD
     if length + SIZE_OVERHEAD < HEADER_SIZE:
         return ErrorCode.CORRUPT_MESSAGE

@@ -4,25 +4,23 @@ into the place of an existing batch (`retain`, for compaction)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from struct import Struct
 
 from ottla.kernel.seams import Buffer
 from ottla.records import compiled
-from ottla.records.batch import (
+from ottla.records.batch import Batch, seal
+from ottla.records.compression import Codec, compress
+from ottla.records.header import (
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
+    HEADER,
     HEADER_SIZE,
     MAGIC,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
-    Batch,
-    seal,
 )
-from ottla.records.compression import Codec, compress
 from ottla.records.reader import Record
 
-_HEADER = Struct(">qiibIhiqqqhii")
 _MOST_RECORD_OVERHEAD = 21
 """Attributes and the varints of length, timestamp, offset, key, value and header count at their longest likely."""
 
@@ -126,7 +124,7 @@ class BatchBuilder:
         else:
             whole = bytearray(HEADER_SIZE)
             whole += compress(self.codec, memoryview(self._buffer)[HEADER_SIZE:], self.level)
-        _HEADER.pack_into(
+        HEADER.pack_into(
             whole,
             0,
             self.base_offset,

@@ -8,20 +8,18 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from struct import Struct
 from typing import NamedTuple
 
 from ottla.kernel.seams import Buffer
 from ottla.records import compiled
-from ottla.records._fallback_columns import HEADER_SIZE
-from ottla.records.batch import MAGIC, seal
+from ottla.records.batch import seal
 from ottla.records.compression import DEFAULT_LIMIT, Codec, compress, decompress
 from ottla.records.faults import CorruptRecords, Fault
+from ottla.records.header import HEADER, HEADER_SIZE, MAGIC
 
 DEFAULT_MAX_BYTES = 128 * 1024 * 1024
 """Keys, values and headers that one `decode_columns` gathers before it stops between two batches."""
 _NO_END = 2**63 - 1
-_HEADER = Struct(">qiibIhiqqqhii")
 
 
 class TimeUnit(IntEnum):
@@ -65,7 +63,7 @@ class Columns(NamedTuple):
     next_offset: int
     """The offset after the last batch that was gone past, control and aborted ones included."""
     position: int
-    """Where in the view decoding stopped: go on from here, unless no whole batch is left."""
+    """The place in the view at which decoding stopped: go on from here, unless no whole batch is left."""
     key: BinaryColumn
     value: BinaryColumn
     offset: Buffer
@@ -199,7 +197,7 @@ def encode_columns(
             packed = compress(codec, memoryview(whole)[HEADER_SIZE:], level)
             whole = bytearray(HEADER_SIZE)
             whole += packed
-        _HEADER.pack_into(
+        HEADER.pack_into(
             whole, 0, 0, 0, -1, MAGIC, 0, attributes, taken - 1, base_timestamp, max_timestamp,
             producer_id, producer_epoch, sequence, taken,
         )  # fmt: skip

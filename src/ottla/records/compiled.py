@@ -34,7 +34,7 @@ __all__ = [
 
 KEYLESS, UNTIMELY = 1, 2
 MOST_OFFENDERS = 1000
-"""How many refused records one answer names."""
+"""One answer names at most so many refused records."""
 
 _forced = os.environ.get("OTTLA_PURE", "") not in ("", "0")
 _why_pure = "OTTLA_PURE is set"

@@ -34,7 +34,7 @@ class Held(NamedTuple):
     shown: bool = False
     """Whether it has given a receipt in this epoch; what others told of it before is not known."""
     log_start: int = 0
-    """Where its log starts, after a crash too."""
+    """The start of its log, also after a crash."""
 
 
 class Refused(NamedTuple):

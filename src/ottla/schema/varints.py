@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MOST_ELEMENTS = 25_000
-"""What one request may hold in all its arrays together: its decoding and its handler are one turn of the loop."""
+"""The most elements of one request, all its arrays together: its decoding and its handler are one turn of the loop."""
 
 MOST_TAGS = 1000
 """More tagged fields in one struct than this are taken for an attack."""

@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -51,15 +50,6 @@ class BrokerChild:
         self._on_change = on_change
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = asyncio.Event()
-
-    def prefer_port(self, port: int) -> None:
-        """At its very first start a broker gets this port if it is free; the directory keeps what it got."""
-        kept = os.path.join(self.directory, "port")
-        if os.path.exists(kept) or not _is_free(port):
-            return
-        os.makedirs(self.directory, exist_ok=True)
-        with open(kept, "w", encoding="utf-8") as file:
-            file.write(f"PLAINTEXT {port}\n")
 
     async def keep(self) -> None:
         """Run it until `stop`, or, where it is not brought back, until it is gone."""
@@ -115,21 +105,26 @@ class BrokerChild:
         self.pid = self._process.pid if address is not None and self._process is not None else None
         self._on_change()
 
-    async def stop(self) -> None:
-        """SIGTERM, and SIGKILL where it takes too long."""
+    async def stop(self) -> bool:
+        """SIGTERM, by which a broker hands over what it leads; False where it took too long and was killed."""
         self._stopping.set()
         process = self._process
         if process is None or process.returncode is not None:
-            return
+            return True
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
         try:
             await asyncio.wait_for(process.wait(), STOP_WITHIN_S)
         except TimeoutError:
-            self._tell(f"broker {self.number} does not stop: killed")
             process.kill()
             await process.wait()
+            self._tell(f"broker {self.number} did not stop within {STOP_WITHIN_S:.0f} s and was killed")
+            by_itself = False
+        else:
+            self._tell(f"broker {self.number} has stopped")
+            by_itself = True
         self.state, self.address, self.pid = "stopped", None, None
+        return by_itself
 
     def _last_line(self) -> str:
         """The last line of its log: the reason why it did not come up."""
@@ -149,16 +144,6 @@ def _how(code: int) -> str:
         except ValueError:
             return f"was killed by signal {-code}"
     return f"ended with exit code {code}"
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def _die_with_parent() -> None:

@@ -21,7 +21,7 @@ from ottla.broker.replicas.log_directories import METADATA_DIRECTORY, OURS_TOO
 from ottla.broker.replicas.syncers import Syncers
 from ottla.config.resolve import Layers
 from ottla.coordination.zookeeper_address import SCHEME
-from ottla.kernel.errors import ApiError, broke_an_invariant
+from ottla.kernel.errors import ApiError, InvariantBroken
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Coordination, Disk, StoreDamaged
 from ottla.kernel.story import Slot
@@ -108,12 +108,12 @@ class BrokerServer:
         self.metrics_description = "off"
         self.directories = _directories(self._config.data_directories)
         self.directory = self.directories[0]
-        """Where the port that was given is kept: the first that can be used."""
+        """The first directory that can be used; the broker's port is kept there."""
 
     def callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A callback of the loop, a timer or a sync's end, has raised: where an invariant is broken, all stops."""
         error = context.get("exception")
-        if self.node is not None and isinstance(error, Exception) and broke_an_invariant(error):
+        if self.node is not None and isinstance(error, InvariantBroken):
             self.node.around.broken(error)
         else:
             log.error("a fault of the broker's own: %s", context.get("message"), exc_info=error)
@@ -187,7 +187,7 @@ class BrokerServer:
         await ended(node.start(host, self._registered_listeners(), lock))
         for listener in self._listeners:
             try:
-                listener.start(self._config.socket_listen_backlog_size)
+                listener.start(self._config.socket_listen_backlog_size, node.dispatch.serve)
             except OSError as fault:
                 address, port = self.addresses[listener.name]
                 raise CannotStart(self._port_taken(address, port, None, fault)) from fault
@@ -275,7 +275,6 @@ class BrokerServer:
             kept = self._kept_port(name) if port == 0 else None
             listener = Listener(
                 self._loop,
-                self._serve,
                 name=name,
                 pool=pool,
                 cold=self._cold,
@@ -359,10 +358,6 @@ class BrokerServer:
             told = advertised.get(name, (reachable, bound_port))
             found.append(RegisteredListener(name, told[0], told[1], _PLAINTEXT))
         return tuple(found)
-
-    def _serve(self, connection: object, frame: memoryview) -> None:
-        assert self.node is not None
-        self.node.dispatch.serve(connection, frame)  # type: ignore[arg-type]
 
     async def _start_http(self) -> None:
         if self._http_port == 0:

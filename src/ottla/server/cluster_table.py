@@ -1,67 +1,142 @@
-"""The brokers of `ottla cluster up` on the screen: a table on a terminal, sentences in a log.
+"""How `ottla cluster up` shows its cluster: a table that stays in its place, lines of a log, or JSON.
 
-cluster_up.py makes the rows from what its processes do and from what client/admin/sight.py saw.
+client/admin/broker_table.py makes the table.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import shutil
 import sys
+import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Protocol
 
-from ottla.client.admin.sight import Share
+from ottla.client.admin.broker_table import Line, as_json, table
+from ottla.client.admin.sight import Sight
+from ottla.kernel.terminal import colours
 
-
-class Row(NamedTuple):
-    """A line of the table; what is not known is None."""
-
-    broker: int
-    state: str
-    address: str | None
-    pid: int | None
-    share: Share | None
-    controller: bool
+_SIZE = (100, 24)
+"""Of a terminal that does not tell."""
+_NEWS = 5
 
 
-_TITLES = ("BROKER", "STATE", "ADDRESS", "PID", "LEADS", "IN SYNC", "REPLICAS")
+class Display(Protocol):
+    """Shows what happens and what the brokers do; nobody need be there to read it."""
+
+    def say(self, sentence: str) -> None:
+        """Something has happened."""
+
+    def greet(self, ready: str, addresses: Sequence[str], about: Sequence[str]) -> None:
+        """All brokers serve."""
+
+    def show(self, lines: Sequence[Line], seen: Sight | None, *, all_served: bool) -> None:
+        """The brokers as of now; `seen` is None where none of them answers."""
+
+    def end(self) -> None:
+        """The brokers are stopped from here on."""
 
 
-def table(rows: Sequence[Row], summary: str) -> list[str]:
-    """Aligned columns under titles, and the summary."""
-    cells = [_TITLES, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(_TITLES))]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in cells]
-    return [*lines, summary]
+def display(output_format: str) -> Display:
+    """The one that fits standard output."""
+    if output_format == "json":
+        return JsonDisplay()
+    return TerminalDisplay() if sys.stdout.isatty() else LogDisplay()
 
 
-def plain(row: Row) -> str:
-    """The same as a sentence, for a log."""
-    text = f"broker {row.broker} {row.state}"
-    if row.address is not None:
-        text += f" {row.address}"
-    if row.share is not None:
-        text += f", leads {row.share.leads}, in sync {row.share.in_sync} of {row.share.replicas}"
-    return text + (", controller" if row.controller else "")
+class LogDisplay:
+    """A line for each change."""
+
+    def __init__(self) -> None:
+        self._said: dict[int, str] = {}
+
+    def say(self, sentence: str) -> None:
+        with contextlib.suppress(OSError):  # whoever read it has gone
+            print(f"{time.strftime('%H:%M:%S')} {sentence}", flush=True)
+
+    def greet(self, ready: str, addresses: Sequence[str], about: Sequence[str]) -> None:
+        _greet(ready, addresses, about)
+
+    def show(self, lines: Sequence[Line], seen: Sight | None, *, all_served: bool) -> None:
+        if not all_served or seen is None:
+            return
+        said = {line.broker: plain(line) for line in lines} | {0: seen.summary}
+        for number, text in said.items():
+            if self._said.get(number) != text:
+                self.say(text)
+        self._said = said
+
+    def end(self) -> None:
+        pass
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    share = ("-", "-", "-") if row.share is None else (row.share.leads, row.share.in_sync, row.share.replicas)
-    name = f"{row.broker} *" if row.controller else str(row.broker)
-    return (name, row.state, row.address or "-", str(row.pid or "-"), *map(str, share))
-
-
-class Screen:
-    """Lines at the bottom of a terminal that are written over."""
+class TerminalDisplay:
+    """The table at the bottom of a terminal, written over, with the latest news below."""
 
     def __init__(self) -> None:
         self._shown = 0
+        self._news: list[str] = []
+        self._ended = False
 
-    def show(self, lines: list[str]) -> None:
-        up = f"\x1b[{self._shown}A" if self._shown else ""
-        sys.stdout.write(up + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[J")
-        sys.stdout.flush()
-        self._shown = len(lines)
+    def say(self, sentence: str) -> None:
+        line = f"{time.strftime('%H:%M:%S')} {sentence}"
+        if self._ended:
+            with contextlib.suppress(OSError):
+                print(line, flush=True)
+        else:
+            self._news = [*self._news[1 - _NEWS :], line]
 
-    def leave(self) -> None:
-        """Leave the table as it is; the next output goes below it."""
+    def greet(self, ready: str, addresses: Sequence[str], about: Sequence[str]) -> None:
         self._shown = 0
+        _greet(ready, addresses, about)
+
+    def show(self, lines: Sequence[Line], seen: Sight | None, *, all_served: bool) -> None:
+        width, height = shutil.get_terminal_size(_SIZE)
+        text = table(lines, seen, width=width, coloured=colours(sys.stdout))
+        text = [*text, *(line[:width] for line in self._news)][: max(1, height - 1)]
+        up = f"\x1b[{self._shown}A" if self._shown else ""
+        with contextlib.suppress(OSError):
+            sys.stdout.write(up + "".join(f"\x1b[2K{line}\n" for line in text) + "\x1b[J")
+            sys.stdout.flush()
+        self._shown = len(text)
+
+    def end(self) -> None:
+        """Leave the table as it is; what is said from here on goes below it."""
+        self._ended = True
+
+
+class JsonDisplay:
+    """A JSON object a line; `event` says which kind: news, ready, status."""
+
+    def say(self, sentence: str) -> None:
+        self._print("news", {"text": sentence})
+
+    def greet(self, ready: str, addresses: Sequence[str], about: Sequence[str]) -> None:
+        self._print("ready", {"bootstrap_servers": ",".join(addresses)})
+
+    def show(self, lines: Sequence[Line], seen: Sight | None, *, all_served: bool) -> None:
+        self._print("status", as_json(lines, seen))
+
+    def end(self) -> None:
+        pass
+
+    def _print(self, event: str, content: dict[str, object]) -> None:
+        with contextlib.suppress(OSError):
+            print(json.dumps({"event": event, "time": round(time.time(), 3)} | content), flush=True)
+
+
+def plain(line: Line) -> str:
+    """A broker as a sentence, for a log; what changes all the time is left out."""
+    text = f"broker {line.broker} {line.state}"
+    if line.address is not None:
+        text += f" {line.address}"
+    if line.share is not None:
+        text += f", leads {line.share.leads}, in sync {line.share.in_sync} of {line.share.replicas}"
+    return text + (", caretaker" if line.caretaker else "")
+
+
+def _greet(ready: str, addresses: Sequence[str], about: Sequence[str]) -> None:
+    with contextlib.suppress(OSError):
+        print(f"{ready}{','.join(addresses)}", flush=True)
+        print("\n".join(about), file=sys.stderr, flush=True)

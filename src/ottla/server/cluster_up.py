@@ -1,7 +1,7 @@
 """`ottla cluster up`: several brokers on this machine, started, watched and brought back, until it is told to stop.
 
 Each broker is a process of its own (broker_child.py); they share a store in DIR/store. What is seen of the cluster
-comes from client/admin/sight.py.
+comes from client/admin/sight.py and loads.py, and is shown by cluster_table.py. cluster_down.py ends it from elsewhere.
 """
 
 from __future__ import annotations
@@ -13,24 +13,31 @@ import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ottla import __version__
+from ottla.client.admin.broker_table import Line
+from ottla.client.admin.loads import NOTHING, Load, Meter
 from ottla.client.admin.sight import Sight, look
+from ottla.server import cluster_ports
 from ottla.server.broker_child import BrokerChild
-from ottla.server.cluster_table import Row, Screen, plain, table
+from ottla.server.cluster_control import Control
+from ottla.server.cluster_table import display
+
+if TYPE_CHECKING:
+    from ottla.client.blocking.admin import Admin
 
 DEFAULT_DATA = "./ottla-cluster"
 STATE_FILE = "cluster.json"
 STORE = "store"
-FIRST_PORT = 9092
+LOCK = ".lock"
 _LOOK_EVERY_S = 2.0
 _LOOK_WITHIN_MS = 3000
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run the cluster until SIGINT or SIGTERM; the exit status."""
+    """Run the cluster until SIGINT, SIGTERM or `ottla cluster down`; the exit status."""
     options = _parser().parse_args(arguments)
     directory = os.path.abspath(options.data)
     if (wrong := _problem(options, directory)) is not None:
@@ -39,12 +46,17 @@ def command(arguments: Sequence[str]) -> int:
     os.makedirs(directory, exist_ok=True)
     from ottla.storage.disk.local import LocalDisk
 
-    lock = LocalDisk().lock(os.path.join(directory, ".lock"))
+    lock = LocalDisk().lock(os.path.join(directory, LOCK))
     if lock is None:
-        print(f"ottla: a cluster is up in {directory} already", file=sys.stderr)
+        print(f"ottla: a cluster is up in {directory} already; `ottla cluster down` ends it", file=sys.stderr)
         return 1
     try:
-        return asyncio.run(ClusterUp(options, directory).run())
+        cluster = ClusterUp(options, directory)
+        cluster.give_ports(options.port)
+        return asyncio.run(cluster.run())
+    except cluster_ports.PortTaken as fault:
+        print(f"ottla: {fault}", file=sys.stderr)
+        return 1
     finally:
         lock.release()
 
@@ -52,7 +64,7 @@ def command(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ottla cluster up",
-        description="Run a cluster of brokers on this machine until Ctrl-C.",
+        description="Run a cluster of brokers on this machine until Ctrl-C or `ottla cluster down`.",
         epilog="From three brokers on, topics have three replicas and min.insync.replicas is 2, unless --set says "
         "otherwise.",
     )
@@ -61,6 +73,11 @@ def _parser() -> argparse.ArgumentParser:
         "--data", default=DEFAULT_DATA, metavar="DIR", help=f"where data lives (default {DEFAULT_DATA})"
     )
     parser.add_argument(
+        "--port", type=int, metavar="BASE",
+        help="brokers listen on BASE, BASE+1 and so on; 0: on free ports; both are kept for the next time (default: "
+        "those kept from the last time, else 9092 and so on where they are free)",
+    )  # fmt: skip
+    parser.add_argument(
         "--zookeeper", metavar="HOSTS[/CHROOT]", help="keep the metadata in a ZooKeeper ensemble, not in DIR/store"
     )
     parser.add_argument("--no-restart", action="store_true", help="leave a broker that died dead")
@@ -68,6 +85,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--log-level", default="warning", metavar="LEVEL", help="how much brokers log, in DIR/broker-N.log"
     )
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text",
+        help="text: a table on a terminal, lines elsewhere; json: an object a line",
+    )  # fmt: skip
     return parser
 
 
@@ -76,6 +97,8 @@ def _problem(options: argparse.Namespace, directory: str) -> str | None:
 
     if not 1 <= options.brokers <= 100:
         return f"--brokers {options.brokers}: 1 to 100 are possible on a machine"
+    if (wrong := cluster_ports.problem(options.port, options.brokers)) is not None:
+        return wrong
     if os.path.exists(os.path.join(directory, "meta.properties")):
         return (
             f"{directory} is the data directory of one broker; others join it by "
@@ -116,19 +139,21 @@ class ClusterUp:
         ]  # fmt: skip
         self._all_served = False
         self._ended = False
-        self._screen = Screen() if sys.stdout.isatty() else None
-        self._lines: dict[int, str] = {}
-        self._news: list[str] = []
+        self._display = display(options.format)
+        self._control: Control | None = None
+
+    def give_ports(self, base: int | None) -> None:
+        """Before anything is started; cluster_ports.PortTaken where one of them cannot be had."""
+        cluster_ports.give_ports({broker.number: broker.directory for broker in self._brokers}, base)
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
         stopping = asyncio.Event()
+        await self._open_control(stopping)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._state_path)
-        for broker in self._brokers:
-            broker.prefer_port(FIRST_PORT + broker.number - 1)
         keeping = [loop.create_task(broker.keep()) for broker in self._brokers]
         showing = loop.create_task(self._show())
         stopped = loop.create_task(stopping.wait())
@@ -136,14 +161,32 @@ class ClusterUp:
         await asyncio.wait({stopped, gone}, return_when=asyncio.FIRST_COMPLETED)
         told_to = stopping.is_set()
         showing.cancel()
-        self._ended = True
-        await asyncio.gather(*(broker.stop() for broker in self._brokers))
+        killed = await self._stop_all()
         for task in (gone, stopped):
             task.cancel()
         await asyncio.gather(*keeping, gone, stopped, showing, return_exceptions=True)
         if self._all_served:
             self._write_state()
+        if self._control is not None:
+            self._control.close(killed=killed)
         return 0 if told_to else 1
+
+    async def _open_control(self, stopping: asyncio.Event) -> None:
+        control = Control(self._directory, stopping.set)
+        try:
+            await control.open()
+        except OSError as fault:  # a file system without sockets
+            control.close(killed=0)
+            self._tell(f"`ottla cluster down` will not find this cluster: {fault.strerror}")
+        else:
+            self._control = control
+
+    async def _stop_all(self) -> int:
+        """How many had to be killed."""
+        self._ended = True
+        self._display.end()
+        self._tell("stopping all brokers")
+        return sum(not stopped for stopped in await asyncio.gather(*(broker.stop() for broker in self._brokers)))
 
     async def _gone(self, keeping: list[asyncio.Task[None]]) -> None:
         """Ends when it makes no sense to go on: a broker never came up, or all are gone for good."""
@@ -156,12 +199,9 @@ class ClusterUp:
     # --- what has happened ---
 
     def _tell(self, sentence: str) -> None:
-        line = f"{time.strftime('%H:%M:%S')} {sentence}"
-        if self._screen is None:
-            with contextlib.suppress(OSError):  # whoever read it has gone
-                print(line, flush=True)
-        else:
-            self._news = [*self._news[-4:], line]
+        self._display.say(sentence)
+        if self._control is not None:
+            self._control.say(sentence)
 
     def _changed(self) -> None:
         """A broker came or went."""
@@ -170,8 +210,7 @@ class ClusterUp:
         if not self._all_served and all(broker.address is not None for broker in self._brokers):
             self._all_served = True
             self._write_state()
-            with contextlib.suppress(OSError):
-                self._greet()
+            self._greet()
         elif self._all_served:
             self._write_state()
 
@@ -191,59 +230,55 @@ class ClusterUp:
             self._tell(f"cannot write {STATE_FILE}: {error.strerror}")
 
     def _greet(self) -> None:
-        addresses = [f"{broker.address[0]}:{broker.address[1]}" for broker in self._brokers if broker.address]
-        if self._screen is not None:
-            self._screen.leave()
-        print(f"ottla {__version__} cluster ready: {','.join(addresses)}", flush=True)
+        addresses = self._addresses()
         defaults = ", ".join(f"{name}={value}" for name, value in self._defaults.items())
-        lines = [
-            f"  data      {self._directory}",
-            f"  state     {self._state_path}",
-            f"  topics    {defaults}" + (f" ({', '.join(self._told)} was said)" if self._told else ""),
-            f"  try       ottla cluster status -b {addresses[0]}",
-        ]
-        print("\n".join(lines), file=sys.stderr, flush=True)
+        self._display.greet(
+            f"ottla {__version__} cluster ready: ",
+            addresses,
+            [
+                f"  data      {self._directory}",
+                f"  state     {self._state_path}",
+                f"  topics    {defaults}" + (f" ({', '.join(self._told)} was said)" if self._told else ""),
+                f"  try       ottla cluster status -b {addresses[0]}",
+                f"  end       Ctrl-C, or elsewhere: ottla cluster down --data {self._directory}",
+            ],
+        )
+
+    def _addresses(self) -> list[str]:
+        return [f"{broker.address[0]}:{broker.address[1]}" for broker in self._brokers if broker.address]
 
     # --- what it looks like ---
 
     async def _show(self) -> None:
-        """Look now and then; a table that stays in its place on a terminal, lines of what is new elsewhere."""
+        """Look now and then."""
         from ottla.client.blocking.admin import Admin
         from ottla.client.model import ClientSettings
 
         admin: Admin | None = None
+        meter = Meter()
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
-            addresses = [f"{broker.address[0]}:{broker.address[1]}" for broker in self._brokers if broker.address]
             seen: Sight | None = None
-            if addresses and self._all_served:
+            loads: Mapping[int, Load] = {}
+            if self._addresses() and self._all_served:
                 if admin is None:
-                    admin = Admin(
-                        addresses, settings=ClientSettings("ottla-cluster-up", api_timeout_ms=_LOOK_WITHIN_MS)
-                    )
-                seen = await loop.run_in_executor(None, _try_to_look, admin)
-            self._display(seen)
+                    settings = ClientSettings("ottla-cluster-up", api_timeout_ms=_LOOK_WITHIN_MS)
+                    admin = Admin(self._addresses(), settings=settings)
+                seen, loads = await loop.run_in_executor(None, _try_to_look, admin, meter)
+            lines = [self._line(broker, seen, loads) for broker in self._brokers]
+            self._display.show(lines, seen, all_served=self._all_served)
 
-    def _display(self, seen: Sight | None) -> None:
-        rows = [self._row(broker, seen) for broker in self._brokers]
-        summary = "nobody answers" if seen is None else seen.summary
-        if self._screen is not None:
-            self._screen.show([*table(rows, summary), *self._news])
-            return
-        if not self._all_served or seen is None:
-            return
-        said = {row.broker: plain(row) for row in rows} | {0: summary}
-        for number, line in said.items():
-            if self._lines.get(number) != line:
-                self._tell(line)
-        self._lines = said
-
-    def _row(self, broker: BrokerChild, seen: Sight | None) -> Row:
-        address = f"{broker.address[0]}:{broker.address[1]}" if broker.address is not None else None
-        share = seen.shares.get(broker.number) if seen is not None else None
-        controller = seen is not None and seen.controller == broker.number
-        return Row(broker.number, broker.state, address, broker.pid, share, controller)
+    def _line(self, broker: BrokerChild, seen: Sight | None, loads: Mapping[int, Load]) -> Line:
+        return Line(
+            broker.number,
+            broker.state,
+            f"{broker.address[0]}:{broker.address[1]}" if broker.address is not None else None,
+            seen.shares.get(broker.number) if seen is not None else None,
+            loads.get(broker.number, NOTHING),
+            caretaker=seen is not None and seen.caretaker == broker.number,
+            pid=broker.pid,
+        )
 
 
 def defaults_for(brokers: int) -> dict[str, str]:
@@ -255,13 +290,11 @@ def defaults_for(brokers: int) -> dict[str, str]:
     return said
 
 
-def _try_to_look(admin: object) -> Sight | None:
-    from ottla.client.blocking.admin import Admin
+def _try_to_look(admin: Admin, meter: Meter) -> tuple[Sight | None, Mapping[int, Load]]:
     from ottla.client.errors import ClientError
     from ottla.kernel.errors import ApiError
 
-    assert isinstance(admin, Admin)
     try:
-        return look(admin)
+        return look(admin), meter.look(admin)
     except (ClientError, ApiError, OSError):
-        return None
+        return None, {}

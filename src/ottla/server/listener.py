@@ -190,7 +190,6 @@ class Listener:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        serve: Serve,
         *,
         name: str,
         pool: FramePool,
@@ -201,7 +200,8 @@ class Listener:
         max_idle_ms: int,
     ) -> None:
         self.loop = loop
-        self.serve = serve
+        self.serve: Serve
+        """Takes each frame; given by `start`."""
         self.name = name
         self.pool = pool
         self.cold = cold
@@ -240,12 +240,13 @@ class Listener:
         bound = sock.getsockname()
         return bound[0], bound[1]
 
-    def start(self, backlog: int) -> None:
-        """Listen and accept from now on (the broker can serve).
+    def start(self, backlog: int, serve: Serve) -> None:
+        """Listen and accept from now on: the broker can serve, and takes each frame by `serve`.
 
         OSError where another process has bound the same port meanwhile, and listens already.
         """
         assert self._socket is not None
+        self.serve = serve
         self._socket.listen(backlog)
         self.loop.add_reader(self._socket.fileno(), self._acceptable)
         self._sweeper = self.loop.call_later(_SWEEP_S, self._sweep)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.server.broker_server import BrokerServer
 
 DEFAULT_HTTP_PORT = 9308
-"""Of broker 1, and of one that is alone; the next brokers of a cluster take the ports behind it."""
+"""The port of broker 1, and of one that is alone; the next brokers of a cluster take the ports behind it."""
 _GC_AFTER_OBJECTS = 20_000
 """A request of many elements would be gone through a hundred times while it is decoded. Cycles are rare here."""
 _LEVELS = ("debug", "info", "warning", "error")

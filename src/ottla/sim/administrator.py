@@ -61,7 +61,7 @@ ACTS = (
     REQUIRED_EDITED,
     DIRECTORY_ALTERED,
 )
-"""What an administrator does in the middle of faults: reassign where there are more brokers than replicas."""
+"""An administrator's acts in the middle of faults; reassigning needs more brokers than replicas."""
 
 
 class Administrator:
@@ -72,7 +72,7 @@ class Administrator:
         self.random = Random(f"administrator-{workload.plan.seed}")
         self.peer = workload.peer("administrator")
         self.done = dict.fromkeys(ACTS, 0)
-        """How often each was answered without an error."""
+        """The number of answers without an error, by act."""
         self._idle = True
         self._deleted: dict[bytes, None] = {}
         self._made_anew: set[str] = set()

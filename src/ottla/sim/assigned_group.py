@@ -41,7 +41,7 @@ class AssignedGroup:
         self.setting = setting
         self.members = [AssignedMember(number, self) for number in range(members)]
         self.done = dict.fromkeys(ASSIGNED_ACTS, 0)
-        """How often each happened."""
+        """The number of times that each happened."""
         self.refused_commits = 0
         """Commits of members whose partition another one had been told of."""
         self._settled = False

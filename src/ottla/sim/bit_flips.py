@@ -9,6 +9,7 @@ import posixpath
 from random import Random
 from typing import TYPE_CHECKING
 
+from ottla.records.header import EPOCH_AT, LENGTH_AT, MAGIC_AT
 from ottla.sim.checkers.decay import Flipped
 from ottla.sim.peek import checkpointed, within
 from ottla.sim.plan import FLIPPED
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from ottla.sim.machine import Machine
 
 _EVERY_MS = (50, 1500)
-_LENGTH_AT, _EPOCH_AT, _EPOCH_AFTER = 8, 12, 16
-"""In a batch: the positions of its length, its leader epoch and what follows. No CRC covers the epoch or the offset."""
 
 
 class BitFlips:
@@ -53,7 +52,8 @@ class BitFlips:
             return False
         held = [len(body) for _, _, body in within(machine.disk, flipped.directory, flipped.base_offset)]
         number = random.randrange(len(held))
-        at = random.choice((random.randrange(_LENGTH_AT, _EPOCH_AT), random.randrange(_EPOCH_AFTER, held[number])))
+        noticed = random.randrange(LENGTH_AT, EPOCH_AT), random.randrange(MAGIC_AT, held[number])
+        at = random.choice(noticed)
         path = f"{flipped.directory}/{flipped.base_offset:020d}{LOG}"
         machine.disk.flip_bit(path, sum(held[:number]) + at, random.randrange(8))
         self._world.invariants.decay.note(flipped)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _LASTS_MS = (200, 4000)
 _SWAP_OPERATIONS = 5
-"""Of the disk, behind the one that gives a replica that moves its name."""
+"""The most disk operations between a moved replica's rename and the fault."""
 
 
 class DirectoryFaults:

@@ -225,7 +225,7 @@ class Machine:
         self.seed = seed
         self.texts = texts
         self.wall_off_ms = 0
-        """How far this machine's wall clock is from the truth."""
+        """The distance of this machine's wall clock from the truth."""
         self.disk = self._new_disk()
         self.more_directories: tuple[str, ...] = ()
         """Log directories beside DATA."""
@@ -237,7 +237,7 @@ class Machine:
         self.coordination_faults: CoordinationFaults = CALM
         self.coordination_cut = False
         self.session_us = 0
-        """What passes between its broker's end and the others' seeing it."""
+        """The time between its broker's end and the moment at which others see it."""
         self.paused = False
         self.working_since_us = 0
         """Since when its broker serves without having been stopped."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Sequence
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from ottla.kernel.ids import BrokerId
+from ottla.records.header import BOUNDS, HEADER_SIZE, INT32, LAST_DELTA_AT, SIZE_OVERHEAD
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_nodes import DirectoryNode, FileNode
 from ottla.storage.directory.checkpoint import LEADER_EPOCHS
@@ -19,9 +19,6 @@ from ottla.storage.directory.checkpoint import LEADER_EPOCHS
 if TYPE_CHECKING:
     from ottla.sim.machine import Machine
 
-_PLACE = Struct(">qi")
-_LAST_DELTA = Struct(">i")
-_DELTA_AT, _HEADER_BYTES, _LENGTH_BYTES = 23, 61, 12
 _SUFFIX = ".log"
 
 
@@ -91,14 +88,14 @@ def is_synced(disk: SimDisk, path: str) -> bool:
 
 def _batches_in(body: bytearray, from_offset: int) -> Iterator[tuple[int, int, bytes]]:
     at, size = 0, len(body)
-    while at + _HEADER_BYTES <= size:
-        base, length = _PLACE.unpack_from(body, at)
-        if length < _HEADER_BYTES - _LENGTH_BYTES:
+    while at + HEADER_SIZE <= size:
+        base, length = BOUNDS.unpack_from(body, at)
+        if length < HEADER_SIZE - SIZE_OVERHEAD:
             return
-        stop = at + _LENGTH_BYTES + length
+        stop = at + SIZE_OVERHEAD + length
         if stop > size:
             return
-        following = base + 1 + _LAST_DELTA.unpack_from(body, at + _DELTA_AT)[0]
+        following = base + 1 + INT32.unpack_from(body, at + LAST_DELTA_AT)[0]
         if following > from_offset:
             yield base, following, bytes(body[at:stop])
         at = stop

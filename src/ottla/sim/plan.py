@@ -44,7 +44,7 @@ FLIPPED = "flipped bit"
 KILLED_JOINING = "kill while it joins"
 """A replica's broker dies while its leader's proposal that it is in sync is on its way to the store."""
 OF_DIRECTORIES = ("failed directory", "lost directory")
-"""Where brokers have several log directories."""
+"""Faults of worlds whose brokers have several log directories."""
 ROLLED_BACK = "rolled-back directory"
 STORE_ROLLED_BACK = "rolled-back store"
 CLUSTER_FAULTS = (
@@ -74,7 +74,7 @@ _ONLY_ASSIGNED_SHARE = 0.3
 """Of those worlds, in which no classic group has members."""
 _KILLED_JOINING_SHARE = 0.4
 REPLICAS = 3
-"""Of a partition, where there are so many brokers."""
+"""Replicas of a partition, if there are so many brokers."""
 _AS_IT_COMES_SHARE = 0.2
 _SAID_ALWAYS = (
     "min.insync.replicas",
@@ -154,7 +154,7 @@ class Plan(NamedTuple):
     replication: int = 1
     """Replicas of each topic, the internal ones included."""
     session_us: int = 0
-    """What passes between a broker's end and the others' seeing it."""
+    """The time between a broker's end and the moment at which others see it."""
     client_timeout_ms: int = 3000
     """After which producers give up an answer and ask again, over another connection."""
     moves_leaders: bool = False

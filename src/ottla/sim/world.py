@@ -47,7 +47,7 @@ class Result(NamedTuple):
     acts: dict[str, int]
     """Acts of the administrator, of transactional producers and of members of the consumer protocol."""
     elections: int
-    """Of a leader after the first."""
+    """Elections of a leader after the first."""
     recoveries_cut: int
     starts: int
     turns: int
@@ -218,7 +218,7 @@ class World:
 
     @contextmanager
     def _judged(self) -> Iterator[None]:
-        """Whatever the broker or a client raises ends the run; a power cut is no fault of theirs."""
+        """Any exception of the broker or of a client ends the run; a power cut is no fault of theirs."""
         try:
             yield
         except PowerCut:

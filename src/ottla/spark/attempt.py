@@ -57,9 +57,9 @@ class Attempt:
 
     task: Task
     timeout_ms: float
-    """How long a transaction may be open, and so how long to wait for the commit of an attempt that fenced this one."""
+    """A transaction may be open so long, and an attempt waits so long for the commit of one that fenced it."""
     quiet_ms: float = 10_000
-    """How long the attempt that fenced this one may be without a transaction before it is given up."""
+    """The attempt that fenced this one may be without a transaction so long before it is given up."""
     write_without_markers: bool = False
     do: Do = Do.FENCE
     marker: Marker | None = None
@@ -67,7 +67,7 @@ class Attempt:
     failure: str = ""
     _deadline_ms: float = 0.0
     _busy_ms: float = 0.0
-    """When the transactional id was last seen with a transaction, or this attempt was fenced."""
+    """The time at which the transactional id was last seen with a transaction, or this attempt was fenced."""
     _unknown: bool = False
     """A commit of ours may have taken place."""
 

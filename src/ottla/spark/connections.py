@@ -13,7 +13,7 @@ from ottla.spark.kafka_settings import KafkaSettings
 
 IDLE_SECONDS = 60.0
 _FIRST_ANSWER_MS = 7_000
-"""Where no broker answers within it, none is there: a batch says so in less than ten seconds."""
+"""If no broker answers within this time, none is there: a batch says so in less than ten seconds."""
 
 
 @dataclass(slots=True)

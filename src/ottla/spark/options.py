@@ -191,7 +191,7 @@ class SinkOptions:
     written_by: WrittenBy | None = None
     """The schema of typed values, settled when the query started."""
     delivery: Delivery | None = None
-    """How rows are written exactly once; None: at least once."""
+    """The way in which rows are written exactly once; None: at least once."""
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:

@@ -20,6 +20,7 @@ from ottla.client.model import EARLIEST, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.records.columns import TimeUnit, decode_columns
+from ottla.records.header import BOUNDS, CONTROL_BIT, COUNT_AT, CRC_START, INT32, SIZE_OVERHEAD
 from ottla.spark.arrow import record_batch, row_schema
 from ottla.spark.connections import cluster
 from ottla.spark.kafka_settings import KafkaSettings
@@ -37,10 +38,7 @@ LEAST_BYTES = 256 << 10
 """Asked for at least; a batch that is larger comes whole all the same."""
 _bytes_each: dict[str, float] = {}
 """Bytes of a record by topic, as this process last saw them."""
-_PLACE = Struct(">qi")
 _REST = Struct(">hi")
-_COUNT = Struct(">i")
-_CONTROL = 0x20
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID})
 
 
@@ -209,16 +207,16 @@ def _headers_say(view: memoryview, span: OffsetRange) -> tuple[int, int, list[tu
     position, records, markers = 0, 0, 0
     edges = []
     while position < len(view):
-        base_offset, length = _PLACE.unpack_from(view, position)
-        attributes, last_delta = _REST.unpack_from(view, position + 21)
+        base_offset, length = BOUNDS.unpack_from(view, position)
+        attributes, last_delta = _REST.unpack_from(view, position + CRC_START)
         next_offset = base_offset + last_delta + 1
         if next_offset > span.start and base_offset < span.end:
             inside = base_offset >= span.start and next_offset <= span.end
-            if attributes & _CONTROL:
+            if attributes & CONTROL_BIT:
                 markers += 1
             elif inside:
-                records += _COUNT.unpack_from(view, position + 57)[0]
+                records += INT32.unpack_from(view, position + COUNT_AT)[0]
             else:
                 edges.append((base_offset, next_offset))
-        position += length + 12
+        position += length + SIZE_OVERHEAD
     return records, markers, edges

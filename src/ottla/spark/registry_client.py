@@ -20,10 +20,10 @@ from ottla.formats.writer import WriterSchema
 
 USER, PASSWORD, TOKEN = "OTTLA_REGISTRY_USER", "OTTLA_REGISTRY_PASSWORD", "OTTLA_REGISTRY_TOKEN"
 ROUNDS = 4
-"""How often all URLs are tried before the registry counts as unavailable."""
+"""All URLs are tried so many times before the registry counts as unavailable."""
 FIRST_PAUSE_SECONDS = 0.2
 MISSING_SECONDS = 30.0
-"""How long an id that the registry does not know is not asked for again: a bad record must not cost a request each."""
+"""An id that the registry does not know is not asked for again so soon: a bad record must not cost a request each."""
 MOST_REFERENCES = 1000
 _JSON = "application/vnd.schemaregistry.v1+json"
 _RETRIED = frozenset({408, 429})

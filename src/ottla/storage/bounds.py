@@ -1,9 +1,12 @@
 """One log's start, high watermark, synced offset and end: these offsets change here, and nowhere else.
 
-Each transition asserts the order: start <= high watermark <= end, and recovery point <= on disk <= end.
+Each transition keeps the order, or raises InvariantBroken: start <= high watermark <= end, and recovery point <= on
+disk <= end.
 """
 
 from __future__ import annotations
+
+from ottla.kernel.errors import InvariantBroken
 
 
 class LogBounds:
@@ -42,7 +45,7 @@ class LogBounds:
         self.start = self.high_watermark = start
         self.end = end
         self.recovery_point = self.on_disk = self.synced = 0
-        self._assert_order()
+        self._check_order()
 
     def settled(self) -> None:
         """Recovery has put on disk all that it found."""
@@ -57,7 +60,8 @@ class LogBounds:
 
     def appended(self, end: int) -> None:
         """Records were written; the log now ends at `end`."""
-        assert end >= self.end
+        if end < self.end:
+            raise InvariantBroken(f"an append moves the end of a log back to {end}: {self}")
         self.end = end
         if self._caching:
             self.synced = end
@@ -66,7 +70,8 @@ class LogBounds:
         """A sync has put on disk everything below `end`; whether `synced` rose by it."""
         if end <= self.on_disk:
             return False
-        assert end <= self.end
+        if end > self.end:
+            raise InvariantBroken(f"a sync covers offsets up to {end}, behind the end of the log: {self}")
         self.on_disk = end
         if self._caching:
             return False
@@ -75,7 +80,8 @@ class LogBounds:
 
     def recovery_point_raised(self, offset: int) -> None:
         """The indexes are on disk too up to `offset`."""
-        assert self.recovery_point <= offset <= self.on_disk
+        if not self.recovery_point <= offset <= self.on_disk:
+            raise InvariantBroken(f"the recovery point of a log cannot rise to {offset}: {self}")
         self.recovery_point = offset
 
     def recovery_point_lowered(self, offset: int) -> None:
@@ -84,41 +90,48 @@ class LogBounds:
 
     def truncated(self, end: int) -> None:
         """The log was cut, and now ends at `end`. The start and the high watermark come down with it."""
-        assert end <= self.end
+        if end > self.end:
+            raise InvariantBroken(f"a log is cut at {end}, behind its end: {self}")
         self.end = end
         self.start = min(self.start, end)
         self.high_watermark = min(self.high_watermark, end)
         self.recovery_point = min(self.recovery_point, end)
         self.on_disk = min(self.on_disk, end)
         self.synced = end if self._caching else self.on_disk
-        self._assert_order()
+        self._check_order()
 
     def restarted(self, offset: int) -> None:
         """The log was emptied, and begins again at `offset`."""
         self.start = self.high_watermark = self.end = offset
         self.recovery_point = self.on_disk = self.synced = offset
+        self._check_order()
 
     # --- in between ---
 
     def committed(self, offset: int) -> None:
         """The replicas in sync hold everything below `offset`; a follower may hear of more than it has."""
-        assert offset >= self.start
+        if offset < self.start:
+            raise InvariantBroken(f"a log is committed up to {offset}, below its start: {self}")
         self.high_watermark = offset if offset < self.end else self.end
 
     def start_raised(self, offset: int) -> None:
         """Everything below `offset` is deleted; it was committed."""
-        assert self.start <= offset <= self.end
+        if not self.start <= offset <= self.end:
+            raise InvariantBroken(f"the start of a log cannot rise to {offset}: {self}")
         self.start = offset
         self.high_watermark = max(self.high_watermark, offset)
 
     def took_place_of(self, other: LogBounds) -> None:
         """This copy of a log goes on as the replica, where the other one was."""
-        assert self.end == other.end
+        if self.end != other.end:
+            raise InvariantBroken(f"a copy of a log ends elsewhere than the log: {self}, {other}")
         self.start = other.start
         self.high_watermark = other.high_watermark
-        self._assert_order()
+        self._check_order()
 
-    def _assert_order(self) -> None:
-        assert 0 <= self.start <= self.high_watermark <= self.end, self
-        assert self.recovery_point <= self.on_disk <= self.end, self
-        assert self.on_disk <= self.synced <= self.end, self
+    def _check_order(self) -> None:
+        if not (
+            0 <= self.start <= self.high_watermark <= self.end
+            and self.recovery_point <= self.on_disk <= self.synced <= self.end
+        ):
+            raise InvariantBroken(f"the offsets of a log are out of order: {self}")

@@ -6,7 +6,6 @@ only a full disk is answered here, with KAFKA_STORAGE_ERROR and nothing written.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Final
 
@@ -14,6 +13,7 @@ from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Buffer, Disk, SyncWork
 from ottla.records.batch import Batch
+from ottla.records.header import MAGIC_AT, PLACE, SIZE_OVERHEAD
 from ottla.storage import lookup, recovery
 from ottla.storage.log_state import LogState
 from ottla.storage.opening import Known
@@ -23,7 +23,6 @@ from ottla.storage.reading import Reading
 from ottla.storage.replica_append import ANY_EPOCH, ReplicaAppend
 from ottla.storage.retention import Retention
 from ottla.storage.rolling import Rolling
-from ottla.storage.segment.scan import OVERHEAD_BYTES
 from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, Found, Segment
 from ottla.storage.stamp import stamped_parts
 from ottla.storage.syncing import Syncing
@@ -39,7 +38,6 @@ from ottla.storage.values import (
 )
 
 __all__ = ["FULL_DISK", "Log"]
-_PLACE = struct.Struct(">qii")
 
 
 class Log(LogState):
@@ -204,7 +202,7 @@ class Log(LogState):
             max_timestamp = append_time_ms = wall_ms
             parts = stamped_parts(batch, base_offset, leader_epoch, wall_ms)
         else:
-            parts = (_PLACE.pack(base_offset, size - OVERHEAD_BYTES, leader_epoch), batch.view[16:])
+            parts = (PLACE.pack(base_offset, size - SIZE_OVERHEAD, leader_epoch), batch.view[MAGIC_AT:])
         active, rolling = self.chain.active, self._rolling
         try:
             if (

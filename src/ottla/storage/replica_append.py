@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Buffer
 from ottla.records.checksum import crc32c
+from ottla.records.header import CRC_START, HEADER_SIZE, MAGIC
 from ottla.storage.bounds import LogBounds
 from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.producers.producers import Producers
@@ -12,7 +13,7 @@ from ottla.storage.producers.sequencing import note_header
 from ottla.storage.retention import Retention
 from ottla.storage.rolling import Rolling
 from ottla.storage.segment.chain import SegmentChain
-from ottla.storage.segment.scan import CRC_START, HEADER_BYTES, MAGIC, Header, parse_header
+from ottla.storage.segment.scan import Header, parse_header
 from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET
 from ottla.storage.truncation import Truncation
 from ottla.storage.values import Appended
@@ -97,9 +98,9 @@ class ReplicaAppend:
         """
         headers: list[Header] = []
         position, expected, epoch = 0, self._bounds.end, self._epochs.latest
-        while position + HEADER_BYTES <= len(whole):
+        while position + HEADER_SIZE <= len(whole):
             header = parse_header(whole, position, position)
-            if header.size < HEADER_BYTES or header.magic != MAGIC or header.last_offset_delta < 0:
+            if header.size < HEADER_SIZE or header.magic != MAGIC or header.last_offset_delta < 0:
                 return ErrorCode.CORRUPT_MESSAGE
             if header.next_offset > _LAST_OFFSET:  # the base offset is not in the CRC
                 return ErrorCode.CORRUPT_MESSAGE
@@ -123,7 +124,7 @@ class ReplicaAppend:
     def _is_hole(self, header: Header, whole: memoryview) -> bool:
         """Whether nothing is left in front of a batch, as by compaction, and not a bit has flipped in its offset."""
         end = header.position + header.size
-        if end + HEADER_BYTES > len(whole):
+        if end + HEADER_SIZE > len(whole):
             return self._chain.sparse
         if parse_header(whole, end, end).base_offset < header.next_offset:
             return False

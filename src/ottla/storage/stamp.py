@@ -7,10 +7,8 @@ import struct
 from ottla.kernel.seams import Buffer
 from ottla.records.batch import Batch
 from ottla.records.checksum import crc32c
-from ottla.storage.segment.scan import HEADER_BYTES, LOG_APPEND_TIME, OVERHEAD_BYTES
+from ottla.records.header import COVERED, CRC_AT, HEADER_SIZE, MAGIC_AT, PLACE, SIZE_OVERHEAD, TIMESTAMP_TYPE_BIT
 
-_PLACE = struct.Struct(">qii")
-_TAIL = struct.Struct(">hiqqqhii")
 _CRC = struct.Struct(">I")
 
 
@@ -19,9 +17,9 @@ def stamped_parts(batch: Batch, base_offset: int, leader_epoch: int, wall_ms: in
 
     They are not copied, but the CRC has to run over them once more.
     """
-    payload = batch.view[HEADER_BYTES:]
-    tail = _TAIL.pack(
-        batch.attributes | LOG_APPEND_TIME,
+    payload = batch.view[HEADER_SIZE:]
+    tail = COVERED.pack(
+        batch.attributes | TIMESTAMP_TYPE_BIT,
         batch.last_offset_delta,
         batch.base_timestamp,
         wall_ms,
@@ -31,5 +29,5 @@ def stamped_parts(batch: Batch, base_offset: int, leader_epoch: int, wall_ms: in
         batch.records_count,
     )
     crc = _CRC.pack(crc32c(payload, crc32c(tail)))
-    place = _PLACE.pack(base_offset, batch.size - OVERHEAD_BYTES, leader_epoch)
-    return place + batch.view[16:17] + crc + tail, payload
+    place = PLACE.pack(base_offset, batch.size - SIZE_OVERHEAD, leader_epoch)
+    return place + batch.view[MAGIC_AT:CRC_AT] + crc + tail, payload

@@ -17,11 +17,15 @@ SASL_HANDSHAKE_KEY = 17
 API_VERSIONS_KEY = 18
 SASL_AUTHENTICATE_KEY = 36
 MOST_BYTES = 4 << 20
-"""Of a request that holds names and numbers: ten thousand topics with names as long as may be fit."""
+"""The limit of a request that holds names and numbers: ten thousand topics with the longest names fit."""
 MOST_BYTES_WITH_BLOBS = 16 << 20
-"""Of one that carries what members of a group hand one another, or the metadata of their commits."""
+"""The limit of a request that carries what members of a group tell each other, or the metadata of their commits."""
 MOST_BYTES_OF_PROOFS = 4 << 10
-"""Of one by which somebody says who they are, and so is nobody yet."""
+"""The limit of a request by which a client says who it is: it is not trusted yet."""
+
+
+Refusal = Callable[[Any, int, int], Any]
+"""(request, error code, version) to the answer; None where that version has no place for the error in this answer."""
 
 
 class Operation(IntEnum):
@@ -73,6 +77,7 @@ class Api:
     """
 
     __slots__ = (
+        "_refusal",
         "_request",
         "_response",
         "announced",
@@ -109,6 +114,7 @@ class Api:
         self.module = "ottla.messages." + "".join("_" + c.lower() if c.isupper() else c for c in name)[1:]
         self._request: type | None = None
         self._response: type | None = None
+        self._refusal: Refusal | None = None
 
     def __repr__(self) -> str:
         return f"<Api {self.key} {self.name}>"
@@ -129,10 +135,18 @@ class Api:
         assert self._response is not None
         return self._response
 
+    @property
+    def refusal(self) -> Refusal | None:
+        """Says an error in the answer to a whole request; declared beside the messages, None where it is by hand."""
+        if self._request is None:
+            self._load()
+        return self._refusal
+
     def _load(self) -> None:
         module = import_module(self.module)
         self._request = getattr(module, f"{self.name}Request")
         self._response = getattr(module, f"{self.name}Response")
+        self._refusal = getattr(module, "refusal", None)
 
     def is_flexible(self, version: int) -> bool:
         return self.flexible_since is not None and version >= self.flexible_since

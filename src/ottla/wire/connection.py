@@ -21,7 +21,7 @@ MAX_IN_FLIGHT = 1000
 FRAMES_A_TURN = 256
 """Requests of one connection that are served before others get their turn of the loop."""
 BYTES_A_TURN = 128 << 10
-"""Of answers to them, after which the turn ends, too."""
+"""After so many bytes of answers to them the turn ends, too."""
 
 
 class Corkable(Transport, Protocol):
@@ -76,7 +76,7 @@ class ServerConnection:
         self.client_id: str | None = None
         self.client_id_raw = b""
         self.produce_shape: ProduceShape | None = None
-        """Of the last Produce on this connection."""
+        """The shape of the last Produce on this connection."""
         self.peer: BrokerId | None = None
         """The broker of the cluster that has proved to be at the other end, and its incarnation."""
         self.peer_epoch: BrokerEpoch | None = None

@@ -31,7 +31,7 @@ class FramePool:
         self.now = 0.0
         """Seconds of a monotonic clock, kept by the listeners, a few seconds old at most."""
         self.holders: dict[FrameReader, float] = {}
-        """Who has a buffer for its frame under way, or has much parked, and since when; the oldest first."""
+        """The readers with a buffer for a frame under way, or with much parked, and since when; the oldest first."""
         self.waiting: dict[Callable[[], None], None] = {}
         """Told once when a buffer comes back."""
         self._free: dict[int, list[bytearray]] = {size: [] for size in _CLASSES}

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from struct import Struct
 
-from ottla.wire.hot import Endpoint, FetchedPartition, Part, ProducedTopic
+from ottla.kernel.errors import ErrorCode
+from ottla.wire.hot import Endpoint, Fetch, FetchedPartition, Part, Produce, ProducedTopic
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
@@ -186,3 +187,53 @@ def _encode_endpoints(endpoints: list[Endpoint]) -> bytearray:
             out += text
         out.append(0)
     return out
+
+
+_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+def refuse_produce(request: Produce, correlation_id: int, version: int, error: ErrorCode) -> list[Part]:
+    """The answer that refuses each partition; no bytes where the client waits for none."""
+    topics = [
+        (name, topic_id, [(index, int(error), -1, -1, -1) for index, _ in partitions])
+        for name, topic_id, partitions in request.topics
+    ]
+    return [] if request.acks == 0 else [encode_produced(correlation_id, version, topics, 0)]
+
+
+def refuse_fetch(request: Fetch, correlation_id: int, version: int, error: ErrorCode) -> list[Part]:
+    """The answer that refuses the partitions that are named; or the whole, for a session's fault or without any."""
+    topics = [] if error in _SESSION_ERRORS else request.topics
+    answer = FetchAnswer(
+        correlation_id,
+        version,
+        throttle_ms=0,
+        error=0 if topics else int(error),
+        session_id=0,
+        topics=len(topics),
+    )
+    for name, topic_id, partitions in topics:
+        answer.topic(name, topic_id, [_refused_partition(asked[0], error) for asked in partitions])
+    return answer.finish([])
+
+
+def _refused_partition(index: int, error: ErrorCode) -> FetchedPartition:
+    return FetchedPartition(
+        partition=index,
+        error=int(error),
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted=None,
+        preferred_read_replica=-1,
+        slices=[],
+        records_size=0,
+        diverging=None,
+        leader=None,
+    )

@@ -16,7 +16,7 @@ _INT32 = Struct(">i")
 _AFTER_CORRELATION = 8
 _FLEXIBLE = 9
 _EMPTY_TAGS = b"\x00\x00\x00"
-"""Of the partition, the topic and the request."""
+"""The empty tagged fields of the partition, the topic and the request."""
 _PRODUCED = Struct(">hqqq")
 _ACKS = (-1, 0, 1)
 

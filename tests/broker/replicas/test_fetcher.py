@@ -6,6 +6,7 @@ import errno
 from contextlib import suppress
 from random import Random
 
+import pytest
 from sim_cluster import SimCluster
 
 from ottla.kernel.errors import ErrorCode
@@ -16,8 +17,10 @@ from ottla.messages.create_topics import (
     CreateTopicsRequest,
 )
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.records.builder import BatchBuilder
+from ottla.records.builder import BatchBuilder, build_batch
+from ottla.records.reader import Record
 from ottla.sim.disk import PowerCut
 from ottla.storage.log import Log
 
@@ -247,3 +250,45 @@ def test_a_full_follower_that_must_cut_back_does_once_there_is_room():
     assert machine.current.fatal is None
     for index in range(PARTITIONS):
         assert place.bytes_of(FIRST, index) == place.bytes_of(OTHER, index)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_numbers_a_leader_answers_its_follower_goes_on(seed):
+    """It may refuse the answer, cut back or begin anew; no number breaks an invariant, which would stop its broker."""
+    drawn = Random(seed)
+
+    def number():
+        return drawn.choice([-(1 << 63), -2, -1, 0, 1, 2, 3, 4, 5, 100, (1 << 63) - 1])
+
+    place = Place()
+    for text in (b"a", b"b", b"c"):
+        place.produce(FIRST, [text], -1)
+    place.delete_before(FIRST, 1)
+    node = place.cluster.node(OTHER)
+    (fetch,) = node.replicas.fetches._from.values()
+    batches = [
+        build_batch([Record(base, 0, None, b"d")], base_offset=base, leader_epoch=epoch)
+        for base in range(5)
+        for epoch in (0, 1, 9)
+    ]
+    for _ in range(200):
+        partitions = [
+            PartitionData(
+                partition_index=index,
+                error_code=drawn.choice([0, 0, 0, ErrorCode.OFFSET_OUT_OF_RANGE]),
+                high_watermark=number(),
+                last_stable_offset=number(),
+                log_start_offset=number(),
+                diverging_epoch=EpochEndOffset(epoch=number(), end_offset=number())
+                if drawn.random() < 0.3
+                else EpochEndOffset(),
+                records=drawn.choice([None, *batches]),
+            )
+            for index in range(PARTITIONS)
+        ]
+        topic_id, places = node.metadata.topic("t").topic_id, fetch._places
+        asked = {key: places._place(key, place.cluster.loop.mono_ms()) for key in places.partitions}
+        answer = FetchResponse(responses=[FetchableTopicResponse(topic_id=topic_id, partitions=partitions)])
+        fetch._take(answer, {key: one for key, one in asked.items() if isinstance(one, tuple) and one[0].offset >= 0})
+        place.cluster.loop.run_for(drawn.randrange(30))
+    assert place.cluster.machines[OTHER].current.fatal is None

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import gc
+import logging
+from contextlib import nullcontext
 from struct import pack
 from typing import Any
 
 import pytest
 from sim_broker import RawClient, SimBroker
 
-from ottla.kernel.errors import ErrorCode
+from ottla.broker.requests import dispatch
+from ottla.kernel.errors import ErrorCode, InvariantBroken
 from ottla.kernel.story import Slot
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.init_producer_id import InitProducerIdResponse
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
+from ottla.storage.bounds import LogBounds
 
-PRODUCE, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 3, 18, 19, 22
+PRODUCE, FETCH, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 1, 3, 18, 19, 22
 
 
 def head(key: int, version: int, correlation_id: int) -> bytes:
@@ -31,6 +36,14 @@ def produce(correlation_id: int, acks: int) -> bytes:
     topic = pack(">h", 1) + b"t"
     partition = pack(">ii", 0, len(records)) + records
     return head(PRODUCE, 7, correlation_id) + pack(">hhii", -1, acks, 1000, 1) + topic + pack(">i", 1) + partition
+
+
+def fetch(correlation_id: int, max_wait_ms: int) -> bytes:
+    """From the start of "t", without a session."""
+    partition = pack(">iiqqi", 0, -1, 0, -1, 1 << 20)
+    topic = pack(">h", 1) + b"t" + pack(">i", 1) + partition
+    limits = pack(">iiiibii", -1, max_wait_ms, 1, 1 << 20, 0, 0, -1)
+    return head(FETCH, 9, correlation_id) + limits + pack(">i", 1) + topic + pack(">i", 0)
 
 
 def create_topics(name: str) -> bytes:
@@ -102,14 +115,14 @@ def test_a_handlers_bug_costs_one_request(broker: SimBroker):
     async def broken(call: Any, request: Any) -> Any:
         raise ZeroDivisionError
 
-    dispatch = broker.here.node.dispatch
-    dispatch._handlers[INIT_PRODUCER_ID] = broken
+    serving = broker.here.node.dispatch
+    serving._handlers[INIT_PRODUCER_ID] = broken
     client = RawClient(broker)
     client.send(head(INIT_PRODUCER_ID, 0, 1) + pack(">hi", -1, 1000), metadata(2))
     refused, served = client.answers()
     assert refused[8:10] == pack(">h", ErrorCode.UNKNOWN_SERVER_ERROR)
     assert served[:4] == pack(">i", 2)
-    assert dispatch.bugs == 1
+    assert serving.bugs == 1
 
 
 def served_by(broker: SimBroker, handler: Any) -> tuple[RawClient, list[str]]:
@@ -123,24 +136,50 @@ def served_by(broker: SimBroker, handler: Any) -> tuple[RawClient, list[str]]:
     return client, stopped
 
 
-def test_an_assert_of_storage_found_untrue_stops_the_broker(broker: SimBroker):
-    scope: dict[str, Any] = {"__name__": "ottla.storage.log"}
-    exec("def append():\n    assert False, 'two segments overlap'", scope)
+def test_a_broken_invariant_stops_the_broker_with_its_sentence(broker: SimBroker):
+    async def handler(call: Any, request: Any) -> Any:
+        LogBounds().truncated(1)
+
+    client, (stopped,) = served_by(broker, handler)
+    assert "InvariantBroken: a log is cut at 1, behind its end: LogBounds(" in stopped
+    assert client.answers()[0][8:10] == pack(">h", ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+@pytest.mark.parametrize("module", ["ottla.broker.handlers.produce", "ottla.storage.log", "ottla.metadata.state"])
+def test_an_assert_costs_one_request_wherever_it_stands(broker: SimBroker, module: str):
+    scope: dict[str, Any] = {"__name__": module}
+    exec("def fails():\n    assert False", scope)
 
     async def handler(call: Any, request: Any) -> Any:
-        scope["append"]()
-
-    _, (stopped,) = served_by(broker, handler)
-    assert "two segments overlap" in stopped
-
-
-def test_an_assert_of_a_handler_costs_one_request(broker: SimBroker):
-    async def handler(call: Any, request: Any) -> Any:
-        raise AssertionError
+        scope["fails"]()
 
     client, stopped = served_by(broker, handler)
     assert client.answers()[0][8:10] == pack(">h", ErrorCode.UNKNOWN_SERVER_ERROR)
     assert stopped == []
+    assert not client.lost
+
+
+@pytest.mark.parametrize("fault", [InvariantBroken("two segments overlap"), AssertionError("a bug")])
+def test_outside_of_a_handler_a_fault_of_ours_ends_the_connection_and_only_a_broken_invariant_the_broker(
+    broker: SimBroker, monkeypatch: pytest.MonkeyPatch, fault: Exception
+):
+    """A Produce like the one before it is served without a handler."""
+
+    def fails(*arguments: Any) -> bool:
+        raise fault
+
+    broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+    stopped: list[str] = []
+    broker.here.node.around.failures.on_fatal = stopped.append
+    client = RawClient(broker)
+    client.send(produce(1, 1), produce(2, 1))
+    monkeypatch.setattr(dispatch, "produce_again", fails)
+    raises = isinstance(fault, AssertionError)
+    with pytest.raises(AssertionError, match="a bug") if raises else nullcontext():
+        client.send(produce(3, 1))
+    broker.loop.run_for(50)
+    assert client.lost and len(client.answers()) == 2
+    assert [("two segments overlap" in why) for why in stopped] == [True][raises:]
 
 
 NOT_ENCODABLE = InitProducerIdResponse(producer_epoch=1 << 40)
@@ -248,3 +287,16 @@ def test_a_request_in_pieces_is_served_once_it_is_whole(broker: SimBroker):
         client.wire.write(bytes([byte]))
         broker.loop.run_for(1)
     assert correlation_ids(client) == [9]
+
+
+def test_a_broker_that_is_thrown_away_while_a_fetch_waits_says_nothing(caplog: pytest.LogCaptureFixture):
+    broker = SimBroker()
+    client = RawClient(broker)
+    client.send(create_topics("t"))
+    client.send(fetch(2, max_wait_ms=60_000))
+    assert correlation_ids(client) == [1], "it waits for a record"
+    assert not client.lost
+    with caplog.at_level(logging.ERROR):
+        del broker, client
+        gc.collect()
+    assert not caplog.records

@@ -63,7 +63,7 @@ def test_confluent_kafka_agrees_on_both_hashes() -> None:
             )
             for key in keys:
                 producer.produce(f"keys-{name}", b"", key, on_delivery=partial(_note, placed))
-            assert producer.flush(20) == 0
+            assert producer.flush(60) == 0
             assert placed == {key: PARTITIONERS[name](key, range(5), 5) for key in keys}
 
 

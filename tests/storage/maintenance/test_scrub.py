@@ -9,6 +9,7 @@ import pytest
 from log_desk import T0, a_batch, a_log, put, records_of, reopened, sync, values_of
 
 from ottla.kernel.errors import ErrorCode
+from ottla.records.header import HEADER_SIZE
 from ottla.sim.disk import SimDisk
 from ottla.storage.log import Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes
@@ -22,7 +23,6 @@ from ottla.storage.maintenance.scrub import (
     encode_findings,
     encode_segments,
 )
-from ottla.storage.segment.scan import HEADER_BYTES
 from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX
 from ottla.storage.segment.walk import Extent
 from ottla.storage.values import Appended, LogRead
@@ -72,7 +72,7 @@ def test_a_sound_segment_has_no_damage() -> None:
 def test_every_flipped_bit_of_a_header_costs_its_batch_alone_where_the_epochs_are_known(number: int) -> None:
     log = a_closed_segment(index_interval_bytes=1)
     start = number * (log.segments[0].size // BATCHES)
-    for place in range(HEADER_BYTES):
+    for place in range(HEADER_SIZE):
         for bit in range(8):
             flip(log, start + place, bit)
             (extent,) = found(log)
@@ -86,7 +86,7 @@ def test_every_flipped_bit_of_a_header_is_found_in_its_batch_or_beside_it(number
     or too high a one in the last, contradicts nothing."""
     log = a_closed_segment()
     start = number * (log.segments[0].size // BATCHES)
-    for place in range(HEADER_BYTES):
+    for place in range(HEADER_SIZE):
         for bit in range(8):
             flip(log, start + place, bit)
             extents = found(log, epochs=False)
@@ -103,7 +103,7 @@ def test_every_flipped_byte_of_records_costs_that_batch_alone() -> None:
     log = a_closed_segment()
     size = log.segments[0].size // BATCHES
     for number in range(BATCHES):
-        for place in range(HEADER_BYTES, size, 5):
+        for place in range(HEADER_SIZE, size, 5):
             flip(log, number * size + place, place % 8)
             whole = Extent(number * PER_BATCH, (number + 1) * PER_BATCH, number * size, (number + 1) * size)
             assert found(log) == [whole]

@@ -55,13 +55,13 @@ class MetadataFollow:
         self.metadata = Metadata()
         self.broker = broker
         self.broker_epoch = BrokerEpoch(UNREGISTERED)
-        """Of this incarnation, once its registration is applied."""
+        """The broker epoch of this incarnation, once its registration is applied."""
         self.on_reconcile: Callable[[Changes], None] = _ignore
         """Called when all entries read are applied; looks at the state and makes the broker fit it."""
         self.on_fatal: Callable[[str], None] = _raise
         """Called with a sentence when this broker must stop: the log says what it does not understand."""
         self.refusing: Callable[[], frozenset[Incarnation]] = frozenset
-        """Who has closed its connections and takes no new ones (rule C8)."""
+        """The incarnations whose connections are closed, and which get no new ones (rule C8)."""
         self.upkeep: Upkeep | None = None
         """What the caretaker does for a cluster in which nothing is wrong; none does it before it is set."""
         self.conflicts = 0

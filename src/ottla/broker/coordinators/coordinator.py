@@ -19,7 +19,7 @@ from ottla.kernel.shards import partition_for
 from ottla.kernel.story import Slot
 
 PROBE_MS = 500
-"""How often, at least, it is seen whether time passes as it should."""
+"""The longest pause between two looks at whether time passes as it should."""
 LATE_MS = 50
 """A ring later than this says that the process could not hear everybody."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.marker_writing import COMMIT_TIMEOUT_MS, MarkerWriter, WantedMarker
@@ -76,6 +77,11 @@ class MarkerSender:
         self._queues: dict[BrokerId, deque[_Queued]] = {}
         self._busy: set[BrokerId] = set()
         self._soon: set[BrokerId] = set()
+        self._when_written: Callable[[Runner, str], None] = lambda _, __: None
+
+    def when_written(self, listener: Callable[[Runner, str], None]) -> None:
+        """Call `listener` with the transactional id whenever the shard has taken in that a marker is written."""
+        self._when_written = listener
 
     def send(self, runner: Runner, markers: Markers) -> None:
         """Tell every partition of a transaction. Called once it is committed how it ends (rule D2)."""
@@ -180,6 +186,7 @@ class MarkerSender:
                 Moment(clock.mono_ms(), clock.wall_ms()),
             )
         )
+        self._when_written(queued.runner, markers.transactional_id)
 
 
 def _request(batch: list[_Queued]) -> WriteTxnMarkersRequest:

@@ -70,14 +70,14 @@ class TransactionEnd(NamedTuple):
 
 
 SLICE_MS = 5
-"""How long loading and ticking may hold the loop at a time (rule D1)."""
+"""Loading and ticking hold the loop no longer at a time (rule D1)."""
 LOOK_AGAIN_MS = 100
 _READ_BYTES = 256 * 1024
 _RECORDS_PER_STEP = 50
 _ENTRIES_PER_BATCH = 1000
 _REFUSED = -1
 _REFUSED_MS = 1000
-"""How long loading rests where the log cannot be read: another replica leads soon, or somebody has to look."""
+"""The rest of loading where the log cannot be read: another replica leads soon, or somebody has to look."""
 
 log = logging.getLogger("ottla.coordinators")
 

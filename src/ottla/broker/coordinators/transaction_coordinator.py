@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TRANSACTION_TOPIC = "__transaction_state"
 COMMIT_TIMEOUT_MS = 5000
-"""How long an answer waits for the commit of its entry; Kafka has no option for it either."""
+"""The longest wait of an answer for the commit of its entry; Kafka has no option for it either."""
 
 
 class TransactionCoordinator(Coordinator[TransactionShard]):
@@ -46,7 +46,10 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         self._cluster = around
         self._new_producer_id = new_producer_id
         self._settings = settings_of(around.config)
+        self._waiting: dict[str, list[Slot[bool]]] = {}
+        """By transactional id, requests that wait for the end of the transaction before theirs."""
         self.sender = sender
+        sender.when_written(self._marked)
 
     def _run(self, partition: Partition, answers_from_ms: Callable[[], int]) -> ShardRunner[TransactionShard]:
         return ShardRunner(
@@ -65,6 +68,35 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
     def _send(self, runner: ShardRunner[TransactionShard], effect: object) -> None:
         assert isinstance(effect, Markers)
         self.sender.send(runner, effect)
+
+    def now_ms(self) -> int:
+        return self._around.clock.mono_ms()
+
+    def end_of_transaction(self, transactional_id: str, until_ms: int) -> Slot[bool]:
+        """True once the transaction whose markers are on their way is complete, False at `until_ms`."""
+        slot: Slot[bool] = Slot()
+        if self.now_ms() >= until_ms:
+            slot.fill(False)
+            return slot
+        self._waiting.setdefault(transactional_id, []).append(slot)
+        self._around.deadlines.at(until_ms, lambda: self._give_up(transactional_id, slot))
+        return slot
+
+    def _give_up(self, transactional_id: str, slot: Slot[bool]) -> None:
+        waiting = self._waiting.get(transactional_id, [])
+        if slot in waiting:
+            waiting.remove(slot)
+            if not waiting:
+                del self._waiting[transactional_id]
+            slot.fill(False)
+
+    def _marked(self, runner: ShardRunner[TransactionShard], transactional_id: str) -> None:
+        if transactional_id not in self._waiting:
+            return
+        current = runner.shard.transactions.get(transactional_id)
+        if current is None or not current.prepared:
+            for slot in self._waiting.pop(transactional_id):
+                slot.fill(True)
 
     def _settings_now(self) -> TransactionSettings:
         return replace(self._settings, transaction_version=features.level(self._cluster.metadata, TRANSACTION_VERSION))
@@ -89,7 +121,7 @@ def settings_of(config: BrokerConfig) -> TransactionSettings:
     )
 
 
-def add_partitions(
+async def add_partitions(
     coordinator: TransactionCoordinator,
     transactional_id: str,
     producer_id: int,
@@ -97,20 +129,30 @@ def add_partitions(
     partitions: frozenset[TopicPartition],
     *,
     bumps: bool,
-) -> Slot[ErrorCode]:
-    """Have the shard here add partitions; the answer is one for all of them."""
-    return coordinator.ask(
-        transactional_id,
-        lambda shard, ticket, now: shard.add_partitions(
+    patience_ms: int,
+) -> ErrorCode:
+    """Have the shard here add partitions; the answer is one for all of them.
+
+    While the transaction before still ends, the request waits here for as long as `patience_ms`. Apache Kafka refuses
+    at once; a client that is refused rests for 20 ms, several times as long as the markers take.
+    """
+    until_ms = coordinator.now_ms() + patience_ms
+    while True:
+        error: ErrorCode = await coordinator.ask(
             transactional_id,
-            producer_id,
-            producer_epoch,
-            partitions,
-            version=EPOCH_BUMPS if bumps else 0,
-            ticket=ticket,
-            now=now,
-        ),
-    )
+            lambda shard, ticket, now: shard.add_partitions(
+                transactional_id,
+                producer_id,
+                producer_epoch,
+                partitions,
+                version=EPOCH_BUMPS if bumps else 0,
+                ticket=ticket,
+                now=now,
+            ),
+        )
+        busy = error == ErrorCode.CONCURRENT_TRANSACTIONS
+        if not (busy and await coordinator.end_of_transaction(transactional_id, until_ms)):
+            return error
 
 
 def verify_partitions(

@@ -92,7 +92,10 @@ class Verification:
             return refused
         shards = self._transactions
         if adds:
-            error = await add_partitions(shards, transactional_id, producer_id, epoch, partitions, bumps=True)
+            patience_ms = self._around.config.add_partitions_to_txn_retry_backoff_ms
+            error = await add_partitions(
+                shards, transactional_id, producer_id, epoch, partitions, bumps=True, patience_ms=patience_ms
+            )
             return _all(partitions, error)
         answer = await verify_partitions(shards, transactional_id, producer_id, epoch, partitions)
         return _all(partitions, answer) if isinstance(answer, ErrorCode) else answer

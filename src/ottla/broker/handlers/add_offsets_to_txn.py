@@ -32,5 +32,6 @@ async def handle(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxn
         request.producer_epoch,
         frozenset({TopicPartition(OFFSETS_TOPIC, index)}),
         bumps=False,
+        patience_ms=node.config.add_partitions_to_txn_retry_backoff_ms,
     )
     return AddOffsetsToTxnResponse(error_code=fenced_as(error, known=call.api_version >= _KNOWS_FENCED_SINCE))

@@ -1,4 +1,8 @@
-"""AddPartitionsToTxn (key 24): clients add partitions (versions 0 to 3), brokers add for them or verify (4 and 5)."""
+"""AddPartitionsToTxn (key 24): clients add partitions (versions 0 to 3), brokers add for them or verify (4 and 5).
+
+Clients may use the versions of brokers too, as on an Apache Kafka without an authorizer: `@platformatic/kafka` takes
+the highest version that is announced. They allow a client no more than the older ones and one look.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ _KNOWS_FENCED_SINCE = 2
 
 async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     if call.api_version >= _BROKERS_SINCE:
-        return await _of_brokers(call, request)
+        return await _of_several(call, request)
     partitions = _partitions(request.v3_and_below_topics)
     if not request.v3_and_below_transactional_id:
         outcome: Verified | None = dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
@@ -42,15 +46,14 @@ async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartition
             request.v3_and_below_producer_epoch,
             partitions,
             bumps=False,
+            patience_ms=call.node.config.add_partitions_to_txn_retry_backoff_ms,
         )
         outcome = dict.fromkeys(partitions, fenced_as(error, known=call.api_version >= _KNOWS_FENCED_SINCE))
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(outcome))
 
 
-async def _of_brokers(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+async def _of_several(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """All are asked for before the first answer is waited for: their entries share a commit."""
-    if call.peer is None:
-        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked = [
         run_story(
             call.node.verification.ask_here(

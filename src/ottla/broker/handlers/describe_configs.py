@@ -1,17 +1,19 @@
 """DescribeConfigs (key 32): every option of a topic, broker or group, with its source and its synonyms.
 
 Unlike in Apache Kafka a broker that is asked by name for `ottla.replica.troubles` says what is wrong with its replicas,
-and for `ottla.record.decoder` whether it has the compiled part.
+for `ottla.record.decoder` whether it has the compiled part, and for `ottla.broker.load` what goes in and out of it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.replicas.load import as_json as load_as_json
 from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.broker.troubles import as_json
 from ottla.cluster.topics import name_error
 from ottla.config.describe import (
+    BROKER_LOAD,
     RECORD_DECODER,
     REPLICA_TROUBLES,
     Described,
@@ -82,6 +84,9 @@ def _describe(call: Call, resource: DescribeConfigsResource) -> list[Described] 
             described.append(a_state(REPLICA_TROUBLES, troubles, "What is wrong with replicas of this broker."))
         if keys is not None and RECORD_DECODER in keys:
             described.append(a_state(RECORD_DECODER, compiled.which(), "How this broker reads records."))
+        if keys is not None and BROKER_LOAD in keys:
+            load = load_as_json(node.replicas.all(), node.replicas.traffic, node.clock.mono_ms())
+            described.append(a_state(BROKER_LOAD, load, "Bytes in and out of this broker, and its followers' lag."))
         return described
     if resource.resource_type == GROUP_RESOURCE:
         if not name:

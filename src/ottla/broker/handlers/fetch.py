@@ -39,9 +39,9 @@ class Look:
 
     def __init__(self, follower: ReplicaKey | None, rack: str) -> None:
         self.follower = follower
-        """Whose receipts are in this look: a follower's, when its fetch has just come."""
+        """The follower whose fetch has just come, and with it a receipt; None at later looks."""
         self.rack = rack
-        """Of a consumer that may be sent to a replica nearer to it, else empty."""
+        """The rack of a consumer that may be sent to a replica nearer to it, else empty."""
         self.found: list[tuple[Watch, FetchedPartition]] = []
         self.bytes = 0
         self.urgent = False

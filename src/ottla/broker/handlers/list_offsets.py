@@ -39,7 +39,7 @@ _NEVER = 1 << 15
 _NO_WAIT = frozenset({EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 SETTLE_MS = 500
-"""How long a request waits at most for the commit of what its log holds."""
+"""The longest wait of a request for the commit of what its log holds."""
 
 
 async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:

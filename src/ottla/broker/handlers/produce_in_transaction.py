@@ -13,7 +13,8 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.requests.admission import Refusal
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.records.batch import HEADER_SIZE, Batch
+from ottla.records.batch import Batch
+from ottla.records.header import HEADER_SIZE
 from ottla.storage.producers.producers import Guard
 from ottla.storage.values import Appended
 

@@ -140,9 +140,9 @@ class LeaderFetch:
         self._refused: dict[Key, int] = {}
         """The last offset of each partition from which on nothing could be appended."""
         self._started: list[Key] = []
-        """Where records were deleted because the leader has deleted them."""
+        """Partitions in which records were deleted because the leader has deleted them."""
         self._cuts: list[Callable[[], None]] = []
-        """What the answer at hand cuts back."""
+        """The cuts that the answer at hand asks for."""
         self._lowered = False
         """Whether that has cut committed records off."""
 

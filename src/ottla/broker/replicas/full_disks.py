@@ -32,7 +32,7 @@ class _Full:
         self.since_ms = self.last_ms = self.said_ms = now_ms
         self.refused = 0
         self.ends: dict[Log, int] = {}
-        """Where each log ended when it was last refused."""
+        """The end of each log when it was last refused."""
 
 
 class FullDisks:

@@ -56,9 +56,9 @@ class InSyncSets:
         self._spoke_ms = spoke_ms
         self._looked_ms = -1
         self._completing: dict[Partition, None] = {}
-        """Where the end of a reassignment is on its way."""
+        """Partitions for which the end of a reassignment is on its way."""
         self.shrinks = self.expands = 0
-        """How often an in-sync set of a partition led here lost members, and won some."""
+        """The times that an in-sync set of a partition led here lost members, and that one won some."""
 
     def count(self, before: frozenset[BrokerId], now: Iterable[BrokerId]) -> None:
         """An entry has changed the in-sync set of a partition that is led here."""

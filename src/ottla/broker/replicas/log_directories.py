@@ -51,7 +51,7 @@ class LogDirectories:
         self.broken_off: list[tuple[FoundPartition, LogDirectory]] = []
         """Moves to a directory that a crash or a stop has broken off."""
         self.wanted: dict[tuple[str, int], str] = {}
-        """Where a replica shall be that is not here yet."""
+        """The directory in which a replica shall be that is not here yet."""
         self.failed: dict[str, str] = {}
         self.offline: dict[Key, None] = {}
         """Replicas that are placed here and lie, as far as is known, in a directory that has failed, or cannot be
@@ -66,7 +66,7 @@ class LogDirectories:
         self.known: tuple[str, ...] = ()
         """The ids of the directories as this broker last registered."""
         self.volume_bytes: Callable[[str], int] = _unknown
-        """How much a directory's volume holds in all, where the disk can say so."""
+        """The size of a directory's volume in bytes, where the disk can say so."""
         self.incarnations = Incarnations(around, self)
         self.doubtful = DoubtfulReplicas(around, self)
         self.closed: tuple[str, ...] = ()

@@ -36,7 +36,7 @@ _SLICE_BYTES = 256 << 10
 _SYNC_BYTES = 16 << 20
 """So much is copied before it is put on disk."""
 _LAST_BYTES = 1 << 20
-"""What may be put on disk in the turn of the swap itself."""
+"""No more is put on disk in the turn of the swap itself."""
 _LOOK_MS = 5
 _LATER_MS = 1000
 
@@ -65,7 +65,7 @@ class Move:
         self.unsynced_bytes = 0
         self.syncing = False
         self.warm_from = -1
-        """Where the copy stood when the pages of what comes next were last looked at."""
+        """The end of the copy when the pages of what comes next were last looked at."""
         self.warming = 0
         """Pieces that are being read into memory."""
         self.said = ""
@@ -365,5 +365,5 @@ def key_name(move: Move) -> tuple[str, int]:
 
 
 def _with_path(error: OSError, path: str) -> OSError:
-    """Whatever the error names or is, a full disk too: this directory does not do what it must."""
+    """The error as one of this directory, a full disk too: it does not do what it must."""
     return OSError(error.errno, str(error), path)

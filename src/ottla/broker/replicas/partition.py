@@ -115,7 +115,7 @@ class Partition:
         """The last leader epoch of which our log is known to lie on the history."""
         self.waits = CommitWaits(around.deadlines, self.leader_epoch)
         self.start_waits = CommitWaits(around.deadlines, self.leader_epoch)
-        """Of those who deleted records: until every replica in sync starts behind them."""
+        """DeleteRecords requests: each waits until every replica in sync starts behind what it deleted."""
         self.readers = Readers()
         self._around = around
         self._suspect = suspect

@@ -113,7 +113,7 @@ class Replicas:
         self.upkeep = LogUpkeep(around, self.directories, self.by_id, self.removal.later)
         self.fetches = ReplicaFetches(around, self, peers, throttle, self.upkeep, ShortLeaders(around))
         self.spoke_ms: dict[BrokerId, int] = {}
-        """When each follower's broker last fetched from here."""
+        """The time of the last fetch of each follower's broker from here."""
         self.in_sync = InSyncSets(around, coordinating, self.all, self.spoke_ms)
         self.traffic: dict[str, Traffic] = {}
         """By topic, of all its partitions that are or were here."""

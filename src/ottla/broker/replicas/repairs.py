@@ -50,7 +50,7 @@ class Repairs:
         self._peers = peers
         self._damaged: dict[Key, DamagedReplica] = {}
         self._kept: set[Key] = set()
-        """Of whom it was said that there is nobody to fetch from."""
+        """Replicas of which the log says already that there is nobody to fetch from."""
         self._busy = self._watching = self._stopped = False
         self.repaired_segments = 0
 

@@ -14,7 +14,7 @@ from ottla.config.broker import BrokerConfig
 
 EVERY = "*"
 PIECE_MS = 500
-"""What is asked for at once is worth about so much time."""
+"""So much is asked for at once as the throttle lets through in about this time."""
 LEAST_PIECE_BYTES = 16 * 1024
 LONGEST_MS = 10_000
 """However little is allowed, something passes after so long; a changed rate takes effect then at the latest."""

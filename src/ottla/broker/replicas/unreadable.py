@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Container, Sequence
 from posixpath import join
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import FailedSync
 from ottla.storage import recovery
@@ -36,9 +37,10 @@ log = logging.getLogger("ottla.replicas")
 Key = tuple[bytes, int]
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
 CANNOT_OPEN = (
-    OSError, ValueError, LookupError, ArithmeticError, AssertionError, struct.error, BadCheckpoint, BadSnapshot,
+    OSError, ValueError, LookupError, ArithmeticError, AssertionError, InvariantBroken, struct.error, BadCheckpoint,
+    BadSnapshot,
 )  # fmt: skip
-"""How opening a log ends on files that are not what they were: nothing that lies on a disk may stop the broker."""
+"""The errors of opening a log whose files are damaged: nothing that lies on a disk may stop the broker."""
 
 
 class Unreadable(NamedTuple):

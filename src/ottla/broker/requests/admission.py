@@ -10,21 +10,11 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
-from ottla.records.batch import (
-    COMPRESSION_MASK,
-    CRC_START,
-    HEADER_SIZE,
-    MAGIC,
-    Batch,
-    RecordError,
-    check_batch,
-    produced_batch,
-    scan_records,
-    seal,
-)
+from ottla.records.batch import Batch, RecordError, check_batch, produced_batch, scan_records, seal
 from ottla.records.checksum import crc32c
 from ottla.records.compiled import scan
 from ottla.records.compression import Codec, compress
+from ottla.records.header import COMPRESSION_MASK, CRC_START, HEADER_SIZE, MAGIC
 
 if TYPE_CHECKING:
     from ottla.config.topic import TopicConfig

@@ -2,7 +2,7 @@
 
 Comes from wire/connection.py; next door is the handler of the request's API in broker/handlers. A handler's own bug
 costs one request: it is answered UNKNOWN_SERVER_ERROR, counted, and logged once; an answer that cannot be encoded is
-such a bug too. What storage, replication or the metadata state assert and find untrue stops the broker (rule F).
+such a bug too. InvariantBroken stops the broker (rule F1).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.broker.requests.produce_again import produce_again
 from ottla.broker.requests.refusals import refusal
 from ottla.broker.requests.request_times import ONE_IN, RequestTimes
 from ottla.broker.requests.waiting import next_turn
-from ottla.kernel.errors import ApiError, ErrorCode, broke_an_invariant
+from ottla.kernel.errors import ApiError, ErrorCode, InvariantBroken
 from ottla.kernel.story import Slot
 from ottla.schema.codec import MalformedMessage, decoder
 from ottla.wire.apis import APIS, SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY, Api
@@ -109,10 +109,11 @@ class Dispatch:
         """One request. Whatever is not one closes the connection with one line in the log."""
         try:
             self._serve(connection, frame)
-        except AssertionError as error:
+        except AssertionError:
             connection.close()
-            if not broke_an_invariant(error):
-                raise
+            raise
+        except InvariantBroken as error:
+            connection.close()
             self._services.broken(error)
         except (MalformedMessage, StructError, UnicodeDecodeError, IndexError) as fault:
             self.malformed += 1
@@ -228,7 +229,7 @@ class Dispatch:
             code = error.code
         else:
             self.bugs += 1
-            if broke_an_invariant(error):
+            if isinstance(error, InvariantBroken):
                 self._services.broken(error)
             where = "".join(traceback.format_exception(error))
             if where not in self._logged and len(self._logged) < 1000:

@@ -78,7 +78,7 @@ _ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "cancel": (_FILE, ("preserve-throttles", "timeout")),
     "list": ((), ()),
 }
-"""What each action needs, and what else it may have."""
+"""The options that each action needs, and those that it may have."""
 _EXISTING = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create "
     "a new partition assignment in addition to the existing one. The --additional flag can also be used to change the "

@@ -26,7 +26,7 @@ class Sight(NamedTuple):
     """One look at the cluster."""
 
     cluster_id: str
-    controller: int
+    caretaker: int
     brokers: dict[int, Broker]
     """Those that live."""
     shares: dict[int, Share]
@@ -55,14 +55,14 @@ def look(admin: Admin) -> Sight:
 
 
 def sight(
-    cluster_id: str, controller: int, brokers: dict[int, Broker], topics: Sequence[Sequence[PartitionView]]
+    cluster_id: str, caretaker: int, brokers: dict[int, Broker], topics: Sequence[Sequence[PartitionView]]
 ) -> Sight:
     """Count what each broker has."""
     partitions = [partition for topic in topics for partition in topic]
     known = sorted({*brokers, *(replica for partition in partitions for replica in partition.replicas)})
     return Sight(
         cluster_id,
-        controller,
+        caretaker,
         brokers,
         {
             broker: Share(

@@ -30,16 +30,17 @@ class ReplicaTrouble(NamedTuple):
 
 async def replica_troubles(plan: ClusterPlan, brokers: Collection[int]) -> list[ReplicaTrouble]:
     """Ask each of these brokers; one that does not answer, or may not, says nothing."""
-    told = await _states(plan, brokers, REPLICA_TROUBLES)
+    told = await states(plan, brokers, REPLICA_TROUBLES)
     return [trouble for broker, text in told.items() for trouble in _parsed(broker, text or "[]")]
 
 
 async def record_decoders(plan: ClusterPlan, brokers: Collection[int]) -> dict[int, str]:
     """The record decoder of each of these brokers: compiled, or pure Python with the reason."""
-    return await _states(plan, brokers, RECORD_DECODER)
+    return await states(plan, brokers, RECORD_DECODER)
 
 
-async def _states(plan: ClusterPlan, brokers: Collection[int], name: str) -> dict[int, str]:
+async def states(plan: ClusterPlan, brokers: Collection[int], name: str) -> dict[int, str]:
+    """Ask each of these brokers for a state by its name; those that do not answer, or do not know it, are left out."""
     found: dict[int, str] = {}
     for broker in brokers:
         resource = Resource(ResourceType.BROKER, str(broker))

@@ -10,6 +10,7 @@ from ottla.client.admin import admin
 from ottla.client.admin import groups as group_admin
 from ottla.client.admin import replicas as replica_admin
 from ottla.client.admin.admin import ConfigOperation, NewTopic, Resource
+from ottla.client.admin.loads import Told, broker_loads
 from ottla.client.admin.replicas import Election, Reassignment
 from ottla.client.admin.troubles import ReplicaTrouble, replica_troubles
 from ottla.client.blocking.cluster import Cluster
@@ -254,6 +255,10 @@ class Admin:
     def replica_troubles(self) -> list[ReplicaTrouble]:
         """Troubles that the living brokers report of their replicas."""
         return self.cluster.run(replica_troubles(self.cluster.plan, list(self.cluster.brokers())))
+
+    def broker_loads(self) -> dict[int, Told]:
+        """Traffic and lags as each living broker tells them; brokers of other kinds tell nothing."""
+        return self.cluster.run(broker_loads(self.cluster.plan, list(self.cluster.brokers())))
 
     def describe_log_dirs(
         self, brokers: Collection[Broker] | None = None, partitions: Collection[TopicPartition] | None = None

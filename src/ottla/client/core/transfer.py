@@ -6,7 +6,6 @@ What Spark's tasks and the tools use; `consuming` and `producing` serve many par
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from struct import Struct
 
 from ottla.client.core.asks import Ask
 from ottla.client.core.plan import TRANSACTION, ClusterPlan
@@ -32,10 +31,8 @@ from ottla.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from ottla.records.header import BOUNDS, HEADER_SIZE, INT32, LAST_DELTA_AT, SIZE_OVERHEAD
 
-_HEADER = 61
-_PLACE = Struct(">qi")
-_LAST_DELTA = Struct(">i")
 FETCH_MAX_BYTES = 50 * 1024 * 1024
 PARTITION_MAX_BYTES = 1024 * 1024
 _RECORDS_V2 = 3
@@ -64,14 +61,14 @@ MOVED = frozenset(
 def whole_batches(records: memoryview) -> tuple[int, int]:
     """The length of the whole batches at the start, and the offset after the last of them (-1: there is none)."""
     position, end, next_offset = 0, len(records), -1
-    while end - position >= _HEADER:
-        base_offset, length = _PLACE.unpack_from(records, position)
-        size = length + 12
-        if size < _HEADER:
+    while end - position >= HEADER_SIZE:
+        base_offset, length = BOUNDS.unpack_from(records, position)
+        size = length + SIZE_OVERHEAD
+        if size < HEADER_SIZE:
             raise ProtocolViolation(f"a batch of {size} bytes at byte {position} of a Fetch answer")
         if size > end - position:
             break
-        next_offset = base_offset + _LAST_DELTA.unpack_from(records, position + 23)[0] + 1
+        next_offset = base_offset + INT32.unpack_from(records, position + LAST_DELTA_AT)[0] + 1
         position += size
     return position, next_offset
 

@@ -145,9 +145,9 @@ class Lease:
         self._seen = seen
         self._place = place
         self._renewed = sent
-        """When the request left that made the claim as it stands now."""
+        """The time at which the request left that made the claim as it stands now."""
         self._asked: float | None = None
-        """When the first request for the next claim left, where its outcome is not known."""
+        """The time at which the first request for the next claim left, if its outcome is not known."""
         self._lost = ""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="ottla-lake-lease", daemon=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LEASE = "_ottla/lease"
 SIDE_BY_SIDE = 16
-"""How many moves run at the same time."""
+"""So many moves run at the same time."""
 _CREATE_TRIES = 5
 
 

@@ -12,7 +12,7 @@ from ottla.lake.stores.base import StoreUnreachable
 
 Loaded = TypeVar("Loaded")
 CONFLICTS, FAULTS = 60, 6
-"""How often a commit is tried where others were faster, and where the store or the catalog failed."""
+"""The most tries of a commit where others were faster, and where the store or the catalog failed."""
 
 
 class Conflict(StoreUnreachable):

@@ -21,7 +21,7 @@ class Traits(NamedTuple):
     retained: bool = True
     """Nothing but DeleteRecords takes records away."""
     durable: bool = True
-    """What readers see survives a power cut (write.caching=false)."""
+    """Records that readers have seen survive a power cut (write.caching=false)."""
     kept: bool = True
     """The topic is never deleted."""
 
@@ -78,9 +78,9 @@ class Bounds(NamedTuple):
     epoch: int = -1
     """The leader's, by which the reader asked; -1: it asked whoever leads."""
     broker: int = -1
-    """Who said so: a follower answers readers too, and may know of more than a leader that is new."""
+    """The broker that said so: a follower answers readers too, and may know of more than a leader that is new."""
     life: int = 0
-    """Which of its lives: a follower that has come back knows what it noted down, until it hears from its leader."""
+    """The number of its start: a follower that is back knows what it noted down, until it hears from its leader."""
 
 
 class OutOfRange(NamedTuple):

@@ -25,7 +25,7 @@ from ottla.sim.checkers.history import (
 )
 
 ALLOWED = frozenset({"int-send-skip"})
-"""What Kafka does not promise; Jepsen's checker allows it too."""
+"""Anomalies against which Kafka promises nothing; Jepsen's checker allows them too."""
 _ALL = -1
 
 

@@ -63,7 +63,7 @@ class LogDirectory:
         self.gone: dict[TopicPartition, range] = {}
         """Partitions whose folder is missing, and the offsets that it held, as far as the checkpoints say."""
         self.scrubbed: dict[TopicPartition, int] = {}
-        """How far the pass of the scrub that runs has come."""
+        """The offset to which the running pass of the scrub has come."""
         self.files = CheckpointFiles(disk, path)
         self._lock = lock
         self.deletions = Deletions(disk, path)

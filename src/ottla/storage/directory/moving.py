@@ -31,7 +31,7 @@ from __future__ import annotations
 import posixpath
 from contextlib import suppress
 
-from ottla.kernel.errors import ErrorCode
+from ottla.kernel.errors import ErrorCode, InvariantBroken
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import FileSlice
 from ottla.storage.directory.checkpoint import (
@@ -170,7 +170,9 @@ def _end_alike(future: Log, end_offset: int, wall_ms: int) -> None:
 
 def prepare(current: Log, source: LogDirectory, future: Log, destination: LogDirectory) -> None:
     """Put all of the future log on disk, where it ends as the served one does; may be repeated."""
-    assert future.end_offset == current.end_offset
+    if future.end_offset != current.end_offset:
+        raise InvariantBroken(f"{future.directory} ends at {future.end_offset}, the log that it replaces at "
+                              f"{current.end_offset}")  # fmt: skip
     with future.disk.gathered(destination.path, source.path):
         future.epochs.replace(current.epochs.entries)
         _put_snapshot(future, current)

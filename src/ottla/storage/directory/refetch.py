@@ -9,12 +9,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.seams import Buffer, OpenFile, SyncWork
 from ottla.kernel.story import Slot
 from ottla.records.builder import BatchBuilder
 from ottla.records.checksum import crc32c
+from ottla.records.header import CRC_START, HEADER_SIZE, MAGIC
 from ottla.storage.maintenance.compaction import swap_in
-from ottla.storage.segment.scan import CRC_START, HEADER_BYTES, MAGIC, Header, parse_header
+from ottla.storage.segment.scan import Header, parse_header
 from ottla.storage.segment.segment import FETCHED, LOG, MAX_RELATIVE_OFFSET, SUFFIXES, Segment
 
 if TYPE_CHECKING:
@@ -48,11 +50,12 @@ class Refetched:
 
     def take(self, records: Buffer) -> int:
         """Append the whole batches of an answer, as they are; how many bytes. Contradiction where they cannot be."""
-        assert self.wanted is not None
+        if self.wanted is None:
+            raise InvariantBroken(f"the segment at {self.base_offset} is whole, and gets more batches")
         view = memoryview(records)
         headers: list[Header] = []
         position, wanted = 0, self.wanted
-        while wanted < self.end_offset and position + HEADER_BYTES <= len(view):
+        while wanted < self.end_offset and position + HEADER_SIZE <= len(view):
             header = parse_header(view, position, position)
             if position + header.size > len(view) and headers:
                 break
@@ -84,7 +87,7 @@ class Refetched:
 
     def _check(self, header: Header, view: memoryview, wanted: int) -> None:
         end = header.position + header.size
-        if header.size < HEADER_BYTES or header.magic != MAGIC or end > len(view) or header.last_offset_delta < 0:
+        if header.size < HEADER_SIZE or header.magic != MAGIC or end > len(view) or header.last_offset_delta < 0:
             raise Contradiction(f"no batch at offset {wanted}")
         if crc32c(view[header.position + CRC_START : end]) != header.crc:
             raise Contradiction(f"the batch at offset {header.base_offset} fails its CRC there too")

@@ -137,7 +137,7 @@ class CheckpointFiles:
         self._disk = disk
         self._root = root
         self.trust: dict[str, Trust] = {}
-        """Of each, as it was read."""
+        """The trust in each file, as it was read."""
         self.stale: set[str] = set()
         """Those to be written though nothing has changed: they have no checksum, or the disk was full."""
 

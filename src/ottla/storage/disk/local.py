@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from threading import get_ident
 from typing import ClassVar
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.seams import Buffer, FailedSync, OpenFile
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
@@ -181,11 +182,13 @@ class LocalFile:
         return fault
 
     def hold(self) -> None:
-        assert self._holders > 0, f"{self.path} is closed"
+        if self._holders <= 0:
+            raise InvariantBroken(f"{self.path} is closed, and gets another holder")
         self._holders += 1
 
     def release(self) -> None:
-        assert self._holders > 0, f"{self.path} is closed"
+        if self._holders <= 0:
+            raise InvariantBroken(f"{self.path} is closed, and is let go once more")
         self._holders -= 1
         if self._holders == 0:
             fd, self._fd = self._fd, -1
@@ -287,7 +290,8 @@ class LocalDisk:
     @contextlib.contextmanager
     def gathered(self, *paths: str) -> Iterator[None]:
         """Gather the syncs of this thread: they are done at the end, by one call for each file system."""
-        assert _gathering.thread is None
+        if _gathering.thread is not None:
+            raise InvariantBroken("syncs are gathered inside of others: the inner ones would be taken for done")
         _gathering.thread = get_ident()
         _gathering.put_off = False
         try:

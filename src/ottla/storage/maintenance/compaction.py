@@ -49,7 +49,7 @@ class CompactionPlan(NamedTuple):
     groups: list[list[int]]
     """Bases of the segments that become one, each group in the place of its first."""
     ends: list[int]
-    """Where each group ends: base of the segment behind it."""
+    """The end of each group: the base offset of the segment behind it."""
     dirty_start: int
     dirty_end: int
     """Keys are gathered from these offsets; records behind are kept as they are."""

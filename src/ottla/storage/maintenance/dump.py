@@ -14,13 +14,14 @@ from ottla.kernel.seams import Disk, OpenFile
 from ottla.records.batch import Batch
 from ottla.records.control import Marker, read_marker
 from ottla.records.faults import CorruptRecords
+from ottla.records.header import COMPRESSION_MASK, DELETE_HORIZON_BIT, TIMESTAMP_TYPE_BIT
 from ottla.records.reader import Record, read_records
 from ottla.storage.directory import checkpoint
 from ottla.storage.producers.producers import INT_MAX
 from ottla.storage.producers.snapshot import SNAPSHOT, BadSnapshot, decode_snapshot
 from ottla.storage.segment import aborted
 from ottla.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY
-from ottla.storage.segment.scan import DELETE_HORIZON, LOG_APPEND_TIME, Header, scan_batches, scan_headers
+from ottla.storage.segment.scan import Header, scan_batches, scan_headers
 from ottla.storage.segment.segment import ABORTED_INDEX, INDEX, LOG, TIME_INDEX, counted_timestamp
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -134,8 +135,10 @@ def _dump_log(disk: Disk, path: str, base_offset: int, options: DumpOptions) -> 
 
 
 def _batch_line(header: Header, batch: Batch) -> str:
-    codec = header.attributes & 0x07
-    horizon = f"OptionalLong[{header.base_timestamp}]" if header.attributes & DELETE_HORIZON else "OptionalLong.empty"
+    codec = header.attributes & COMPRESSION_MASK
+    horizon = (
+        f"OptionalLong[{header.base_timestamp}]" if header.attributes & DELETE_HORIZON_BIT else "OptionalLong.empty"
+    )
     return (
         f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.records_count} "
         f"baseSequence: {header.base_sequence} lastSequence: {batch.last_sequence} producerId: {header.producer_id} "
@@ -190,7 +193,7 @@ def _size(field: bytes | None) -> int:
 
 
 def _time_type(batch: Batch) -> str:
-    return "LogAppendTime" if batch.attributes & LOG_APPEND_TIME else "CreateTime"
+    return "LogAppendTime" if batch.attributes & TIMESTAMP_TYPE_BIT else "CreateTime"
 
 
 def _java(value: bool) -> str:

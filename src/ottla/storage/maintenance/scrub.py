@@ -20,14 +20,14 @@ from ottla.storage.segment.segment import INDEX, LOG
 from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
 
 _UNREADABLE = (errno.EIO, errno.EUCLEAN, errno.EBADMSG)
-"""What a disk or a file system says of a sector that it cannot read back."""
+"""The errors of a disk or a file system for a sector that it cannot read back."""
 
 
 class ClosedSegment(NamedTuple):
     """A segment to check, as its log knows it."""
 
     path: str
-    """Of its `.log` file."""
+    """The path of its `.log` file."""
     base_offset: int
     end_offset: int
     """Base of the segment behind it."""

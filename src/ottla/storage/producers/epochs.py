@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.seams import Disk
 from ottla.storage.directory.checkpoint import LEADER_EPOCHS, BadCheckpoint, parse_epochs, write_epochs
 from ottla.storage.directory.remembered import clear_the_way, read_small
@@ -74,7 +75,7 @@ class LeaderEpochs:
             if known > epoch:
                 return EpochEnd(found, start)
             found = known
-        raise AssertionError("an epoch below the latest has a later one")
+        raise InvariantBroken(f"epoch {epoch} is below the latest, {self.latest}, and no later one is known")
 
     def epoch_at(self, offset: int) -> int:
         """The epoch in which the record at `offset` was written; -1 before the first."""

@@ -6,9 +6,10 @@ from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch
 from ottla.records.control import read_marker
 from ottla.records.faults import CorruptRecords
+from ottla.records.header import CONTROL_BIT, TRANSACTIONAL_BIT
 from ottla.storage.producers.producers import Mark, Producers
 from ottla.storage.segment.aborted import AbortedIndex
-from ottla.storage.segment.scan import CONTROL, TRANSACTIONAL, Header
+from ottla.storage.segment.scan import Header
 from ottla.storage.values import Origin
 
 
@@ -22,9 +23,9 @@ def check_producer(
     """
     producer_id, epoch, attributes = batch.producer_id, batch.producer_epoch, batch.attributes
     if origin == 0:
-        transactional = bool(attributes & TRANSACTIONAL)
+        transactional = bool(attributes & TRANSACTIONAL_BIT)
         return producers.check(producer_id, epoch, batch.base_sequence, batch.last_sequence, transactional, guard)
-    if attributes & CONTROL:
+    if attributes & CONTROL_BIT:
         marker = read_marker(batch)
         if marker is not None:
             return producers.check_marker(producer_id, epoch, marker, bumps=bumps)
@@ -36,7 +37,7 @@ def note_producer(
 ) -> None:
     """A batch was appended to the segment that has this index of aborted transactions."""
     attributes = batch.attributes
-    if attributes & CONTROL:
+    if attributes & CONTROL_BIT:
         marker = read_marker(batch)
         if marker is not None:
             ended = producers.end_transaction(batch.producer_id, batch.producer_epoch, last_offset, timestamp, marker)
@@ -50,7 +51,7 @@ def note_producer(
         first_offset,
         last_offset,
         timestamp,
-        bool(attributes & TRANSACTIONAL),
+        bool(attributes & TRANSACTIONAL_BIT),
     )
 
 

@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
+from ottla.records.header import CRC_START, HEADER_SIZE
 from ottla.storage.directory.checkpoint import DAMAGE, BadCheckpoint, read_numbers, write_numbers
 from ottla.storage.producers.epochs import LeaderEpochs
-from ottla.storage.segment.scan import CRC_START, HEADER_BYTES, Header, parse_header, scan_headers
+from ottla.storage.segment.scan import Header, parse_header, scan_headers
 from ottla.storage.segment.segment import LOOK_BYTES, Found, Segment
 from ottla.storage.segment.walk import Extent
 
@@ -117,15 +118,15 @@ def is_sound_gap(segment: Segment, offset: int, found: Found | None) -> bool:
 
 def is_in_place(segment: Segment, found: Found, epochs: LeaderEpochs) -> bool:
     """Whether a batch has the offsets and the epoch that belong there, as far as its neighbours and the epochs tell."""
-    body = segment.file.read_at(found.position, HEADER_BYTES)
-    if len(body) < HEADER_BYTES:
+    body = segment.file.read_at(found.position, HEADER_SIZE)
+    if len(body) < HEADER_SIZE:
         return False
     here = parse_header(body, 0, found.position)
     known = epochs.epoch_at(found.base_offset)
     if 0 <= known != here.leader_epoch:
         return False
     following = segment.next_offset
-    for behind in scan_headers(segment.file, found.position + found.size, segment.size, chunk_bytes=HEADER_BYTES):
+    for behind in scan_headers(segment.file, found.position + found.size, segment.size, chunk_bytes=HEADER_SIZE):
         following = behind.base_offset
         break
     if following != found.next_offset:

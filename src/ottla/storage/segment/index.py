@@ -10,6 +10,7 @@ import struct
 from array import array
 from bisect import bisect_right
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.seams import Disk, OpenFile
 
 OFFSET_ENTRY = struct.Struct(">ii")
@@ -40,7 +41,8 @@ class SparseIndex:
 
     def add(self, key: int, value: int) -> None:
         """Only while the segment is written."""
-        assert self.keys is not None
+        if self.keys is None:
+            raise InvariantBroken(f"{self.path} is sealed, and gets an entry")
         self.keys.append(key)
         self.values.append(value)
         self.count += 1
@@ -61,7 +63,8 @@ class SparseIndex:
 
     def sealed(self) -> None:
         """Forget the entries in memory: the file has them all."""
-        assert self._on_disk == self.count
+        if self._on_disk != self.count:
+            raise InvariantBroken(f"{self.path} is sealed with {self._on_disk} of its {self.count} entries in the file")
         self.keys = self._last = None
         self.values = array("i")
 

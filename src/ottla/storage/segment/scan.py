@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.kernel.seams import OpenFile
+from ottla.records.header import CONTROL_BIT, HEADER, HEADER_SIZE, MAGIC, SIZE_OVERHEAD, TRANSACTIONAL_BIT
 
-HEADER = struct.Struct(">qiibIhiqqqhii")
-HEADER_BYTES = 61
-OVERHEAD_BYTES = 12
-"""Base offset and batch length, which the length does not count."""
-CRC_START = 21
-MAGIC = 2
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-DELETE_HORIZON = 0x40
 CHUNK_BYTES = 64 * 1024
 
 
@@ -50,32 +40,32 @@ class Header(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & CONTROL)
+        return bool(self.attributes & CONTROL_BIT)
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL_BIT)
 
 
 def parse_header(view: bytes | memoryview, at: int, position: int) -> Header:
     """The header at `at` of a buffer; `position` is where that lies in the file."""
     base, length, *rest = HEADER.unpack_from(view, at)
-    return Header(position, length + OVERHEAD_BYTES, base, *rest)
+    return Header(position, length + SIZE_OVERHEAD, base, *rest)
 
 
 def scan_headers(file: OpenFile, position: int, end: int, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Header]:
     """Headers of whole batches from `position`, which is a boundary, up to `end`; stops at the first that is none."""
     chunk = b""
     start = position
-    while position + HEADER_BYTES <= end:
+    while position + HEADER_SIZE <= end:
         at = position - start
-        if at + HEADER_BYTES > len(chunk):
+        if at + HEADER_SIZE > len(chunk):
             start, at = position, 0
             chunk = file.read_at(position, min(chunk_bytes, end - position))
-            if len(chunk) < HEADER_BYTES:
+            if len(chunk) < HEADER_SIZE:
                 return
         header = parse_header(chunk, at, position)
-        if header.size < HEADER_BYTES or header.magic != MAGIC or position + header.size > end:
+        if header.size < HEADER_SIZE or header.magic != MAGIC or position + header.size > end:
             return
         yield header
         position += header.size
@@ -87,15 +77,15 @@ def scan_batches(
     """Headers and bytes of whole batches from `position`; stops at the first that is none. CRCs are not checked."""
     chunk = memoryview(b"")
     start = position
-    while position + HEADER_BYTES <= end:
+    while position + HEADER_SIZE <= end:
         at = position - start
-        if at + HEADER_BYTES > len(chunk):
+        if at + HEADER_SIZE > len(chunk):
             start, at = position, 0
             chunk = memoryview(file.read_at(position, min(chunk_bytes, end - position)))
-            if len(chunk) < HEADER_BYTES:
+            if len(chunk) < HEADER_SIZE:
                 return
         header = parse_header(chunk, at, position)
-        if header.size < HEADER_BYTES or header.magic != MAGIC or position + header.size > end:
+        if header.size < HEADER_SIZE or header.magic != MAGIC or position + header.size > end:
             return
         if at + header.size > len(chunk):
             start, at = position, 0

@@ -118,7 +118,7 @@ class Segment:
         self.dropped: tuple[int, int] | None = None
         """The first time entry that `restart_from` left out, as the scan will find it again."""
         self.ends: list[int] = []
-        """Of the recent batches: the offset after each, where each begins in the file, and its base offset."""
+        """The recent batches: the offset after each, its position in the file, and its base offset."""
         self.positions: list[int] = []
         self.bases: list[int] = []
 

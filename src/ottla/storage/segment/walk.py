@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from ottla.kernel.seams import OpenFile
 from ottla.records.checksum import crc32c
-from ottla.storage.segment.scan import CRC_START, HEADER_BYTES, MAGIC, Header, parse_header, scan_batches
+from ottla.records.header import CRC_START, HEADER_SIZE, MAGIC
+from ottla.storage.segment.scan import Header, parse_header, scan_batches
 
 LARGEST_HOLE = 2**31 - 1
 """A log may roll across a larger hole, and then no batch stands between the two segments."""
@@ -205,7 +206,7 @@ class Walk:
         start = self.position
         here = self._parsed(start)
         following, inside = self.expected, start
-        if here is not None and here.size >= HEADER_BYTES and start + here.size <= self._size:
+        if here is not None and here.size >= HEADER_SIZE and start + here.size <= self._size:
             span = here.last_offset_delta + 1 if self._whole_batch(start) is not None else 1
             yield start + here.size, lambda found: found.base_offset >= self.expected + span
         if here is not None and self._looks_right(here):
@@ -221,7 +222,7 @@ class Walk:
             yield position, is_right
 
     def _looks_right(self, header: Header) -> bool:
-        plain = header.base_offset == self.expected and header.magic == MAGIC and header.size >= HEADER_BYTES
+        plain = header.base_offset == self.expected and header.magic == MAGIC and header.size >= HEADER_SIZE
         return plain and header.last_offset_delta >= 0 and self._fits(header)
 
     def _search(self, start: int) -> Iterator[int]:
@@ -229,24 +230,24 @@ class Walk:
         highs = {value >> 32 for value in (self.expected, min(self.expected + LARGEST_HOLE, 2**63 - 1))}
         offsets = b"|".join(re.escape(high.to_bytes(4)) for high in sorted(highs))
         pattern = re.compile(b"(?s)(?=(?:" + offsets + b").{4}[\\x00-\\x7f].{3}[\\x00-\\x7f].{3}\\x02)")
-        while start + HEADER_BYTES <= self._size:
+        while start + HEADER_SIZE <= self._size:
             chunk = self._file.read_at(start, min(_SEARCH_BYTES, self._size - start))
             for match in pattern.finditer(chunk):
                 yield start + match.start()
-            if start + len(chunk) >= self._size or len(chunk) <= HEADER_BYTES:
+            if start + len(chunk) >= self._size or len(chunk) <= HEADER_SIZE:
                 return
-            start += len(chunk) - HEADER_BYTES
+            start += len(chunk) - HEADER_SIZE
 
     def _parsed(self, position: int) -> Header | None:
-        if position + HEADER_BYTES > self._size:
+        if position + HEADER_SIZE > self._size:
             return None
-        head = self._file.read_at(position, HEADER_BYTES)
-        return parse_header(head, 0, position) if len(head) == HEADER_BYTES else None
+        head = self._file.read_at(position, HEADER_SIZE)
+        return parse_header(head, 0, position) if len(head) == HEADER_SIZE else None
 
     def _header_at(self, position: int) -> Header | None:
         """The header of a batch that fits into the file."""
         header = self._parsed(position)
-        if header is None or header.size < HEADER_BYTES or header.magic != MAGIC:
+        if header is None or header.size < HEADER_SIZE or header.magic != MAGIC:
             return None
         return header if position + header.size <= self._size else None
 

@@ -1,0 +1,108 @@
+"""The load of each broker: traffic, disk, and by how much its replicas lag. Two looks make a rate.
+
+Brokers of other kinds tell their disk only. `ottla cluster status` and `ottla cluster up` show it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.admin.troubles import states
+from ottla.client.core.plan import ClusterPlan
+from ottla.config.describe import BROKER_LOAD
+
+if TYPE_CHECKING:
+    from ottla.client.blocking.admin import Admin
+    from ottla.messages.describe_log_dirs import DescribeLogDirsResult
+
+
+class Told(NamedTuple):
+    """One broker's own words."""
+
+    at_ms: int
+    """Its own clock: two looks at one broker compare, brokers do not."""
+    bytes_in: int
+    bytes_out: int
+    lags: dict[int, tuple[int, int]]
+    """By follower: records that it lacks, and partitions of which the leader has not heard it yet."""
+
+
+class Load(NamedTuple):
+    """One broker's load; what is not known is None."""
+
+    lag: int | None = None
+    """Records that its replicas lack of what their leaders have."""
+    lag_may_be_more: bool = False
+    """Whether a leader has not heard of one of its replicas yet, and so does not know what it lacks."""
+    bytes_in_per_s: float | None = None
+    bytes_out_per_s: float | None = None
+    disk_bytes: int | None = None
+    """All of its logs."""
+    free_bytes: int | None = None
+    """What its log directories have left."""
+
+
+NOTHING = Load()
+"""Of a broker that cannot be asked."""
+
+
+class Meter:
+    """Looks at the load again and again; rates are those since the look before."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, Told] = {}
+
+    def look(self, admin: Admin) -> dict[int, Load]:
+        """Ask every living broker; one that does not answer has no entry, unless others tell of its lag."""
+        told = admin.broker_loads()
+        loads = measured(self._before, told, admin.describe_log_dirs())
+        self._before = told
+        return loads
+
+
+async def broker_loads(plan: ClusterPlan, brokers: Collection[int]) -> dict[int, Told]:
+    """Ask each of these brokers; one that does not answer, or is no ottla, says nothing."""
+    return {broker: _parsed(text) for broker, text in (await states(plan, brokers, BROKER_LOAD)).items() if text}
+
+
+def measured(
+    before: Mapping[int, Told],
+    now: Mapping[int, Told],
+    directories: Mapping[int, list[DescribeLogDirsResult] | Exception],
+) -> dict[int, Load]:
+    """Put together what brokers tell of themselves and of each other."""
+    loads = {}
+    for broker in {*now, *directories, *(follower for each in now.values() for follower in each.lags)}:
+        found = directories.get(broker)
+        online = [] if found is None or isinstance(found, Exception) else [one for one in found if not one.error_code]
+        free = [one.usable_bytes for one in online if one.usable_bytes >= 0]
+        known = [each.lags[broker] for each in now.values() if broker in each.lags]
+        loads[broker] = Load(
+            sum(records for records, _ in known) if known or broker in now else None,
+            any(unheard for _, unheard in known),
+            *_rates(before.get(broker), now.get(broker)),
+            sum(part.partition_size for one in online for topic in one.topics for part in topic.partitions)
+            if online
+            else None,
+            sum(free) if free else None,
+        )
+    return loads
+
+
+def _rates(before: Told | None, now: Told | None) -> tuple[float | None, float | None]:
+    """Bytes a second; counts that fell are those of another run of the broker, or a topic was deleted."""
+    if before is None or now is None or now.at_ms <= before.at_ms:
+        return None, None
+    moved = now.bytes_in - before.bytes_in, now.bytes_out - before.bytes_out
+    if min(moved) < 0:
+        return None, None
+    seconds = (now.at_ms - before.at_ms) / 1000
+    return moved[0] / seconds, moved[1] / seconds
+
+
+def _parsed(text: str) -> Told:
+    content = json.loads(text)
+    lags = {int(broker): (int(records), int(unheard)) for broker, (records, unheard) in content["lags"].items()}
+    return Told(content["at_ms"], content["bytes_in"], content["bytes_out"], lags)

@@ -1,0 +1,90 @@
+"""The ports of the brokers of `ottla cluster up`: asked for, kept from before, or the usual ones where they are free.
+
+A broker's directory keeps the port it was given in its file `port`, which `ottla start --port 0` reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Mapping
+
+FIRST_PORT = 9092
+_MOST = 65535
+_PORT_FILE = "port"
+_LISTENER = "PLAINTEXT"
+
+
+class PortTaken(Exception):
+    """Brokers cannot have their ports; the text says which, and what to do."""
+
+
+def problem(base: int | None, brokers: int) -> str | None:
+    """Why `--port BASE` cannot be for so many brokers."""
+    if base is None or (base >= 0 and base + brokers - 1 <= _MOST):
+        return None
+    return f"--port {base}: {brokers} brokers need ports from there on, which are 1 to {_MOST}; 0 takes free ones"
+
+
+def give_ports(directories: Mapping[int, str], base: int | None) -> None:
+    """Keep each broker's port in its directory, where `ottla start` finds it; one without takes a free one.
+
+    None: those kept from before, else 9092 and so on where they are free. 0: those kept from before that are free.
+    PortTaken, and nothing is changed, where a port that was asked for, or was kept and is wanted again, is taken.
+    """
+    kept = {number: port for number, path in directories.items() if (port := _kept(path)) is not None}
+    if base:
+        wanted = {number: base + number - 1 for number in directories}
+    elif base == 0:
+        wanted = {number: port for number, port in kept.items() if _fault(port) is None}
+    else:
+        usual = {number: FIRST_PORT + number - 1 for number in directories}
+        wanted = {number: port for number, port in usual.items() if port not in kept.values() and _fault(port) is None}
+        wanted |= kept
+    if base != 0 and (taken := {port: fault for port in wanted.values() if (fault := _fault(port)) is not None}):
+        raise PortTaken(_sentence({number: port for number, port in wanted.items() if port in taken}, taken))
+    for number, path in directories.items():
+        _keep(path, wanted.get(number))
+
+
+def _sentence(brokers: Mapping[int, int], taken: Mapping[int, str]) -> str:
+    parts = [f"port {port} of broker {number} cannot be had ({taken[port]})" for number, port in brokers.items()]
+    return (
+        f"{', '.join(parts)}: end what listens there, or choose others: --port BASE for BASE, BASE+1 and so on, "
+        "--port 0 for free ones"
+    )
+
+
+def _kept(directory: str) -> int | None:
+    """The port in the directory; a file that cannot be read keeps none, and the broker says so itself."""
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(directory, _PORT_FILE), encoding="utf-8") as file:
+        for line in file:
+            name, port = line.split()
+            if name == _LISTENER and 0 < int(port) <= _MOST:
+                return int(port)
+    return None
+
+
+def _keep(directory: str, port: int | None) -> None:
+    path = os.path.join(directory, _PORT_FILE)
+    if port == _kept(directory):
+        return
+    if port is None:
+        os.unlink(path)
+        return
+    os.makedirs(directory, exist_ok=True)
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
+        file.write(f"{_LISTENER} {port}\n")
+    os.replace(path + ".tmp", path)
+
+
+def _fault(port: int) -> str | None:
+    """Why nobody can listen there; None where a broker can."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as fault:
+            return fault.strerror
+    return None

@@ -1,0 +1,35 @@
+"""Stories driven by hand: stepped when their slot is filled, and never again once they are closed."""
+
+from __future__ import annotations
+
+from ottla.kernel.story import Slot, Story, run_story
+
+
+def test_a_story_goes_on_in_the_turn_that_fills_its_slot():
+    slot: Slot[int] = Slot()
+
+    async def waits() -> int:
+        return await slot + 1
+
+    end = run_story(waits())
+    assert not end.full
+    slot.fill(4)
+    assert end.result() == 5
+
+
+def test_a_story_that_fills_its_own_slot_as_it_is_closed_is_not_stepped():
+    """As a fetch without a session does it, which closes the session that it waits in."""
+    slot: Slot[None] = Slot()
+    ends: list[object] = []
+
+    async def waits() -> None:
+        try:
+            await slot
+        finally:
+            slot.fill(None)
+
+    story = waits()
+    Story(story, lambda result, error: ends.append((result, error)))
+    story.close()
+    assert slot.full
+    assert ends == []

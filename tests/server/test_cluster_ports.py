@@ -1,0 +1,97 @@
+"""Ports of a cluster's brokers, on real sockets: chosen, kept, and refused where somebody else listens."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.ports import free_port, free_ports
+
+from ottla.server import cluster_ports
+from ottla.server.cluster_ports import PortTaken, give_ports, problem
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
+
+
+def directories(root: Path, brokers: int = 1) -> dict[int, str]:
+    return {number: str(root / f"broker-{number}") for number in range(1, brokers + 1)}
+
+
+def kept(root: Path) -> dict[int, int]:
+    files = root.glob("broker-*/port")
+    return {int(file.parent.name.removeprefix("broker-")): int(file.read_text().split()[1]) for file in files}
+
+
+def keep(root: Path, broker: int, port: int) -> None:
+    (root / f"broker-{broker}").mkdir()
+    (root / f"broker-{broker}" / "port").write_text(f"PLAINTEXT {port}\n")
+
+
+def test_ports_that_are_asked_for_are_kept(tmp_path):
+    base = free_port()
+    give_ports(directories(tmp_path), base)
+    assert kept(tmp_path) == {1: base}
+    give_ports(directories(tmp_path), None)
+    assert kept(tmp_path) == {1: base}
+    other = free_port()
+    give_ports(directories(tmp_path), other)
+    assert kept(tmp_path) == {1: other}
+
+
+def test_a_port_that_is_taken_is_refused_by_name_and_nothing_changes(tmp_path, taken):
+    before = free_port()
+    give_ports(directories(tmp_path), before)
+    with pytest.raises(PortTaken, match=f"port {taken} of broker 1 .*in use.*--port 0"):
+        give_ports(directories(tmp_path), taken)
+    with pytest.raises(PortTaken, match=f"port {taken} of broker 2 "):
+        give_ports(directories(tmp_path, 2), taken - 1)
+    assert kept(tmp_path) == {1: before}
+
+
+def test_a_kept_port_that_is_taken_is_refused_unless_free_ones_are_asked_for(tmp_path, taken):
+    free = free_port()
+    keep(tmp_path, 1, taken)
+    keep(tmp_path, 2, free)
+    with pytest.raises(PortTaken, match=f"port {taken} of broker 1 "):
+        give_ports(directories(tmp_path, 2), None)
+    give_ports(directories(tmp_path, 2), 0)
+    assert kept(tmp_path) == {2: free}
+
+
+def test_the_usual_ports_are_for_brokers_that_have_none_yet(tmp_path, monkeypatch):
+    usual, other = free_ports(2)
+    monkeypatch.setattr(cluster_ports, "FIRST_PORT", usual)
+    keep(tmp_path, 2, other)
+    give_ports(directories(tmp_path, 2), None)
+    assert kept(tmp_path) == {1: usual, 2: other}
+
+
+def test_a_usual_port_that_is_taken_is_left_to_its_owner(tmp_path, monkeypatch, taken):
+    monkeypatch.setattr(cluster_ports, "FIRST_PORT", taken)
+    give_ports(directories(tmp_path), None)
+    assert kept(tmp_path) == {}, "the broker takes a free one"
+
+
+def test_a_file_that_cannot_be_read_keeps_no_port(tmp_path):
+    (tmp_path / "broker-1").mkdir()
+    (tmp_path / "broker-1" / "port").write_text("nonsense\n")
+    give_ports(directories(tmp_path), 0)
+    base = free_port()
+    give_ports(directories(tmp_path), base)
+    assert kept(tmp_path) == {1: base}
+
+
+def test_ports_beyond_the_last_are_a_wrong_argument():
+    assert problem(None, 3) is None
+    assert problem(0, 3) is None
+    assert problem(65533, 3) is None
+    assert "--port 65534" in str(problem(65534, 3))
+    assert "--port -1" in str(problem(-1, 1))
