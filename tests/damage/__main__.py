@@ -1,4 +1,7 @@
-"""`make damage`: each kind of file of a broker, damaged in each way; ARGS="--cases 60" or ARGS="--only port"."""
+"""`make damage`: each kind of file of a broker, damaged in each way; ARGS="--cases 60" or ARGS="--only port".
+
+With `--resume FILE` each result is kept there, and what is there is not run again: a whole campaign takes hours.
+"""
 
 from __future__ import annotations
 
@@ -15,37 +18,50 @@ from pathlib import Path
 from tests.damage.campaign import Judged, prepared, run_all
 from tests.damage.cases import SETTINGS, STOPS, cases_of, parse, sample
 from tests.damage.harms import HARMS
-from tests.damage.kinds import KINDS, UnknownFile
+from tests.damage.kinds import KINDS, Concerns, UnknownFile
+from tests.damage.ledger import Ledger, planned, without
 from tests.damage.story import CannotPrepare
-from tests.damage.table import as_json, as_page, as_text
-from tests.damage.values import ONE, Case
+from tests.damage.table import Page, as_json, as_page, as_text
+from tests.damage.values import FIRST, ONE, Case
 
 
 def main() -> int:
     options = _parser().parse_args()
-    seed = secrets.randbelow(1 << 31) if options.seed is None else options.seed
+    ledger = Ledger(options.resume)
+    seed = options.seed if options.seed is not None else ledger.seed
+    seed = secrets.randbelow(1 << 31) if seed is None else seed
+    if ledger.seed not in (None, seed):
+        _say(f"damage: {options.resume} holds the results of the seed {ledger.seed}")
+        return 2
     folder = options.folder / f"damage-{seed}-{time.time_ns() // 1_000_000}"
     folder.mkdir(parents=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the table of what has run is told then too
     _say(f"seed {seed}, in {folder}")
     began = time.monotonic()
     try:
-        results = _run(options, seed, folder)
+        if options.cases != 0:
+            _run(options, seed, folder, ledger)
     except (CannotPrepare, UnknownFile) as fault:
         _say(f"damage: {fault}")
         return 2
+    results = ledger.results
     condemned = sum(bool(judged.findings) for judged in results)
-    print(as_json(results, seed) if options.format == "json" else as_text(results))
+    print(as_json(results, seed) if options.format == "json" else as_text(results, ledger.plan))
     if options.out is not None:
-        shown = [word for word in sys.argv[1:] if word not in ("--out", str(options.out))]
-        options.out.write_text(as_page(results, seed, f"python -m tests.damage {' '.join(shown)}", _commit()))
+        options.out.write_text(as_page(results, Page(seed, _command(options), ledger.made, ledger.plan)))
     _say(f"{len(results)} cases, {condemned} condemned, in {(time.monotonic() - began) / 60:.1f} minutes; seed {seed}")
     if not (options.keep and condemned):
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if condemned else 0
 
 
-def _run(options: argparse.Namespace, seed: int, folder: Path) -> list[Judged]:
+def _command(options: argparse.Namespace) -> str:
+    """What makes the same cases again."""
+    unlike = {"--out", str(options.out), "--resume", str(options.resume)}
+    return " ".join(["python -m tests.damage", *(word for word in sys.argv[1:] if word not in unlike)])
+
+
+def _run(options: argparse.Namespace, seed: int, folder: Path, ledger: Ledger) -> None:
     given = [parse(name) for name in options.case]
     settings = {case.setting for case in given} or set(options.settings)
     stops = {case.stop for case in given} or set(options.stops)
@@ -56,20 +72,25 @@ def _run(options: argparse.Namespace, seed: int, folder: Path) -> list[Judged]:
         case
         for case in cases_of(templates, seed, bits=options.bits, only=options.only)
         if case.setting in settings and (not options.damages or case.harm in options.damages)
+        if not options.checks or (case.setting in (ONE, FIRST) and KINDS[case.kind].concerns is not Concerns.STORE)
     ]
     if not given:
-        cases = sample(cases, len(cases) if options.cases is None else options.cases, seed)
-    ended = 0
+        ledger.begin(seed, planned(cases))
+        cases = without(sample(cases, len(cases), seed), ledger.results)[: options.cases]
+    ended, commit = 0, _commit()
 
     def tell(judged: Judged) -> None:
         nonlocal ended
         ended += 1
+        ledger.add(judged, commit, time.strftime("%Y-%m-%d"))
         _say(f"[{ended:4d}/{len(cases)}] {judged.outcome.took_s:5.1f} s  {_verdict(judged.case, judged)}")
         if options.case:
             for line in judged.outcome.lines:
                 _say(f"        broker {line.broker} {line.level}: {line.text}")
+            for told in (judged.outcome.checked, judged.outcome.doctored):
+                _say("" if told is None else told.text)
 
-    return run_all(templates, cases, folder, seed, jobs=options.jobs, keep=options.keep, told=tell)
+    run_all(templates, cases, folder, seed, jobs=options.jobs, keep=options.keep, told=tell, checks=options.checks)
 
 
 def _verdict(case: Case, judged: Judged) -> str:
@@ -112,8 +133,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--case", action="append", default=[], metavar="NAME", help="this one, and what its brokers said"
     )
+    parser.add_argument(
+        "--checks", action="store_true", help="only `ottla log check` of the files: no broker is started"
+    )
     parser.add_argument("--seed", type=int, help="of what is drawn (default: a new one)")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="cases side by side (default 2)")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="keep results there, and do not run again what is there"
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="of the result on stdout")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as a page of the docs")
     parser.add_argument("--folder", type=Path, default=_memory(), help="where to work")

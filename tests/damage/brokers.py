@@ -30,7 +30,7 @@ _OPTIONS = {
 }
 _OF_SEVERAL = {"min.insync.replicas": "2"}
 """With two of three in sync at least, any one broker may be missing after a clean stop too."""
-_BYTECODE = tempfile.TemporaryDirectory(prefix="ottla-damage-bytecode-")
+BYTECODE = tempfile.TemporaryDirectory(prefix="ottla-damage-bytecode-")
 """Compiled once for all brokers, and nothing of it is left in the source tree."""
 LAUNCH = """
 import ctypes, os, sys
@@ -69,7 +69,7 @@ class BrokerProcess:
         command += ["--data", str(self.folder / f"broker-{self.number}"), "--log-format", "json", *self._join, *options]
         launcher = [sys.executable, "-I", "-S", "-c", LAUNCH] if os.geteuid() == 0 else []
         with self._out.open("wb") as out, self._err.open("ab") as err:
-            environment = {**os.environ, "PYTHONPYCACHEPREFIX": _BYTECODE.name}
+            environment = {**os.environ, "PYTHONPYCACHEPREFIX": BYTECODE.name}
             self.process = subprocess.Popen(
                 [*launcher, *command], stdout=out, stderr=err, env=environment, start_new_session=True
             )

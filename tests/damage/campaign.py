@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.damage.harms import NOTHING
-from tests.damage.judges import condemn
+from tests.damage.judges import checking, condemn
 from tests.damage.story import CannotPrepare, Template, prepare
-from tests.damage.trial import clean_up, run
+from tests.damage.trial import check, clean_up, run
 from tests.damage.values import LAST, ONE, Case, Finding, Known, Outcome
 
 SECOND_READER_EVERY = 10
@@ -47,12 +47,16 @@ def run_all(
     jobs: int,
     keep: bool,
     told: Callable[[Judged], None],
+    checks: bool = False,
 ) -> list[Judged]:
-    """Run and judge all cases, or those before an interrupt; `told` hears of each as it ends."""
+    """Run and judge all cases, or those before an interrupt; `told` hears of each as it ends.
+
+    `checks`: no broker is started, only `ottla log check` is run.
+    """
     found: dict[Case, Judged] = {}
     with ThreadPoolExecutor(jobs) as pool:
         running = [
-            pool.submit(_one, templates, case, folder / f"case-{number}", seed, number, keep)
+            pool.submit(_one, templates, case, folder / f"case-{number}", seed, number, keep, checks)
             for number, case in enumerate(cases)
         ]
         try:
@@ -69,14 +73,24 @@ def run_all(
 
 
 def _one(
-    templates: Mapping[tuple[int, str], Template], case: Case, place: Path, seed: int, number: int, keep: bool
+    templates: Mapping[tuple[int, str], Template],
+    case: Case,
+    place: Path,
+    seed: int,
+    number: int,
+    keep: bool,
+    checks: bool,
 ) -> Judged:
     template = templates[1 if case.setting == ONE else 3, case.stop]
     try:
-        outcome = run(template, case, place, seed, second_reader=number % SECOND_READER_EVERY == 0)
+        if checks:
+            outcome = check(template, case, place, seed)
+        else:
+            outcome = run(template, case, place, seed, second_reader=number % SECOND_READER_EVERY == 0)
     except Exception as fault:
         raise RuntimeError(f"the campaign itself failed in {case.name}") from fault
-    judged = Judged(case, judge(case, template.known, outcome), outcome)
+    findings = list(checking(case, template.known, outcome)) if checks else judge(case, template.known, outcome)
+    judged = Judged(case, findings, outcome)
     if not (keep and judged.findings):
         clean_up(place)
     return judged

@@ -82,20 +82,19 @@ def bit_of(case: Case, content: bytes, seed: int) -> Bit | None:
 
 
 def sample(cases: Sequence[Case], count: int, seed: int) -> list[Case]:
-    """So many cases: first of each kind, then of each kind and damage, with stops and settings that change."""
+    """So many cases: each kind in turn, and no damage of a kind again before each damage of each kind was taken; stops
+    and settings change."""
     random = Random(f"{seed} sample")
-    by_kind: dict[str, dict[str, list[Case]]] = defaultdict(lambda: defaultdict(list))
+    by_damage: dict[str, dict[str, list[Case]]] = defaultdict(lambda: defaultdict(list))
     for case in random.sample(cases, len(cases)):
-        by_kind[case.kind][case.harm].append(case)
-    waiting = {kind: random.sample(sorted(harms), len(harms)) for kind, harms in sorted(by_kind.items())}
+        by_damage[case.kind][case.harm].append(case)
+    turns = {kind: random.sample(sorted(harms), len(harms)) for kind, harms in sorted(by_damage.items())}
     found: list[Case] = []
-    while len(found) < min(count, len(cases)):
-        for kind, harms in waiting.items():
-            for _ in range(len(harms)):
-                harms.append(harms.pop(0))
-                if by_kind[kind][harms[-1]]:
-                    found.append(by_kind[kind][harms[-1]].pop())
-                    break
+    while len(found) < len(cases):
+        for place in range(len(HARMS)):
+            for kind, harms in turns.items():
+                if place < len(harms) and by_damage[kind][harms[place]]:
+                    found.append(by_damage[kind][harms[place]].pop())
     return found[:count]
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from tests.damage.harms import NOTHING
-from tests.damage.kinds import KINDS, Concerns, broker_of, partition_of
+from tests.damage.kinds import KINDS, Concerns, broker_of, may_be_silent, partition_of
 from tests.damage.values import (
     OFFSETS_TOPIC,
     ONE,
@@ -32,13 +32,14 @@ from ottla.kernel.ids import TopicPartition
 WORDS = (
     "lost", "changed", "given twice", "came back", "taken twice", "offsets lost", "configuration lost", "garbled",
     "sound replica changed", "others suffer", "sound log refused", "fell", "hung", "traceback", "did not start",
-    "no remedy", "did not stop", "wrong lookup", "readers differ", "offsets not named", "unsaid",
+    "no remedy", "did not stop", "wrong lookup", "readers differ", "offsets not named", "unsaid", "doctor content",
+    "check content", "check alarmed",
 )  # fmt: skip
 """All findings, the worst first."""
 SAID = ("warning", "error", "critical")
 REMEDIES = re.compile(
-    r"\b(restore|remove|delete|move|replace|copy|give|set|start again|put|rename|repair|rebuild|unregister|use|stop|run"
-    r"|write|make|take|recreate|correct)\b",
+    r"\b(restore|remove|delete|move|replace|copy|give|set|start again|start the broker|put|rename|repair|rebuild"
+    r"|unregister|use|stop|run|write|make|take|recreate|correct)\b",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<![\w./-])\d+(?![\w/])")
@@ -281,12 +282,42 @@ def saying(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
     kind = KINDS[case.kind]
     if (
         case.harm == NOTHING
-        or case.harm in kind.silent
+        or may_be_silent(kind, case.harm, case.stratum)
         or any(line.level in SAID and _is_about(case, line.text) for line in outcome.lines)
     ):
         return
     after = "and it was made anew" if outcome.restored else "and it is still damaged or missing"
     yield Finding("unsaid", f"no warning names {case.path} or its partition, {after}")
+
+
+def doctoring(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
+    """`ottla doctor` names each partition that is not served whole at the end."""
+    told = outcome.doctored
+    views = [view for view in outcome.views if view.final]
+    if told is None or not views:
+        return
+    refused = [log for log, seen in views[-1].logs.items() if seen.error or seen.refused or seen.garbled]
+    for log in refused:
+        if told.code == 0 or not any(str(log) in line for line in told.text.splitlines()):
+            yield Finding("doctor content", f"{log} is not served whole, and `ottla doctor` does not name it")
+
+
+def checking(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
+    """`ottla log check` names a damage of a log directory, and what to do; it is content with a sound one."""
+    told, kind = outcome.checked, KINDS[case.kind]
+    if told is None:
+        return
+    if "Traceback" in told.text:
+        yield Finding("traceback", f"ottla log check: {told.text.strip().splitlines()[-1]}")
+    elif case.harm == NOTHING:
+        if told.code:
+            yield Finding("check alarmed", f"`ottla log check` of sound files: {told.text.strip()}")
+    elif case.harm not in kind.unchecked and not may_be_silent(kind, case.harm, case.stratum):
+        lines = told.text.splitlines()
+        if told.code == 0 or not any(_is_about(case, line) for line in lines):
+            yield Finding("check content", f"`ottla log check` does not name {case.path}: {lines[-1] if lines else ''}")
+        elif not REMEDIES.search(told.text):
+            yield Finding("no remedy", f"`ottla log check` names nothing to do: {told.text.strip()}")
 
 
 def _is_about(case: Case, text: str) -> bool:
@@ -325,4 +356,15 @@ def runs(offsets: Iterable[int]) -> str:
 
 
 Judge = Callable[[Case, Known, Outcome], Iterator[Finding]]
-JUDGES: tuple[Judge, ...] = (records, writes, lookups, groups, configs, starting, sound_replicas, saying)
+JUDGES: tuple[Judge, ...] = (
+    records,
+    writes,
+    lookups,
+    groups,
+    configs,
+    starting,
+    sound_replicas,
+    saying,
+    doctoring,
+    checking,
+)

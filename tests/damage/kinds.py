@@ -32,10 +32,20 @@ class Kind(NamedTuple):
     reason: str = ""
     holds_records: bool = False
     """Whether records may be refused for the want of it, where there is one replica."""
+    unchecked: frozenset[str] = frozenset()
+    """Damages that `ottla log check` does not name: only the cluster's metadata can tell, or no log is concerned."""
+    silent_bits: str = ""
+    """Where a bit may flip in silence: the beginning of a stratum's name (harms.py)."""
 
 
 EVERY = frozenset({"emptied", "halved", "garbage", "bit", "removed", "unreadable", "directory", "older"})
 ADVISORY = "it says how far some work has come; the work begins anew"
+
+
+def may_be_silent(kind: Kind, harm: str, stratum: str) -> bool:
+    """An offset in a time index may lie anywhere in its batch; a wrong lookup is a finding of its own."""
+    return harm in kind.silent or (bool(kind.silent_bits) and stratum.startswith(kind.silent_bits))
+
 
 _FIRST = (
     Kind("first segment", Concerns.PARTITION, holds_records=True),
@@ -53,8 +63,8 @@ _FIRST = (
         silent=frozenset({"bit", "emptied", "halved", "older"}),
         reason="reads pass over a wrong entry, and behind the recovery point none need be there; a scrub finds it then",
     ),
-    Kind("closed timeindex", Concerns.PARTITION),
-    Kind("active timeindex", Concerns.PARTITION),
+    Kind("closed timeindex", Concerns.PARTITION, silent_bits="offset"),
+    Kind("active timeindex", Concerns.PARTITION, silent_bits="offset"),
     Kind("transaction index", Concerns.PARTITION),
     Kind(
         "newest snapshot",
@@ -93,12 +103,13 @@ _FIRST = (
         silent=frozenset({"removed"}),
         reason="without it the broker was killed, and all unchecked batches are checked",
     ),
-    Kind("meta.properties", Concerns.BROKER, may_refuse=True),
+    Kind("meta.properties", Concerns.BROKER, may_refuse=True, unchecked=frozenset({"bit", "older", "removed"})),
     Kind(
         "port",
         Concerns.BROKER,
         silent=frozenset({"removed", "bit"}),
         reason="without it a free port is chosen, and another number is a port too",
+        unchecked=EVERY,
     ),
     Kind(
         ".page-cache",
@@ -109,7 +120,13 @@ _FIRST = (
     Kind("incarnation", Concerns.BROKER),
     Kind("incarnation.second", Concerns.BROKER),
     Kind(".lock", Concerns.BROKER, may_refuse=True, silent=EVERY, reason="nothing is in it"),
-    Kind("log directory", Concerns.BROKER, may_refuse=True, holds_records=True),
+    Kind(
+        "log directory",
+        Concerns.BROKER,
+        may_refuse=True,
+        holds_records=True,
+        unchecked=frozenset({"emptied", "removed", "older"}),
+    ),
     Kind(
         "metadata.db",
         Concerns.STORE,

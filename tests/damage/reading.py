@@ -28,6 +28,8 @@ from ottla.records.reader import read_records
 SETTINGS = ClientSettings(request_timeout_ms=8000, api_timeout_ms=4000, connect_timeout_ms=4000)
 PATIENCE_S = 20
 """How long partitions may have no leader, and damage that was read be served, before that is what clients see."""
+NOTICES_WITHIN_S = 40
+"""How long damage may be served before a scrub must have seen it: each pass of it waits for a process of its own."""
 AGAIN_S = 0.3
 _OF_ONE_OFFSET = {ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.OFFSET_OUT_OF_RANGE}
 _FAILED = (ApiError, ClientError)
@@ -81,11 +83,15 @@ def _see_log(cluster: Cluster, log: TopicPartition, written: Written, end: float
         last, leader = _read_from_leader(cluster, log, written)
         replicas = len(cluster.plan.metadata.topics[log.topic].partitions[log.partition].replicas)
         refused.append(last.refused)
-        if last.garbled or last.error or (replicas > 1 and last.visible_to < written.end):
+        if last.garbled:
+            return False
+        if time.monotonic() > end:
+            return True
+        if last.error or (replicas > 1 and last.visible_to < written.end):
             return False
         return not last.refused or (replicas == 1 and refused[-2:-1] == [last.refused])
 
-    until(settled, end - time.monotonic())
+    until(settled, end + NOTICES_WITHIN_S - time.monotonic())
     return last, leader
 
 

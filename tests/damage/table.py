@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tests.damage.campaign import Judged
 from tests.damage.harms import HARMS
 from tests.damage.judges import WORDS
 from tests.damage.kinds import KINDS
+from tests.damage.ledger import Plan
+from tests.damage.values import ALONE, CLEAN, FIRST, KILL, LAST, ONE
 
 NONE = "-"
+"""There is no such case: the damage changes nothing, or none of the files was ever another."""
+NOT_RUN = ""
 _HEADINGS = {"bit": "one bit", "directory": "a directory", "older": "an older one"}
 MEANING = {
     "lost": "acknowledged records are missing without an error, or with three replicas at all",
@@ -36,22 +41,40 @@ MEANING = {
     "readers differ": "confluent-kafka reads something else",
     "offsets not named": "records are refused, and no warning names their offsets",
     "unsaid": "no warning names the file or its partition",
+    "doctor content": "a partition is not served whole, and `ottla doctor` does not name it",
+    "check content": "`ottla log check` does not name the file or its partition",
+    "check alarmed": "`ottla log check` finds fault with sound files",
 }
 
 
-def rows(results: Sequence[Judged]) -> list[list[str]]:
-    """The heading, and a row for each kind: `ok 6`, or the worst finding with how many of the cases it condemns."""
+class Page(NamedTuple):
+    """What a page tells of how its results were made."""
+
+    seed: int
+    command: str
+    made: Mapping[tuple[str, str], int]
+    """How many of the results were made at which commit, on which day."""
+    plan: Plan
+
+
+def rows(results: Sequence[Judged], plan: Plan) -> list[list[str]]:
+    """The heading, and a row for each kind: `ok 6`, or the worst finding with how many of the cases it condemns; at
+    last how many cases ran, of how many."""
     cells: dict[tuple[str, str], list[Judged]] = defaultdict(list)
     for judged in results:
         cells[judged.case.kind, judged.case.harm].append(judged)
-    found = [["", *(_HEADINGS.get(harm, harm) for harm in HARMS)]]
-    kinds = [kind for kind in KINDS if any((kind, harm) in cells for harm in HARMS)]
-    return found + [[kind, *(_cell(cells.get((kind, harm), [])) for harm in HARMS)] for kind in kinds]
+    found = [["", *(_HEADINGS.get(harm, harm) for harm in HARMS), "run"]]
+    for kind in KINDS:
+        if any((kind, harm) in cells or plan.get((kind, harm)) for harm in HARMS):
+            row = [_cell(cells.get((kind, harm), []), plan.get((kind, harm), 0)) for harm in HARMS]
+            ran = sum(len(cells.get((kind, harm), [])) for harm in HARMS)
+            found.append([kind, *row, f"{ran} of {max(ran, sum(plan.get((kind, harm), 0) for harm in HARMS))}"])
+    return found
 
 
-def _cell(cell: Sequence[Judged]) -> str:
+def _cell(cell: Sequence[Judged], planned: int) -> str:
     if not cell:
-        return NONE
+        return NOT_RUN if planned else NONE
     condemned = [judged for judged in cell if judged.findings]
     if not condemned:
         return f"ok {len(cell)}"
@@ -59,9 +82,9 @@ def _cell(cell: Sequence[Judged]) -> str:
     return f"{worst} {len(condemned)}/{len(cell)}"
 
 
-def as_text(results: Sequence[Judged]) -> str:
+def as_text(results: Sequence[Judged], plan: Plan) -> str:
     """Aligned columns."""
-    table = rows(results)
+    table = rows(results, plan)
     widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
     lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in table]
     return "\n".join(lines)
@@ -100,11 +123,11 @@ _PLACE = re.compile(r"/\S*/root/")
 """Where a case was run."""
 
 
-def as_page(results: Sequence[Judged], seed: int, command: str, commit: str) -> str:
-    """docs/internals/damage.md: what `command` found at a commit."""
+def as_page(results: Sequence[Judged], page: Page) -> str:
+    """docs/internals/damage.md: what a command found at a commit."""
     condemned = [judged for judged in results if judged.findings]
     words = sorted({finding.word for judged in condemned for finding in judged.findings}, key=WORDS.index)
-    table = rows(results)
+    table = rows(results, page.plan)
     lines = [
         "# Damaged files",
         "",
@@ -112,17 +135,18 @@ def as_page(results: Sequence[Judged], seed: int, command: str, commit: str) -> 
         "`kill -9`. One file is damaged. The brokers start, and everything is read back, from each broker as leader.",
         "`make damage` does it again; `tests/damage` holds the kinds of files, the damages and the judges.",
         "",
-        f"Made by `{command}`, which drew the seed {seed}, at commit {commit}.",
+        f"Made by `{page.command}`, which drew the seed {page.seed}, at {_commits(page.made)}.",
         "",
-        f"{len(results)} cases, {len(condemned)} condemned. A cell counts the cases of both stops, of one",
-        "broker, and of three where the damaged one starts first, last or alone. A dash: no case of it has run, or the",
-        "damage changes nothing.",
+        f"{len(results)} of {max(len(results), sum(page.plan.values()))} cases have run, {len(condemned)} condemned.",
+        "A cell counts the cases of both stops, of one broker, and of three where the damaged one starts first, last",
+        "or alone. Empty: not run. A dash: there is no such case, as the damage changes nothing.",
         "",
         "|" + "|".join(f" {word} " for word in table[0]) + "|",
         "|" + "---|" * len(table[0]),
         *("|" + "|".join(f" {word} " for word in row) + "|" for row in table[1:]),
         "",
     ]
+    lines += [*_by_setting(results), ""]
     if words:
         lines += ["| finding | meaning |", "|---|---|", *(f"| {word} | {MEANING[word]} |" for word in words), ""]
     lines += ["## What need not be said", "", "| file | damages | why |", "|---|---|---|"]
@@ -137,3 +161,23 @@ def as_page(results: Sequence[Judged], seed: int, command: str, commit: str) -> 
             for judged in condemned
         ]
     return "\n".join(lines) + "\n" + UNKNOWABLE
+
+
+def _commits(made: Mapping[tuple[str, str], int]) -> str:
+    """The commits, with how many cases each, where there are several."""
+    if not made:
+        return "no commit: nothing has run"
+    if len(made) == 1:
+        ((commit, day),) = made
+        return f"commit {commit} on {day}"
+    return "commits " + ", ".join(f"{commit} on {day} ({count} cases)" for (commit, day), count in made.items())
+
+
+def _by_setting(results: Sequence[Judged]) -> list[str]:
+    """How many cases ran of each stop and setting."""
+    counts = Counter((judged.case.stop, judged.case.setting) for judged in results)
+    settings = {ONE: "one broker", FIRST: "three, damaged first", LAST: "damaged last", ALONE: "damaged alone"}
+    lines = ["| cases run | " + " | ".join(settings.values()) + " |", "|" + "---|" * (len(settings) + 1)]
+    for stop, name in ((CLEAN, "clean stop"), (KILL, "kill -9")):
+        lines.append(f"| {name} | " + " | ".join(str(counts[stop, setting]) for setting in settings) + " |")
+    return lines

@@ -16,7 +16,21 @@ from tests.damage.judges import is_all_said
 from tests.damage.kinds import KINDS, Concerns, broker_of, partition_of
 from tests.damage.reading import PATIENCE_S, SETTINGS, differing, see
 from tests.damage.story import COMPACTED, Template, copy_tree
-from tests.damage.values import ALONE, FIRST, LAST, OFFSETS_TOPIC, ONE, PROBE, Case, Outcome, Probe, Start, Written
+from tests.damage.tools import doctor, log_check
+from tests.damage.values import (
+    ALONE,
+    FIRST,
+    LAST,
+    OFFSETS_TOPIC,
+    ONE,
+    PROBE,
+    Case,
+    Outcome,
+    Probe,
+    Start,
+    Told,
+    Written,
+)
 
 from ottla.client.admin.replicas import Election
 from ottla.client.blocking.admin import Admin
@@ -30,6 +44,9 @@ from ottla.records.reader import Record
 WHOLE_WITHIN_S = 20
 LEADS_WITHIN_S = 10
 SAYS_WITHIN_S = 30
+_PASSES = 2
+_HEADING_LINES = 2
+"""Of a checkpoint: its version, and how many entries there are."""
 ALONE_S = 5
 """One broker that is ready leads all that it ever will; only what a scrub finds takes time."""
 _FAILED = (ApiError, ClientError)
@@ -38,11 +55,39 @@ _FAILED = (ApiError, ClientError)
 def run(template: Template, case: Case, place: Path, seed: int, *, second_reader: bool) -> Outcome:
     """What came of one case; its folder is `place`."""
     began = time.monotonic()
-    root = place / "root"
-    copy_tree(template.root, root)
-    brokers = Brokers(root, template.count)
-    brokers.give_ports()
+    root, brokers = place / "root", Brokers(place / "root", template.count)
     path = root / case.path
+    before = _damage(template, case, brokers, seed)
+    outcome = Outcome(checked=_checked(case, root))
+    try:
+        _start(case, template, brokers, outcome)
+        if Start.READY in outcome.starts.values():
+            _look(template, brokers, outcome, second_reader=second_reader)
+            _hear(case, template, brokers, outcome)
+            outcome.doctored = doctor(brokers.bootstrap)
+            outcome.fell = [number for number in _ready(outcome) if not brokers.of[number].running]
+            outcome.stops = brokers.stop()
+    finally:
+        brokers.kill()
+    outcome.lines = brokers.lines()
+    outcome.changed = list(_changed(template, case, root))
+    outcome.restored = path.is_file() and path.read_bytes() == before
+    outcome.took_s = time.monotonic() - began
+    return outcome
+
+
+def check(template: Template, case: Case, place: Path, seed: int) -> Outcome:
+    """What `ottla log check` says of one case, and nothing more."""
+    began = time.monotonic()
+    _damage(template, case, Brokers(place / "root", template.count), seed)
+    return Outcome(checked=_checked(case, place / "root"), took_s=time.monotonic() - began)
+
+
+def _damage(template: Template, case: Case, brokers: Brokers, seed: int) -> bytes:
+    """Copy the known set, and damage one file of it; what was in that file."""
+    copy_tree(template.root, brokers.folder)
+    brokers.give_ports()
+    path = brokers.folder / case.path
     before = path.read_bytes() if path.is_file() else b""
     harms.do(
         case.harm,
@@ -53,21 +98,15 @@ def run(template: Template, case: Case, place: Path, seed: int, *, second_reader
     )
     if case.kind == "log directory" and case.harm == "older":
         brokers.give_ports()  # the copy has the port of all copies
-    outcome = Outcome()
-    try:
-        _start(case, template, brokers, outcome)
-        if Start.READY in outcome.starts.values():
-            _look(template, brokers, outcome, second_reader=second_reader)
-            _hear(case, template, brokers, outcome)
-            outcome.fell = [number for number in _ready(outcome) if not brokers.of[number].running]
-            outcome.stops = brokers.stop()
-    finally:
-        brokers.kill()
-    outcome.lines = brokers.lines()
-    outcome.changed = list(_changed(template, case, root))
-    outcome.restored = path.is_file() and path.read_bytes() == before
-    outcome.took_s = time.monotonic() - began
-    return outcome
+    return before
+
+
+def _checked(case: Case, root: Path) -> Told | None:
+    """The store is no log directory: its start says what is wrong with it."""
+    damaged = broker_of(case.path)
+    if damaged is None or KINDS[case.kind].concerns is Concerns.STORE:
+        return None
+    return log_check(root / f"broker-{damaged}")
 
 
 def _ready(outcome: Outcome) -> list[int]:
@@ -110,24 +149,29 @@ def _look(template: Template, brokers: Brokers, outcome: Outcome, *, second_read
 
 
 def _hear(case: Case, template: Template, brokers: Brokers, outcome: Outcome) -> None:
-    """Give the brokers time to say what they must: where a scrub may find it, until one has ended."""
+    """Give the brokers time to say what they must: where a scrub may find it, until a whole pass has been over it.
+
+    The first that ends may have begun before the start, behind the damage.
+    """
     checkpoint = Path(f"broker-{broker_of(case.path) or 1}", "scrub-offset-checkpoint")
-    before = _modified_ns(template.root / checkpoint)
+    ignored = {0, _pass_ended_ns(template.root / checkpoint)}
+    ends: set[int] = set()
     is_scrubbed = case.kind.endswith(("segment", "index"))
 
     def all_said() -> bool:
         outcome.lines = brokers.lines()
-        has_ended = not is_scrubbed or _modified_ns(brokers.folder / checkpoint) != before
-        return is_all_said(case, template.known, outcome) or has_ended
+        ends.add(_pass_ended_ns(brokers.folder / checkpoint))
+        return is_all_said(case, template.known, outcome) or not is_scrubbed or len(ends - ignored) >= _PASSES
 
     until(all_said, SAYS_WITHIN_S, step_s=0.1)
     outcome.lines = brokers.lines()
 
 
-def _modified_ns(path: Path) -> int:
-    """0 where there is no such file: before the first scrub has ended, for one."""
+def _pass_ended_ns(path: Path) -> int:
+    """When the last pass of the scrub ended; 0 while one is under way, or before the first."""
     try:
-        return path.stat().st_mtime_ns
+        has_entries = len(path.read_text().splitlines()) > _HEADING_LINES
+        return 0 if has_entries else path.stat().st_mtime_ns
     except OSError:
         return 0
 

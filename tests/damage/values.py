@@ -132,6 +132,13 @@ class Probe(NamedTuple):
     """Whether it was the last batch of before, sent again."""
 
 
+class Told(NamedTuple):
+    """What a command said, and its exit code."""
+
+    code: int
+    text: str
+
+
 @dataclass
 class Outcome:
     """All that was seen in one case."""
@@ -149,6 +156,10 @@ class Outcome:
     out_of_sync: list[TopicPartition] = field(default_factory=list)
     differing: list[TopicPartition] = field(default_factory=list)
     """Partitions of which another client read something else than ours."""
+    checked: Told | None = None
+    """`ottla log check` of the damaged log directory, before the start."""
+    doctored: Told | None = None
+    """`ottla doctor`, once all was read."""
     restored: bool = False
     """Whether the damaged file has the same bytes as before when the case is over."""
     took_s: float = 0.0

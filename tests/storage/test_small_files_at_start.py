@@ -290,7 +290,11 @@ def test_an_empty_index_of_a_closed_segment_is_never_opened():
     assert disk.to_fail == 1
 
 
-@pytest.mark.parametrize("body", [b"\x7f" * 12, b"\x00\x00\x00\x01" * 3], ids=["too new", "too old"])
+@pytest.mark.parametrize(
+    "body",
+    [b"\x7f" * 12, b"\x00\x00\x00\x01" * 3, b"\x7f" * 8 + b"\x80\x00\x00\x00"],
+    ids=["too new", "too old", "before the segment"],
+)
 def test_a_time_entry_of_no_batch_in_a_segment_without_offset_entries_is_said(body):
     disk = SimDisk()
     directory = a_directory(disk)

@@ -145,16 +145,20 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
             )
 
 
+_LEAST_LOSS = (
+    "with another replica in sync it is fetched again: start that broker. The only replica: stop its broker and mend "
+    "the file (its mode, room, or the file from a backup of this folder); else read on behind the offsets that are "
+    "refused. Do not delete the folder (docs/guide/operations.md, 'Damage and remedies')"
+)
+
+
 def _say_troubles(told: Sequence[ReplicaTrouble], report: Report) -> None:
     """Troubles that brokers report of their own replicas, and what they have set aside."""
     for one in told:
         if one.set_aside:
             report.note(f"broker {one.broker} has set {one.path} aside: {one.reason} (see `ottla log strays`)")
         else:
-            report.wrong(
-                f"{one.partition} on broker {one.broker} ({one.path}): {one.reason}",
-                "docs/guide/operations.md, under 'Damage and remedies', says what to do: no remedy deletes the folder",
-            )
+            report.wrong(f"{one.partition} on broker {one.broker} ({one.path}): {one.reason}", _LEAST_LOSS)
 
 
 def _look_at_leaderless(

@@ -48,31 +48,94 @@ def _files(path: str) -> list[str]:
 
 
 def _check(given: Given) -> int:
-    """Every segment below the paths given, by its CRCs; 1 where one is damaged."""
-    from ottla.storage.disk.local import LocalDisk
+    """All that is damaged below the paths given, and what to do; 1 where anything is."""
+    said = [one for word in given.words for one in _said_of(word)]
+    for text, remedy in said:
+        _print_with(text, remedy)
+    damaged = count = size = 0
+    for segment, is_last in _segments([path for word in given.words for path in _files(word)]):
+        count, size = count + 1, size + segment.size
+        for text, remedy in _faults(segment, is_last=is_last):
+            damaged += bool(remedy)
+            _print_with(text, remedy)
+    found = [f"{damaged} damaged places"] if damaged else []
+    found += [f"a start would say the {len(said)} things above"] if said else []
+    print(f"{count} segments, {size} bytes: " + (", ".join(found) or "no damage"))
+    return 1 if found else 0
+
+
+def _print_with(text: str, remedy: str) -> None:
+    print(text + (f"\n    {remedy}" if remedy else ""))
+
+
+def _faults(segment: ClosedSegment, *, is_last: bool) -> Iterator[tuple[str, str]]:
+    """Batches by their CRCs, and the indexes of a segment that is not written any more; each with what to do.
+
+    An end that is torn is no fault: there is nothing to do.
+    """
+    from ottla.storage.directory.rehearsal import MENDED, REFUSED
+    from ottla.storage.disk.overlay import OverlayDisk
     from ottla.storage.maintenance.index_scrub import IndexCheck
     from ottla.storage.maintenance.scrub import check
     from ottla.storage.segment.walk import Extent
 
-    disk = LocalDisk()
-    damaged = count = size = 0
-    for segment, is_last in _segments([path for word in given.words for path in _files(word)]):
-        count, size = count + 1, size + segment.size
-        index = IndexCheck(disk, segment.path, segment.base_offset, segment.index_interval)
+    disk = OverlayDisk()  # which opens files that may only be read
+    index = IndexCheck(disk, segment.path, segment.base_offset, segment.index_interval)
+    try:
         extents = [step for step in check(disk, segment, index) if isinstance(step, Extent)]
-        for one in extents:
-            if is_last and one is extents[-1] and one.end == segment.size:
-                print(f"{segment.path}: no whole batch at byte {one.position}: a start after a crash cuts it there")
-                continue
-            damaged += 1
-            print(f"{segment.path}: damaged from byte {one.position} to {one.end}: offsets {one.first_offset} to "
-                  f"{one.next_offset - 1}")  # fmt: skip
-        wrong = "" if extents or is_last else index.ended()
-        if wrong:
-            damaged += 1
-            print(f"{segment.path}: its indexes are not this segment's: {wrong}")
-    print(f"{count} segments, {size} bytes: " + (f"{damaged} damaged places" if damaged else "no damage"))
-    return 1 if damaged else 0
+    except OSError as error:
+        yield f"{segment.path}: it cannot be read ({error.strerror}): offsets from {segment.base_offset} on", REFUSED
+        return
+    for one in extents:
+        if is_last and one is extents[-1] and one.end == segment.size:
+            yield f"{segment.path}: no whole batch at byte {one.position}: a start after a crash cuts it there", ""
+            continue
+        where = f"{segment.path}: damaged from byte {one.position} to {one.end}"
+        yield f"{where}: offsets {one.first_offset} to {one.next_offset - 1}", REFUSED
+    wrong = "" if extents or is_last else index.ended()
+    if wrong:
+        yield f"{segment.path}: its indexes are not this segment's: {wrong}", MENDED
+
+
+def _said_of(path: str) -> Iterator[tuple[str, str]]:
+    """What starts would say of the log directories at or below a path, and what to do."""
+    from ottla.storage.directory.rehearsal import is_log_directory
+
+    faults: list[OSError] = []
+    found = []
+    for directory, folders, names in os.walk(path, onerror=faults.append) if os.path.isdir(path) else ():
+        if is_log_directory([*folders, *names]):
+            found.append(os.path.abspath(directory))
+    for each in sorted(found):
+        yield from _rehearsed(each)
+    for fault in faults:
+        if os.path.dirname(os.path.abspath(fault.filename)) not in found:  # else it is said as a partition
+            yield (
+                f"the directory {fault.filename} cannot be read: {fault.strerror}",
+                "give it to the user that reads it",
+            )
+
+
+def _rehearsed(path: str) -> Iterator[tuple[str, str]]:
+    """What a start would say of a log directory, and what to do."""
+    import time
+
+    from ottla.storage.directory.ownership import LOCK, UnusableFile, opened_lock
+    from ottla.storage.directory.rehearsal import rehearse
+    from ottla.storage.disk.local import LocalDisk
+
+    where = os.path.join(path, LOCK)
+    if os.path.exists(where):
+        try:
+            held = opened_lock(LocalDisk().lock, where)
+        except UnusableFile as fault:
+            yield f"a start would refuse {path}: {fault}", ""
+        else:
+            if held is None:
+                print(f"{path} is in use: its broker says what it finds, and only segments are checked here")
+                return
+            held.release()
+    yield from rehearse(path, wall_ms=time.time_ns() // 1_000_000)
 
 
 def _accept_store(given: Given) -> int:
@@ -99,17 +162,22 @@ def _accept_store(given: Given) -> int:
 
 def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
     """With where each ends, and whether it is the last of its log, which may be being written."""
+    from ottla.storage.disk.overlay import OverlayDisk
     from ottla.storage.maintenance.scrub import ClosedSegment
+    from ottla.storage.producers.epochs import LeaderEpochs
     from ottla.storage.segment.segment import base_offset_of
 
+    disk = OverlayDisk()
     for path in paths:
         base = base_offset_of(os.path.basename(path))
         if base is None:
             continue
+        epochs = LeaderEpochs(disk, os.path.dirname(path))
+        epochs.load()
         beside = (base_offset_of(name) for name in os.listdir(os.path.dirname(path) or "."))
         later = [other for other in beside if other is not None and other > base]
         end = min(later, default=(1 << 63) - 1)
-        yield ClosedSegment(path, base, end, os.path.getsize(path)), not later
+        yield ClosedSegment(path, base, end, os.path.getsize(path), epochs.between(base, end)), not later
 
 
 def _strays(given: Given) -> int:
@@ -155,7 +223,8 @@ VERBS = {
     ),
     "check": Command(
         "ottla log check FILE|DIRECTORY...",
-        "Check every batch of segments by its CRC; exit code 1 where one is damaged.",
+        "Check every batch of segments by its CRC, and log directories of stopped brokers as a start would, without "
+        "changing them; exit code 1 where anything is damaged.",
         _check,
         words=(1, 1000),
     ),

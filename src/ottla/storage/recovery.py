@@ -7,9 +7,11 @@ and ends follow from what is sound. In the end all that counts as on disk is on 
 from __future__ import annotations
 
 import posixpath
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.seams import Disk, FailedSync
 from ottla.storage.bounds import LogBounds
 from ottla.storage.directory.checkpoint import (
@@ -18,6 +20,7 @@ from ottla.storage.directory.checkpoint import (
     PARTITION_METADATA,
     SYNC_FAILED,
     TEMPORARY,
+    BadCheckpoint,
     mark_failed_sync,
     write_partition_metadata,
 )
@@ -27,7 +30,7 @@ from ottla.storage.opening import Cost, Known, Opening
 from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.replay import replay_producers
-from ottla.storage.producers.snapshot import put_snapshot, snapshot_offsets, snapshot_path
+from ottla.storage.producers.snapshot import BadSnapshot, put_snapshot, snapshot_offsets, snapshot_path
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage, headers_around
 from ottla.storage.segment.scan import scan_headers
@@ -44,6 +47,18 @@ from ottla.storage.segment.segment import (
 from ottla.storage.values import FULL_DISK, Recovered, Remark
 
 _AGAIN_BYTES = 1 << 20
+CANNOT_OPEN = (
+    OSError, ValueError, LookupError, ArithmeticError, AssertionError, InvariantBroken, struct.error, BadCheckpoint,
+    BadSnapshot,
+)  # fmt: skip
+"""The errors of opening a log whose files are damaged: nothing that lies on a disk may stop the broker."""
+
+
+def sentence(error: Exception) -> str:
+    """One of `CANNOT_OPEN` in words."""
+    if isinstance(error, OSError | BadCheckpoint | BadSnapshot):
+        return str(error)
+    return f"its files cannot be read ({type(error).__name__}: {error})"
 
 
 def create_files(disk: Disk, directory: str, topic_id: bytes, start_offset: int) -> None:

@@ -14,19 +14,15 @@ from __future__ import annotations
 
 import errno
 import logging
-import struct
 from collections.abc import Callable, Collection, Container, Sequence
 from posixpath import join
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import FailedSync
 from ottla.storage import recovery
-from ottla.storage.directory.checkpoint import BadCheckpoint
 from ottla.storage.directory.found import FoundPartition
 from ottla.storage.log import FULL_DISK
-from ottla.storage.producers.snapshot import BadSnapshot
 
 if TYPE_CHECKING:
     from ottla.broker.environment import Environment
@@ -36,11 +32,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.replicas")
 Key = tuple[bytes, int]
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
-CANNOT_OPEN = (
-    OSError, ValueError, LookupError, ArithmeticError, AssertionError, InvariantBroken, struct.error, BadCheckpoint,
-    BadSnapshot,
-)  # fmt: skip
-"""The errors of opening a log whose files are damaged: nothing that lies on a disk may stop the broker."""
 
 
 class Unreadable(NamedTuple):
@@ -98,10 +89,10 @@ class UnreadableReplicas:
     ) -> None:
         try:
             recover(directory, topic, found)
-        except CANNOT_OPEN as error:
+        except recovery.CANNOT_OPEN as error:
             if _costs_the_directory(found, error):
                 raise
-            self._add(directory, topic, found, _sentence(error))
+            self._add(directory, topic, found, recovery.sentence(error))
 
     def set_aside(self, directory: LogDirectory, strays: Sequence[tuple[FoundPartition, str]]) -> None:
         """Rename strays, each with why."""
@@ -214,12 +205,5 @@ def _costs_the_directory(found: FoundPartition, error: Exception) -> bool:
 
 def _refused_offsets(directory: LogDirectory, place: TopicPartition) -> str:
     """The offsets that nobody is served, as far as the checkpoints of the directory know."""
-    known = [offsets[place] for _, offsets in directory.checkpoints() if place in offsets]
-    start, end = directory.start_noted(place), max(known, default=0)
-    return f"; its offsets {start} to {end - 1} are refused" if end > start else ""
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, OSError | BadCheckpoint | BadSnapshot):
-        return str(error)
-    return f"its files cannot be read ({type(error).__name__}: {error})"
+    held = directory.noted_offsets(place)
+    return f"; its offsets {held.start} to {held.stop - 1} are refused" if held else ""

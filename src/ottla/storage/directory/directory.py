@@ -317,6 +317,11 @@ class LogDirectory:
     def _noted_places(self) -> set[TopicPartition]:
         return {place for _, offsets in self.checkpoints() for place in offsets}
 
+    def noted_offsets(self, place: TopicPartition) -> range:
+        """The offsets that a partition held, as far as the checkpoints know."""
+        known = [offsets[place] for _, offsets in self.checkpoints() if place in offsets]
+        return range(self.start_noted(place), max(known, default=0))
+
     def checkpoints(self) -> list[tuple[str, dict[TopicPartition, int]]]:
         """By name, as last written."""
         return [

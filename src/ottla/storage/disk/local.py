@@ -198,6 +198,11 @@ class LocalFile:
                 raise self._named(fault) from None
 
 
+def opened_to_read(path: str) -> LocalFile:
+    """A file that need not be writable."""
+    return LocalFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+
 class LocalDisk:
     """Files and directories of this machine."""
 

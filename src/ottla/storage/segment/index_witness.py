@@ -57,5 +57,7 @@ class IndexWitness:
         return at < len(keys) and keys[at] <= self._paired and keys[at] < self._known_end - self._segment.base_offset
 
     def _time_of_no_batch(self) -> bool:
-        """Whether the batch of the last time entry should have been met, and was not."""
-        return self._last_time is not None and 0 <= self._begins <= self._last_time[1]
+        """Whether the batch of the last time entry should have been met, and was not; none lies before the segment."""
+        if self._last_time is None or self._begins < 0:
+            return False
+        return self._last_time[1] < 0 or self._begins <= self._last_time[1]

@@ -1,0 +1,150 @@
+"""Opens a log directory as a start does, on a disk whose changes stay in memory, and tells what the start would say.
+
+The cluster's metadata is not asked: a folder is taken for the partition that it says it is. So it is not seen here that
+a whole directory is older than the metadata knows it, or of another cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from ottla.config.topic import TopicConfig
+from ottla.kernel.ids import TopicPartition
+from ottla.storage import recovery
+from ottla.storage.directory import checkpoint
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.found import FoundPartition
+from ottla.storage.directory.incarnation import FILES
+from ottla.storage.directory.ownership import DirectoryRefused
+from ottla.storage.disk.overlay import OverlayDisk
+from ottla.storage.values import Remark
+
+MENDED = "start the broker, which mends it by itself, and look at the disk"
+REFUSED = (
+    "start the broker: with another replica these offsets are fetched from it. With one replica put this file back "
+    "from a backup of this folder; without one only these offsets are refused, and all others are served"
+)
+OFFLINE = (
+    "with other replicas start the broker: it is fetched anew. The only one: mend the file (its mode, or a backup of "
+    "this folder), or keep a copy of the folder and move the file away; do not delete the folder"
+)
+FETCHED = (
+    "with other replicas start the broker: it is fetched anew. The only one: put the folder back where it was before "
+    "the start, from another disk or from a backup"
+)
+_OURS = (
+    checkpoint.META_PROPERTIES,
+    checkpoint.CLEAN_SHUTDOWN,
+    checkpoint.RECOVERY_POINT,
+    checkpoint.LOG_START,
+    checkpoint.REPLICATION,
+    checkpoint.CLEANER,
+    *FILES,
+)
+_DAY_MS = 86_400_000
+
+
+class Said(NamedTuple):
+    """One damage, and what to do that loses least; "" where the sentence says it."""
+
+    text: str
+    remedy: str
+
+
+def is_log_directory(names: list[str]) -> bool:
+    """By the names in it: any file of its own is enough, as any other may be what is missing."""
+    return any(name.removesuffix(checkpoint.COPY) in _OURS for name in names)
+
+
+def rehearse(path: str, *, wall_ms: int) -> list[Said]:
+    """All that a start would say of a log directory that no broker uses."""
+    found: list[Said] = []
+    with _heard(found):
+        directory = _opened(path, found)
+        if directory is None:
+            return found
+        found += [Said(fault, MENDED) for fault in directory.witness.faults]
+        for one in directory.found:
+            _open(directory, one, wall_ms, found)
+        for place, held in directory.gone.items():
+            folder = posixpath.join(path, str(place))
+            found.append(Said(f"{folder} is missing, and it held offsets up to {held.stop - 1}", FETCHED))
+    return found
+
+
+def _opened(path: str, found: list[Said]) -> LogDirectory | None:
+    """As the broker that the directory says it belongs to."""
+    disk, where = OverlayDisk(), posixpath.join(path, checkpoint.META_PROPERTIES)
+    values: dict[str, str] = {}
+    try:
+        with suppress(OSError):  # the opening says so
+            values = checkpoint.parse_properties(disk.read(where).decode("utf-8", "replace"))
+        owner = values.get("node.id", values.get("broker.id", ""))
+        return LogDirectory.open(
+            disk,
+            path,
+            cluster_id=values.get("cluster.id", ""),
+            node_id=int(owner) if owner.isdecimal() else -1,
+            new_directory_id="",
+        )
+    except (DirectoryRefused, OSError, checkpoint.BadCheckpoint) as fault:
+        found.append(Said(f"a start would refuse {path}: {fault}", ""))
+        return None
+
+
+def _open(directory: LogDirectory, one: FoundPartition, wall_ms: int, found: list[Said]) -> None:
+    place = TopicPartition(one.topic, one.partition)
+    fault, held = one.fault, directory.noted_offsets(place)
+    if one.topic_id is None and not held and recovery.never_held(directory.disk, one.path):
+        return  # a crash has kept it from being made
+    if not fault:
+        try:
+            opened = directory.open_log(
+                one,
+                config=TopicConfig(),
+                wall_ms=wall_ms,
+                producer_expiration_ms=_DAY_MS,
+                on_synced=lambda offset: None,
+            )
+        except recovery.CANNOT_OPEN as error:
+            fault = recovery.sentence(error)
+        else:
+            found += [_remarked(place, remark) for remark in opened.recovered.remarks]
+            del directory.logs[place]  # thousands of them would need as many descriptors
+            opened.close(clean=False)
+            return
+    refused = f"; its offsets {held.start} to {held.stop - 1} are refused" if held else ""
+    found.append(Said(f"{place} in {one.path} cannot be opened and is offline: {fault}{refused}", OFFLINE))
+
+
+def _remarked(place: TopicPartition, remark: Remark) -> Said:
+    last = max(remark.first_offset, remark.next_offset - 1)
+    where = f"{place}, offsets {remark.first_offset} to {last}, {remark.bytes} bytes"
+    return Said(f"{where}: {remark.what}", REFUSED if remark.what.endswith("refused") else MENDED)
+
+
+class _Listener(logging.Handler):
+    def __init__(self, found: list[Said]) -> None:
+        super().__init__(logging.WARNING)
+        self._found = found
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        self._found.append(Said(text, REFUSED if text.endswith("refused") else MENDED))
+
+
+@contextmanager
+def _heard(found: list[Said]) -> Iterator[None]:
+    """Collect the warnings of storage, which are logged nowhere else meanwhile."""
+    log, listener = logging.getLogger("ottla.storage"), _Listener(found)
+    propagated, log.propagate = log.propagate, False
+    log.addHandler(listener)
+    try:
+        yield
+    finally:
+        log.removeHandler(listener)
+        log.propagate = propagated

@@ -1,0 +1,37 @@
+"""The commands that an administrator runs on damage: `ottla log check` before the start, `ottla doctor` behind it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.damage.brokers import BYTECODE, LAUNCH
+from tests.damage.values import Told
+
+_WITHIN_S = 60
+
+
+def log_check(directory: Path) -> Told:
+    """What it says of the log directory of a stopped broker."""
+    return _run("log", "check", str(directory))
+
+
+def doctor(bootstrap: str) -> Told:
+    return _run("doctor", "-b", bootstrap)
+
+
+def _run(*words: str) -> Told:
+    """As the brokers run: root obeys modes."""
+    launcher = [sys.executable, "-I", "-S", "-c", LAUNCH] if os.geteuid() == 0 else []
+    done = subprocess.run(
+        [*launcher, sys.executable, "-m", "ottla", *words],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_WITHIN_S,
+        env={**os.environ, "PYTHONPYCACHEPREFIX": BYTECODE.name, "NO_COLOR": "1"},
+        check=False,
+    )
+    return Told(done.returncode, done.stdout + done.stderr)
