@@ -159,6 +159,8 @@ def test_a_file_of_a_log_that_cannot_be_read_is_one_sentence_and_exit_status_1(t
     for path in (tmp_path / "00000000000000000007.log", tmp_path / "seven.log", garbled, tmp_path / "x.timeindex"):
         done = run_ottla("kafka-dump-log", "--files", str(path))
         assert (done.returncode, done.stderr.count("\n"), str(path) in done.stderr) == (1, 1, True), done.stderr
+    done = run_ottla("kafka-dump-log", "--files", str(tmp_path))
+    assert (done.returncode, done.stderr) == (1, f"{tmp_path}: a directory, not a file of a log\n")
     done = run_ottla("kafka-dump-log", "--files", str(cut))
     assert (done.returncode, done.stderr) == (0, f"Found 14 invalid bytes at the end of {cut.name}\n")
 
@@ -176,8 +178,23 @@ def test_a_group_without_offsets_cannot_be_reset_without_a_topic(ottla: Ottla, n
 def test_records_before_a_line_without_its_separator_are_said_to_be_written(ottla: Ottla, name: str) -> None:
     ottla("topic", "create", name)
     done = ottla("produce", name, "-K", ":", stdin="a:1\nb:2\nbad\nc:3\n")
-    assert (done.returncode, f"2 records before it are written to {name}" in done.stderr) == (2, True)
+    assert (done.returncode, done.stderr) == (
+        1, f"ottla: line 3 has no key separator ':': bad; the 2 records before it are written to {name}\n",
+    )  # fmt: skip
     assert ottla("consume", name, "--from", "beginning", "-e").stdout.split() == ["1", "2"]
+    done = ottla("produce", name, "--input", "json", stdin='{"value": "3"}\nbad\n')
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.endswith(f"bad; the record before it is written to {name}\n")
+
+
+def test_nothing_before_a_bad_line_of_a_transaction_is_written(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name)
+    done = ottla("produce", name, "-K", ":", "--transactional-id", name, stdin="a:1\nbad\n")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.endswith(f"the transaction is aborted: nothing is written to {name}\n")
+    assert ottla("produce", name, "2").returncode == 0
+    committed = ("--committed",)
+    assert ottla("consume", name, "--from", "beginning", "-e", *committed).stdout.split() == ["2"]
 
 
 def test_a_log_directory_is_dumped(tmp_path: object) -> None:

@@ -11,6 +11,7 @@ from ottla.config.topic import TopicConfig
 from ottla.records.batch import Batch
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
+from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.disk.local import LocalDisk
 from ottla.storage.log import Log
 
@@ -19,13 +20,15 @@ def batch(number: int) -> Batch:
     return Batch(build_batch([Record(0, 1_700_000_000_000 + number, None, b"value-%03d" % number)]))
 
 
+CONFIG = TopicConfig(internal_segment_bytes=5 * batch(0).size, index_interval_bytes=1)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A log of three segments of five batches."""
     log = Log.create(
         LocalDisk(), str(tmp_path / "t-0"), topic="t", partition=0, topic_id=bytes(16),
-        config=TopicConfig(internal_segment_bytes=5 * batch(0).size, index_interval_bytes=1), wall_ms=0,
-        producer_expiration_ms=1000, on_synced=lambda offset: None,
+        config=CONFIG, wall_ms=0, producer_expiration_ms=1000, on_synced=lambda offset: None,
     )  # fmt: skip
     for number in range(15):
         log.append(batch(number), leader_epoch=0, wall_ms=0)
@@ -67,3 +70,59 @@ def test_a_torn_end_is_no_damage(folder: Path, capsys: pytest.CaptureFixture[str
     last.write_bytes(last.read_bytes()[:-3])
     assert main(["log", "check", str(folder)]) == 0
     assert "a start after a crash cuts it there" in capsys.readouterr().out
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A log directory with such a log."""
+    path = tmp_path / "data"
+    directory = LogDirectory.open(
+        LocalDisk(), str(path), cluster_id="c", node_id=1, new_directory_id="d", lock=LocalDisk().lock
+    )
+    log = directory.create_log(
+        "t", 0, bytes(16), config=CONFIG, wall_ms=0, producer_expiration_ms=1000, on_synced=lambda offset: None
+    )
+    for number in range(15):
+        log.append(batch(number), leader_epoch=0, wall_ms=0)
+    directory.close(clean=True)
+    return path
+
+
+def test_a_log_directory_is_checked_as_a_start_would(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "check", str(data)]) == 0
+    assert capsys.readouterr().out == f"3 segments, {15 * batch(0).size} bytes: no damage\n"
+    (data / "t-0" / "00000000000000000005.log").unlink()
+    (data / "recovery-point-offset-checkpoint").write_bytes(b"?")
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    assert main(["log", "check", str(data.parent)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert any("recovery-point-offset-checkpoint: not a version 0 checkpoint" in line for line in said)
+    at = next(at for at, line in enumerate(said) if "t-0, offsets 5 to 9, 0 bytes" in line)
+    assert "put this file back from a backup of this folder" in said[at + 1]
+    assert "a start would say the" in said[-1]
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
+
+
+def test_of_a_log_directory_in_use_only_segments_are_checked(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (data / "recovery-point-offset-checkpoint").write_bytes(b"?")
+    held = LocalDisk().lock(str(data / ".lock"))
+    assert held is not None
+    try:
+        assert main(["log", "check", str(data)]) == 0
+    finally:
+        held.release()
+    assert capsys.readouterr().out.splitlines()[0].startswith(f"{data} is in use: its broker says what it finds")
+
+
+def test_a_lock_that_cannot_be_opened_is_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (data / ".lock").unlink()
+    (data / ".lock").mkdir()
+    assert main(["log", "check", str(data)]) == 1
+    assert f"a start would refuse {data}: {data / '.lock'} is a directory" in capsys.readouterr().out
+
+
+def test_an_epoch_that_the_checkpoint_does_not_know_is_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The leader epoch of a batch lies outside of its CRC."""
+    flip(folder / "t-0" / "00000000000000000005.log", 2 * batch(0).size + 12)
+    assert main(["log", "check", str(folder)]) == 1
+    assert "offsets 7 to 7" in capsys.readouterr().out

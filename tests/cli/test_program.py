@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+import re
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from conftest import Ottla, run_ottla
 
 from ottla.cli.main import COMMANDS, KAFKA_TOOLS
+from ottla.cli.options import Parser
 
 
 def test_the_overview_names_every_command_and_tool() -> None:
@@ -51,6 +57,43 @@ def test_misuse_is_exit_code_2_with_the_usage_line() -> None:
         done = run_ottla(*arguments)
         assert done.returncode == 2
         assert "usage: ottla" in done.stderr
+
+
+def test_help_behind_a_subcommand_of_kafka_cluster_is_an_answer() -> None:
+    done = run_ottla("kafka-cluster", "cluster-id", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--bootstrap-server" in done.stdout
+    done = run_ottla("kafka-cluster", "cluster-id", "--nonsense")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("kafka-cluster: error: nonsense is not a recognized option\n")
+
+
+@pytest.mark.parametrize("tool", KAFKA_TOOLS)
+def test_no_tool_speaks_of_an_option_that_it_does_not_take(tool: str) -> None:
+    module = import_module(KAFKA_TOOLS[tool][0].partition(":")[0])
+    taken = {name for value in vars(module).values() for name in _options_in(value)}
+    assert taken, "the options are found"
+    tree = ast.parse(inspect.getsource(module))
+    constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    texts = [text for text in constants if isinstance(text, str)]
+    assert {name for text in texts for name in re.findall(r"(?<![\w-])--([a-z][\w.-]*\w)", text)} <= taken
+
+
+def test_the_advice_where_no_broker_answers_can_be_followed_with_every_tool() -> None:
+    done = run_ottla("kafka-topics", "--bootstrap-server", "localhost:1", "--list")
+    assert (done.returncode, "--bootstrap-server HOST:PORT" in done.stderr + done.stdout) == (1, True)
+    assert "-b/" not in done.stderr + done.stdout
+
+
+def _options_in(value: object) -> Iterator[str]:
+    if isinstance(value, Parser):
+        yield from value.options
+        yield from (option.also for option in value.options.values() if option.also is not None)
+    elif isinstance(value, dict):
+        yield from _options_in(tuple(value.values()))
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _options_in(each)
 
 
 def test_shims_stand_for_the_tools_with_and_without_sh(ottla: Ottla, tmp_path: Path, bootstrap: str, name: str) -> None:

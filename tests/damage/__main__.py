@@ -58,6 +58,8 @@ def main() -> int:
 def _command(options: argparse.Namespace) -> str:
     """What makes the same cases again."""
     unlike = {"--out", str(options.out), "--resume", str(options.resume)}
+    if options.cases == 0:
+        unlike |= {"--cases", "0"}
     return " ".join(["python -m tests.damage", *(word for word in sys.argv[1:] if word not in unlike)])
 
 

@@ -103,7 +103,7 @@ _FIRST = (
         silent=frozenset({"removed"}),
         reason="without it the broker was killed, and all unchecked batches are checked",
     ),
-    Kind("meta.properties", Concerns.BROKER, may_refuse=True, unchecked=frozenset({"bit", "older", "removed"})),
+    Kind("meta.properties", Concerns.BROKER, may_refuse=True, unchecked=frozenset({"bit", "older"})),
     Kind(
         "port",
         Concerns.BROKER,

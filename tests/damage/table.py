@@ -105,6 +105,14 @@ def as_json(results: Sequence[Judged], seed: int) -> str:
 
 
 UNKNOWABLE = """
+## What log check does not ask
+
+`ottla log check` does not ask the cluster's metadata. It cannot tell that a log directory is older than the metadata
+knows it, empty or gone, nor that a bit of `meta.properties` was another one; the start tells. It does not look at
+`port`, nor at the metadata store, of which the start says what is wrong and where a backup goes. An offset in a time
+index may lie anywhere in its batch, so that a bit of it that stays there is nothing to say; a lookup that is wrong is a
+finding.
+
 ## What nobody can know
 
 - An older version of a closed segment of a *compacted* topic, from before its compaction, is whole and fits: its
@@ -132,7 +140,8 @@ def as_page(results: Sequence[Judged], page: Page) -> str:
         "# Damaged files",
         "",
         "Real brokers write a known set of records, committed offsets and configurations, and end, by SIGTERM or by",
-        "`kill -9`. One file is damaged. The brokers start, and everything is read back, from each broker as leader.",
+        "`kill -9`. One file is damaged. `ottla log check` has to name it, and what to do. The brokers start, all is",
+        "read back, from each broker as leader, and `ottla doctor` has to name what is not served whole.",
         "`make damage` does it again; `tests/damage` holds the kinds of files, the damages and the judges.",
         "",
         f"Made by `{page.command}`, which drew the seed {page.seed}, at {_commits(page.made)}.",

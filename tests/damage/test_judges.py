@@ -23,6 +23,7 @@ from tests.damage.values import (
     Outcome,
     Probe,
     Start,
+    Told,
     View,
     Written,
 )
@@ -390,3 +391,52 @@ def test_the_worst_finding_comes_first() -> None:
 def test_offsets_are_shown_as_runs() -> None:
     assert runs([1, 2, 3, 7, 9, 10]) == "1 to 3, 7, 9 to 10"
     assert runs(range(0, 40, 2)) == "0, 2, 4, 6, 8, 10 and 14 more runs"
+
+
+# --- commands ---
+
+
+CHECKED = Told(1, f"/data/a-0/{0:020}.log: damaged from byte 0 to 61: offsets 3 to 5\n    start the broker: ...\n")
+SOUND = Told(0, "3 segments, 120 bytes: no damage\n")
+
+
+def test_a_check_that_names_the_damage_and_what_to_do_is_right() -> None:
+    assert words(CASE, replace(well(), checked=CHECKED)) == []
+
+
+@pytest.mark.parametrize("told", [SOUND, Told(1, CHECKED.text.replace("a-0", "b-0"))])
+def test_a_check_that_does_not_name_the_damage_is_content(told: Told) -> None:
+    assert words(CASE, replace(well(), checked=told)) == ["check content"]
+
+
+def test_a_check_must_say_what_to_do() -> None:
+    text = CHECKED.text.splitlines()[0]
+    assert words(CASE, replace(well(), checked=Told(1, text))) == ["no remedy"]
+
+
+def test_a_check_may_be_content_where_only_the_metadata_could_tell() -> None:
+    copied = Case("log directory", "older", KILL, FIRST, "broker-1")
+    assert words(copied, replace(well(copied), checked=SOUND)) == []
+
+
+def test_a_check_is_content_with_sound_files_and_ends_without_a_traceback() -> None:
+    control = CASE._replace(harm=NOTHING)
+    assert words(control, replace(well(), checked=SOUND)) == []
+    assert words(control, replace(well(), checked=CHECKED)) == ["check alarmed"]
+    broken = Told(1, "Traceback (most recent call last):\nOSError: no")
+    assert words(CASE, replace(well(), checked=broken)) == ["traceback"]
+
+
+def test_doctor_names_partitions_that_are_not_served_whole() -> None:
+    outcome = refuse(well(), 3, 4, 5)
+    assert words(CASE, replace(outcome, doctored=Told(1, "WRONG a-0 on broker 1 (/data/a-0): damaged"))) == []
+    for told in (Told(0, "ok a-0"), Told(1, "WRONG b-0 on broker 1 (/data/b-0): damaged")):
+        assert words(CASE, replace(outcome, doctored=told)) == ["doctor content"]
+
+
+def test_an_offset_of_a_time_index_may_flip_in_silence_and_a_timestamp_may_not() -> None:
+    path = f"broker-1/a-0/{0:020}.timeindex"
+    case = Case("closed timeindex", "bit", KILL, ONE, path, "offset of the first entry")
+    silent = replace(well(), lines=[])
+    assert words(case, silent) == []
+    assert words(case._replace(stratum="timestamp of the first entry"), silent) == ["unsaid"]

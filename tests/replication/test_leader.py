@@ -10,7 +10,7 @@ from ottla.replication.leader import Diverged, LeaderReplica, Refused, ReplicaKe
 
 
 def one_epoch(asked):
-    return (-1, -1) if asked > 5 else (asked, 1000 if asked == 5 else 0)
+    return None if asked > 5 else (asked, 1000 if asked == 5 else 0)
 
 
 def a_leader(*, in_sync=(1,), replicas=None, synced_through=0, min_in_sync=1, high_watermark=0, epoch_ends=one_epoch,

@@ -502,14 +502,14 @@ def test_a_follower_starts_with_the_batch_in_the_middle_of_which_its_leader_star
 
 def test_an_epoch_ends_where_the_next_begins() -> None:
     log = a_log()
-    assert log.epoch_end(0) == EpochEnd(-1, -1)
+    assert log.epoch_end(0) is None
     for epoch in (2, 2, 4, 7):
         put(log, a_batch(), leader_epoch=epoch)
     assert log.epoch_end(2) == EpochEnd(2, 2)
     assert log.epoch_end(3) == EpochEnd(2, 2)
     assert log.epoch_end(4) == EpochEnd(4, 3)
     assert log.epoch_end(7) == EpochEnd(7, 4)
-    assert log.epoch_end(8) == EpochEnd(-1, -1)
+    assert log.epoch_end(8) is None
     assert log.epoch_end(1) == EpochEnd(1, 0)
     fenced = log.append(a_batch(), leader_epoch=6, wall_ms=T0)
     assert fenced is ErrorCode.FENCED_LEADER_EPOCH

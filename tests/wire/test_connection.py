@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.wire import connection as connection_module
-from ottla.wire.connection import BYTES_A_TURN, FRAMES_A_TURN, ServerConnection
+from ottla.wire.connection import BYTES_A_TURN, FRAMES_A_TURN, ServerConnection, State
 from ottla.wire.frame import FramePool, FrameReader
 
 
@@ -128,6 +128,40 @@ def test_a_closed_connection_drops_late_answers():
     room.answer(0)
     assert room.wire.sent == []
     assert room.wire.closed
+
+
+def test_a_blocking_request_holds_the_connection_until_its_answer():
+    room = Room(blocking=frozenset({255}))
+    assert room.connection.state is State.SERVING
+    room.receive(framed(b"\x80 waits") + framed(b"\xff blocks"))
+    assert (room.connection.state, room.connection.held) == (State.BLOCKED, True)
+    room.answer(0)
+    assert room.connection.state is State.BLOCKED
+    room.answer(0)
+    assert (room.connection.state, room.connection.held) == (State.SERVING, False)
+
+
+def test_one_that_is_to_end_begins_nothing_more_and_closes_once_its_answers_have_left():
+    room = Room(blocking=frozenset({255}))
+    room.receive(framed(b"\xff last") + framed(b"never served"))
+    room.connection.close_after_answer()
+    room.answer(0)
+    assert (room.connection.state, room.wire.closed) == (State.ENDING, False)
+    room.connection.drained()
+    assert (room.connection.state, room.wire.closed) == (State.CLOSED, True)
+    assert room.served == [b"\xff last"] and room.wire.sent == [b"\xff last"]
+
+
+def test_a_closed_connection_stays_closed():
+    room = Room()
+    closed: list[None] = []
+    room.connection.on_close.append(lambda: closed.append(None))
+    room.connection.close()
+    room.connection.close_after_answer()
+    room.connection.expect(blocks=True)
+    room.connection.close()
+    assert room.connection.state is State.CLOSED and room.connection.held
+    assert len(closed) == 1
 
 
 def test_answers_too_large_to_be_held_back_do_not_keep_later_requests_waiting():

@@ -9,7 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.cli.cluster_moves import BROKER, DRY_RUN, LEADERS_ONLY, TIMEOUT, drain, rebalance
+from ottla.cli.cluster_drain import BROKER, LEADERS_ONLY, drain
+from ottla.cli.cluster_moves import DRY_RUN, TIMEOUT, rebalance
 from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, bad, connected, noun, print_json, print_table, wants_json
 from ottla.cli.waiting import waiting_partitions
@@ -168,7 +169,7 @@ VERBS = {
     ),
     "drain": Command(
         "ottla cluster drain --broker N [--leaders-only] [--dry-run]",
-        "Move what a broker leads and holds to others, as far as they have room; it goes on running.",
+        "Move what a broker leads and holds to others, and say whether it may be stopped then; exit code 1 where not.",
         drain,
         [BROKER, LEADERS_ONLY, DRY_RUN, TIMEOUT],
     ),

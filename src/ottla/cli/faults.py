@@ -7,12 +7,16 @@ class Misuse(Exception):
     """The command line is wrong; the text says how to put it right."""
 
 
+class BadInput(Exception):
+    """What was read, from a file or standard input, is not what it should be; the text says where and why."""
+
+
 def explain(fault: Exception) -> str | None:
     """One line for errors that a user can do something about; None for bugs, which keep their traceback."""
     from ottla.client.errors import ClientError
     from ottla.kernel.errors import ApiError
 
-    if isinstance(fault, Misuse | ClientError | FileNotFoundError | PermissionError | IsADirectoryError):
+    if isinstance(fault, Misuse | BadInput | ClientError | FileNotFoundError | PermissionError | IsADirectoryError):
         return f"ottla: {fault}"
     if isinstance(fault, ApiError):
         return f"ottla: {fault.message} [{fault.code.name}]"

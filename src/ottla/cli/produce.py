@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from ottla.cli.faults import Misuse
+from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, pairs, print_json, wants_json
 from ottla.client.model import Header
@@ -74,10 +74,11 @@ def _one_by_one(producer: Producer, topic: str, records: Iterator[_Outgoing]) ->
     deliveries: list[Delivery] = []
     try:
         deliveries.extend(_send(producer, topic, record) for record in records)
-    except Misuse as fault:
+    except BadInput as fault:
         producer.flush()
         written = len([delivery.result() for delivery in deliveries])
-        raise Misuse(f"{fault}; {written} records before it are written to {topic}") from None
+        before = "the record before it is" if written == 1 else f"the {written} records before it are"
+        raise BadInput(f"{fault}; {before if written else 'nothing is'} written to {topic}") from None
     producer.flush()
     return [delivery.result() for delivery in deliveries]
 
@@ -85,8 +86,11 @@ def _one_by_one(producer: Producer, topic: str, records: Iterator[_Outgoing]) ->
 def _all_or_none(producer: Producer, topic: str, records: Iterator[_Outgoing]) -> list[Delivered]:
     """In one transaction: after any error nothing of it is there for readers of committed records."""
     producer.init_transactions()
-    with producer.transaction():
-        deliveries = [_send(producer, topic, record) for record in records]
+    try:
+        with producer.transaction():
+            deliveries = [_send(producer, topic, record) for record in records]
+    except BadInput as fault:
+        raise BadInput(f"{fault}; the transaction is aborted: nothing is written to {topic}") from None
     return [delivery.result() for delivery in deliveries]
 
 
@@ -136,7 +140,7 @@ def _from_lines(lines: Iterable[bytes], common: _Outgoing, separator: bytes | No
             continue
         key, found, value = line.partition(separator)
         if not found:
-            raise Misuse(
+            raise BadInput(
                 f"line {number} has no key separator {separator.decode()!r}: {line.decode('utf-8', 'replace')}"
             )
         yield common._replace(key=key, value=value)
@@ -156,7 +160,7 @@ def _from_json(line: bytes, common: _Outgoing) -> _Outgoing:
             content.get("timestamp"),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
-        raise Misuse(f"not a record in JSON ({fault}): {line.decode('utf-8', 'replace')[:200]}") from None
+        raise BadInput(f"not a record in JSON ({fault}): {line.decode('utf-8', 'replace')[:200]}") from None
 
 
 def _bytes(text: Any, encoded: str | None = None) -> bytes | None:

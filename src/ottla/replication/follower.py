@@ -13,8 +13,8 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId, EndOffset, LeaderEpoch, SyncedOffset
 
 NOTHING = EndOffset(0)
-EpochEnds = Callable[[int], tuple[int, int]]
-"""The largest epoch of our log at or below the one asked for, and where it ends; (-1, -1): newer than any here."""
+EpochEnds = Callable[[int], tuple[int, int] | None]
+"""The largest epoch of our log at or below the one asked for, and where it ends; None: newer than any here."""
 
 
 class Asked(NamedTuple):
@@ -161,8 +161,8 @@ class FollowerReplica:
         """Back to where both histories agree, as far as one answer shows it (KIP-595): the next answer shows more."""
         if epoch < 0 or leader_end < 0:
             return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
-        found, own_end = self._epoch_ends(epoch)
-        target = min(leader_end, end_offset) if found < 0 else min(leader_end, own_end, end_offset)
+        own = self._epoch_ends(epoch)
+        target = min(leader_end, end_offset) if own is None else min(leader_end, own[1], end_offset)
         if target >= end_offset:  # there would be nothing to cut, and so no end of asking
             return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
         if not self.keeps_committed:

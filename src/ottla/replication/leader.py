@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, PartitionEpoch, SyncedOffset
 
-EpochEnds = Callable[[int], tuple[int, int]]
-"""The largest epoch of our log at or below the one asked for, and where it ends; (-1, -1): newer than any here."""
+EpochEnds = Callable[[int], tuple[int, int] | None]
+"""The largest epoch of our log at or below the one asked for, and where it ends; None: newer than any here."""
 
 
 class ReplicaKey(NamedTuple):
@@ -197,9 +197,10 @@ class LeaderReplica:
         """None where `offset`, reached in `last_epoch`, lies on our history."""
         if last_epoch < 0:  # an empty log, or one that was started over at our start
             return Refused(ErrorCode.OFFSET_OUT_OF_RANGE) if offset > end_offset else None
-        epoch, ends_at = self._epoch_ends(last_epoch)
-        if epoch < 0:
+        found = self._epoch_ends(last_epoch)
+        if found is None:
             return Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        epoch, ends_at = found
         if epoch != last_epoch or ends_at < offset:
             return Diverged(epoch, ends_at)
         return None

@@ -118,7 +118,7 @@ class Channel:
             if connection.paused and connection.reader.parks_too_much:
                 log.warning("%s: sends on behind requests that wait, and memory is short; closed", connection.name)
                 self.close()
-            elif connection.paused and not self._resuming and not connection.held and not connection.closed:
+            elif connection.paused and not self._resuming and not connection.held:
                 self._starve()
 
     def _starve(self) -> None:
@@ -133,7 +133,7 @@ class Channel:
     def starved_s(self, now: float) -> float:
         """For how long its frame has waited for room in the pool; 0 if that is not what it waits for."""
         connection = self.connection
-        if connection.closed or connection.held or not connection.reader.refused:
+        if connection.held or not connection.reader.refused:
             self.starved_since = None
         return 0.0 if self.starved_since is None else now - self.starved_since
 
@@ -161,7 +161,7 @@ class Channel:
         """Serve what is here already, then read on."""
         self._resuming = False
         connection = self.connection
-        if connection.closed or connection.held:
+        if connection.held:
             return
         connection.paused = False
         if connection.reader.parked_whole_frames:

@@ -274,8 +274,8 @@ class Log(LogState):
         """The record with the largest timestamp; None in an empty log."""
         return lookup.max_timestamp_offset(self.chain.segments, self.damage)
 
-    def epoch_end(self, leader_epoch: int) -> EpochEnd:
-        """OffsetForLeaderEpoch: (-1, -1) for an epoch newer than any here."""
+    def epoch_end(self, leader_epoch: int) -> EpochEnd | None:
+        """OffsetForLeaderEpoch: None for an epoch newer than any here."""
         return self.epochs.end_of(leader_epoch, self.bounds.end)
 
     def active_producers(self) -> list[ActiveProducer]:

@@ -97,7 +97,7 @@ class TimestampOffset(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The largest leader epoch at or below the one asked for, and the offset where it ends; (-1, -1): unknown."""
+    """The largest leader epoch at or below the one asked for, and the offset where it ends."""
 
     leader_epoch: int
     end_offset: int

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from enum import Enum
 from typing import Protocol
 
 from ottla.kernel.ids import BrokerEpoch, BrokerId
@@ -40,6 +41,22 @@ class Proof(Protocol):
     proven: tuple[BrokerId, BrokerEpoch] | None
 
     async def step(self, data: bytes) -> bytes: ...
+
+
+class State(Enum):
+    """The requests that may still begin. Each state is left for the one below, and the second also for the first."""
+
+    SERVING = "serving"
+    """Every request begins as it comes."""
+    BLOCKED = "blocked"
+    """No request begins until the one at hand is answered (`expect` with `blocks`, and back with its `answer`)."""
+    ENDING = "ending"
+    """No request begins any more; the connection closes once the answers have left (`close_after_answer`)."""
+    CLOSED = "closed"
+    """For good (`close`)."""
+
+
+SERVING, BLOCKED, ENDING, CLOSED = State  # python -m bench.hot_path: an attribute of an enum costs a look-up more
 
 
 class Exchange:
@@ -83,15 +100,14 @@ class ServerConnection:
         self.proof: Proof | None = None
         self.software_name = ""
         self.software_version = ""
-        self.closed = False
+        self.state = SERVING
         self.on_close: list[Callable[[], None]] = []
         self.resume: Callable[[], None] = _nothing
         """Set by the listener: called when reading may go on."""
         self.paused = False
+        """The listener does not read: the connection is held, memory is short, or others have their turn."""
         self._serve = serve
         self._waiting: deque[Exchange] = deque()
-        self._blocked = False
-        self._ending = False
 
     def run(self) -> None:
         """Serve the whole frames received so far; stops where a request must be answered before the next begins.
@@ -102,7 +118,7 @@ class ServerConnection:
         left, most = FRAMES_A_TURN, transport.unsent_bytes + BYTES_A_TURN
         transport.cork()
         try:
-            while left and not self.closed and not self.held and transport.unsent_bytes < most:
+            while left and not self.held and transport.unsent_bytes < most:
                 frame = reader.next()
                 if frame is None:
                     break
@@ -112,32 +128,37 @@ class ServerConnection:
                 left = 0
         finally:
             transport.uncork()  # sends, and so may end what held us
-        if not self.closed:
+        if self.state is not CLOSED:
             self.paused = not reader.park() or self.held
             if not left and not self.held:
                 self.paused = True
                 self.resume()
 
     @property
+    def closed(self) -> bool:
+        return self.state is CLOSED
+
+    @property
     def held(self) -> bool:
-        return self._blocked or len(self._waiting) >= MAX_IN_FLIGHT or self.transport.unsent_bytes > 1 << 20
+        """True while no further request may begin."""
+        return self.state is not SERVING or len(self._waiting) >= MAX_IN_FLIGHT or self.transport.unsent_bytes > 1 << 20
 
     def expect(self, *, blocks: bool = False) -> Exchange:
         """Keep a place for the answer of the request at hand; with `blocks` no further request begins before it."""
         exchange = Exchange(blocks=blocks)
         self._waiting.append(exchange)
-        if blocks:
-            self._blocked = True
+        if blocks and self.state is SERVING:
+            self.state = BLOCKED
         return exchange
 
     def answer(self, exchange: Exchange, parts: list[Part]) -> None:
         """Fill a place; all answers that are next in order leave. No parts: the request wants no answer."""
-        if self.closed:
+        if self.state is CLOSED:
             release(parts)
             return
         exchange.parts = parts
-        if exchange.blocks:
-            self._blocked = self._ending
+        if exchange.blocks and self.state is BLOCKED:
+            self.state = SERVING
         waiting = self._waiting
         if waiting[0] is not exchange:
             return
@@ -161,20 +182,21 @@ class ServerConnection:
 
     def drained(self) -> None:
         """The transport has sent what it held."""
-        if self._ending:
+        if self.state is ENDING:
             self.close()
         elif self.paused and not self.held:
             self.resume()
 
     def close_after_answer(self) -> None:
         """Serve no further request; close once the answer to the one at hand has left."""
-        self._blocked = self._ending = True
+        if self.state is not CLOSED:
+            self.state = ENDING
 
     def close(self) -> None:
         """Gone: later answers are dropped, with their slices."""
-        if self.closed:
+        if self.state is CLOSED:
             return
-        self.closed = True
+        self.state = CLOSED
         for exchange in self._waiting:
             if exchange.parts:
                 release(exchange.parts)

@@ -70,16 +70,16 @@ class FetchedPartition(NamedTuple):
 
     partition: int
     error: int
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    aborted: Sequence[tuple[int, int]] | None
-    preferred_read_replica: int
-    slices: list[FileSlice]
-    records_size: int
-    diverging: tuple[int, int] | None
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: Sequence[tuple[int, int]] | None = None
+    preferred_read_replica: int = -1
+    slices: Sequence[FileSlice] = ()
+    records_size: int = 0
+    diverging: tuple[int, int] | None = None
     """(epoch, end offset)"""
-    leader: tuple[int, int] | None
+    leader: tuple[int, int] | None = None
     """(leader id, leader epoch), only with an error"""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 
 from ottla.kernel.errors import ErrorCode
-from ottla.wire.hot import Endpoint, Fetch, FetchedPartition, Part, Produce, ProducedTopic
+from ottla.wire.hot import Endpoint, Fetch, FetchedPartition, Part, Produce, ProducedPartition, ProducedTopic
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
@@ -198,10 +198,15 @@ _SESSION_ERRORS = frozenset(
 )
 
 
+def not_produced(index: int, error: ErrorCode) -> ProducedPartition:
+    """The answer of a partition that took nothing."""
+    return index, int(error), -1, -1, -1
+
+
 def refuse_produce(request: Produce, correlation_id: int, version: int, error: ErrorCode) -> list[Part]:
     """The answer that refuses each partition; no bytes where the client waits for none."""
     topics = [
-        (name, topic_id, [(index, int(error), -1, -1, -1) for index, _ in partitions])
+        (name, topic_id, [not_produced(index, error) for index, _ in partitions])
         for name, topic_id, partitions in request.topics
     ]
     return [] if request.acks == 0 else [encode_produced(correlation_id, version, topics, 0)]
@@ -219,21 +224,5 @@ def refuse_fetch(request: Fetch, correlation_id: int, version: int, error: Error
         topics=len(topics),
     )
     for name, topic_id, partitions in topics:
-        answer.topic(name, topic_id, [_refused_partition(asked[0], error) for asked in partitions])
+        answer.topic(name, topic_id, [FetchedPartition(asked[0], int(error)) for asked in partitions])
     return answer.finish([])
-
-
-def _refused_partition(index: int, error: ErrorCode) -> FetchedPartition:
-    return FetchedPartition(
-        partition=index,
-        error=int(error),
-        high_watermark=-1,
-        last_stable_offset=-1,
-        log_start_offset=-1,
-        aborted=None,
-        preferred_read_replica=-1,
-        slices=[],
-        records_size=0,
-        diverging=None,
-        leader=None,
-    )

@@ -50,6 +50,20 @@ def test_damaged_properties_are_refused_with_the_lines_that_they_must_hold(tmp_p
     assert path.read_bytes() == body
 
 
+@pytest.mark.parametrize("ours", ["incarnation", "incarnation.second", "log-start-offset-checkpoint.copy"])
+def test_a_log_directory_without_its_properties_is_not_told_to_be_emptied(tmp_path: Path, ours: str) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / ours).write_bytes(b"")
+    with pytest.raises(DirectoryRefused, match=f"holds data and its meta.properties is missing.*{LINES}"):
+        refuse_foreign(LocalDisk(), str(tmp_path), ())
+
+
+def test_a_directory_of_something_else_is_told_to_be_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_bytes(b"")
+    with pytest.raises(DirectoryRefused, match=r"letter\.txt.*Give the broker an empty directory"):
+        refuse_foreign(LocalDisk(), str(tmp_path), ())
+
+
 def test_properties_that_are_a_directory_are_refused_as_a_failed_disk_would_be(tmp_path: Path) -> None:
     path = tmp_path / "meta.properties"
     path.mkdir()

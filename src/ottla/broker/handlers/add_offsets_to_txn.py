@@ -1,4 +1,7 @@
-"""AddOffsetsToTxn (key 25): the partition with a group's offsets joins a transaction."""
+"""AddOffsetsToTxn (key 25, versions 0 to 4): the partition with a group's offsets joins a transaction (KIP-98).
+
+With `transaction.version` 2 clients leave it out: TxnOffsetCommit adds the partition (KIP-890).
+"""
 
 from __future__ import annotations
 

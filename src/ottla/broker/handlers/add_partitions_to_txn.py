@@ -1,7 +1,8 @@
-"""AddPartitionsToTxn (key 24): clients add partitions (versions 0 to 3), brokers add for them or verify (4 and 5).
+"""AddPartitionsToTxn (key 24, versions 0 to 5): clients add partitions (0 to 3), brokers add for them or verify (4, 5).
 
-Clients may use the versions of brokers too, as on an Apache Kafka without an authorizer: `@platformatic/kafka` takes
-the highest version that is announced. They allow a client no more than the older ones and one look.
+KIP-98; brokers ask since KIP-890. Clients may use the versions of brokers too, as on an Apache Kafka without an
+authorizer: `@platformatic/kafka` takes the highest version that is announced. They allow a client no more than the
+older ones and one look.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""AlterConfigs (key 33): the options of a resource are those given, and no others. Deprecated, and still used."""
+"""AlterConfigs (key 33, versions 0 to 2): the options of a resource are those given, and no others (KIP-133).
+
+Deprecated since KIP-339, and still used.
+"""
 
 from __future__ import annotations
 

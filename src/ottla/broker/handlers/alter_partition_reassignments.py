@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments (key 45): other replicas for partitions, or a reassignment taken back.
+"""AlterPartitionReassignments (key 45, versions 0 and 1): other replicas for partitions, or a reassignment taken back.
 
-It is answered when the reassignment has begun; it ends when the added replicas are in sync.
+It is answered when the reassignment has begun; it ends when the added replicas are in sync (KIP-455).
 """
 
 from __future__ import annotations

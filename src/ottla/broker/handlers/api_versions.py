@@ -1,7 +1,8 @@
-"""ApiVersions (key 18): what this broker serves, as Apache Kafka 4.3.1 announces it for the same APIs.
+"""ApiVersions (key 18, versions 0 to 4): what this broker serves, as Apache Kafka 4.3.1 announces it for the same APIs.
 
 The APIs of transactions and the feature `transaction.version` are announced together, once every broker of the cluster
-has them: the feature, not the versions of the APIs, is what clients go by. So are those of consumer groups.
+has them: the feature, not the versions of the APIs, is what clients go by (KIP-584). So are those of consumer groups.
+A client of a later version is answered in version 0 (KIP-511).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""ConsumerGroupDescribe (key 69): state, epochs and members of groups of the consumer protocol."""
+"""ConsumerGroupDescribe (key 69, versions 0 and 1): state, epochs and members of groups of the consumer protocol.
+
+KIP-848; version 1 says of which protocol a member is (KIP-1099).
+"""
 
 from __future__ import annotations
 

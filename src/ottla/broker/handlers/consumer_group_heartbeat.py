@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (key 68): a member of a group of the consumer protocol joins, stays, or leaves (KIP-848)."""
+"""ConsumerGroupHeartbeat (key 68, versions 0 and 1): a member of a consumer group joins, stays, or leaves (KIP-848)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37): more partitions for topics that exist."""
+"""CreatePartitions (key 37, versions 0 to 3): more partitions for topics that exist (KIP-195)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""CreateTopics (key 19): new topics, each decided by itself; from version 5 on told with their configuration."""
+"""CreateTopics (key 19, versions 2 to 7): new topics, each decided by itself (KIP-4).
+
+From version 5 on the answer has their configuration (KIP-525), from version 7 on their ids (KIP-516).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteGroups (key 42): delete empty groups with all their offsets."""
+"""DeleteGroups (key 42, versions 0 to 2): delete empty groups with all their offsets (KIP-229)."""
 
 from __future__ import annotations
 

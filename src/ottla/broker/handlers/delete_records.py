@@ -1,8 +1,8 @@
-"""DeleteRecords (key 21): raise the start of a log; -1 means up to the high watermark.
+"""DeleteRecords (key 21, versions 0 to 2): raise the start of a log; -1 means up to the high watermark (KIP-107).
 
 It is answered once every replica in sync starts there too, after a crash as well: another leader does not undo it.
-Records that are acknowledged at `acks=1` and not committed yet are waited for first, for a bounded time: only what is
-committed can be deleted.
+Unlike in Apache Kafka, records that are acknowledged at `acks=1` and not committed yet are waited for first, for a
+bounded time: only what is committed can be deleted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DeleteTopics (key 20): topics go by name, or from version 6 on by id."""
+"""DeleteTopics (key 20, versions 1 to 6): topics go by name (KIP-4), or from version 6 on by id (KIP-516)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeCluster (key 60): the cluster's id, its brokers, and who takes a controller's requests."""
+"""DescribeCluster (key 60, versions 0 to 2): the cluster's id, its brokers, and who takes a controller's requests.
+
+KIP-700; fenced brokers from version 2 on (KIP-1073). Any broker takes a controller's requests here.
+"""
 
 from __future__ import annotations
 

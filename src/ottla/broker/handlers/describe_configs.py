@@ -1,7 +1,8 @@
-"""DescribeConfigs (key 32): every option of a topic, broker or group, with its source and its synonyms.
+"""DescribeConfigs (key 32, versions 1 to 4): every option of a topic, broker or group, with its source and synonyms.
 
-Unlike in Apache Kafka a broker that is asked by name for `ottla.replica.troubles` says what is wrong with its replicas,
-for `ottla.record.decoder` whether it has the compiled part, and for `ottla.broker.load` what goes in and out of it.
+KIP-133, KIP-226. Unlike in Apache Kafka a broker that is asked by name for `ottla.replica.troubles` says what is wrong
+with its replicas, for `ottla.record.decoder` whether it has the compiled part, and for `ottla.broker.load` what goes in
+and out of it.
 """
 
 from __future__ import annotations

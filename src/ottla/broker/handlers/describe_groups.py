@@ -1,4 +1,4 @@
-"""DescribeGroups (key 15): state and members of groups, one after the other."""
+"""DescribeGroups (key 15, versions 0 to 6): state and members of groups, one after the other."""
 
 from __future__ import annotations
 

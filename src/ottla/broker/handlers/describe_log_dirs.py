@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35): each log directory, its room, and how much each partition takes in it.
+"""DescribeLogDirs (key 35, versions 1 to 5): each log directory, its room, and how much each partition takes (KIP-113).
 
 One that is offline is answered KAFKA_STORAGE_ERROR, and nothing is known of what it holds. A replica that cannot be
 opened is not among those of its directory, as with Apache Kafka; why is told by DescribeConfigs (troubles.py).

@@ -1,4 +1,7 @@
-"""DescribeProducers (key 61): who writes to a partition with sequences, and where its open transaction began."""
+"""DescribeProducers (key 61, version 0): who writes to a partition with sequences, and where its transaction began.
+
+KIP-664: so transactions are found that hang.
+"""
 
 from __future__ import annotations
 

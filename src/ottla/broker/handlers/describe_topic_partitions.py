@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions (key 75): topics with all that is agreed on about their partitions, a page at a time."""
+"""DescribeTopicPartitions (key 75, version 0): topics with all that is agreed on about their partitions, page by page.
+
+KIP-966: eligible leaders are told beside the in-sync ones.
+"""
 
 from __future__ import annotations
 

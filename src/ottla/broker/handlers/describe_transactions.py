@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65): the state of transactions by their id, each from the shard that has it."""
+"""DescribeTransactions (key 65, version 0): the state of transactions by their id, each from its shard (KIP-664)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""ElectLeaders (key 43): the preferred leaders back, or, for partitions without one, any leader at a price.
+"""ElectLeaders (key 43, versions 0 to 2): the preferred leaders back, or any leader at a price (KIP-183, KIP-460).
 
-Of the replicas that live the one with the longest log leads then; Apache Kafka takes the first.
+Any leader: for partitions without one. Of the replicas that live the one with the longest log leads then; Apache Kafka
+takes the first.
 """
 
 from __future__ import annotations

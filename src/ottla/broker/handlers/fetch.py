@@ -1,9 +1,9 @@
-"""Fetch (key 1): what may this reader see; read it, or stay in the session until there is something (KIP-227).
+"""Fetch (key 1, versions 4 to 18): read what this reader may see, or stay in the session until there is something.
 
-Nothing is copied: what is read are slices of segment files. Clients read below the high watermark, readers of
-committed records below the last stable offset, followers up to the log's end: their fetches are receipts. Consumers
-may read from followers too, as far as these know what is committed; a leader sends those there that name the rack of
-one (KIP-392).
+Sessions are KIP-227. Nothing is copied: what is read are slices of segment files. Clients read below the high
+watermark, readers of committed records below the last stable offset, followers up to the log's end: their fetches are
+receipts. Consumers may read from followers too, as far as these know what is committed; a leader sends those there that
+name the rack of one (KIP-392), unlike in Apache Kafka only of one in sync.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _is_news(watch: Watch, fetched: FetchedPartition) -> bool:
 
 
 def _error(index: int, error: ErrorCode, leader: tuple[int, int] | None = None) -> FetchedPartition:
-    return FetchedPartition(index, int(error), -1, -1, -1, None, -1, [], 0, None, leader)
+    return FetchedPartition(index, int(error), leader=leader)
 
 
 def _read(
@@ -179,7 +179,7 @@ def _read(
         return told
     if look.rack and (nearer := _nearer(call, look.rack, watch, partition)) is not None:
         start = log.log_start_offset
-        return FetchedPartition(index, 0, high_watermark, stable, start, None, nearer, [], 0, None, None)
+        return FetchedPartition(index, 0, high_watermark, stable, start, preferred_read_replica=nearer)
     limit = log.end_offset if watch.session.replica else stable if committed else high_watermark
     offset, most = watch.fetch_offset, max(0, min(watch.max_bytes, budget))
     exceeded, throttle = False, _throttle(call, watch, partition) if watch.session.replica else None
@@ -191,7 +191,7 @@ def _read(
         log.log_start_offset <= offset <= log.end_offset and (offset > limit or exceeded or (budget <= 0 and not first))
     ):
         aborted: list[tuple[int, int]] | None = [] if committed else None
-        return FetchedPartition(index, 0, high_watermark, stable, log.log_start_offset, aborted, -1, [], 0, None, None)
+        return FetchedPartition(index, 0, high_watermark, stable, log.log_start_offset, aborted)
     try:
         read = log.read(
             offset,
@@ -215,11 +215,8 @@ def _read(
         stable,
         log.log_start_offset,
         read.aborted,
-        -1,
-        read.slices,
-        read.bytes,
-        None,
-        None,
+        slices=read.slices,
+        records_size=read.bytes,
     )
 
 
@@ -290,13 +287,11 @@ def _off_our_history(watch: Watch, partition: Partition) -> FetchedPartition | N
     log = partition.log
     ending = log.epoch_end(watch.last_fetched_epoch)
     ahead = partition.leader is None and watch.fetch_offset > log.end_offset
-    if ahead or ending.end_offset < 0 or watch.fetch_offset < log.log_start_offset:
+    if ahead or ending is None or watch.fetch_offset < log.log_start_offset:
         return _error(watch.index, ErrorCode.OFFSET_OUT_OF_RANGE)
     if ending.leader_epoch != watch.last_fetched_epoch or ending.end_offset < watch.fetch_offset:
         diverging, stable = (ending.leader_epoch, ending.end_offset), log.last_stable_offset
-        return FetchedPartition(
-            watch.index, 0, log.high_watermark, stable, log.log_start_offset, None, -1, [], 0, diverging, None
-        )
+        return FetchedPartition(watch.index, 0, log.high_watermark, stable, log.log_start_offset, diverging=diverging)
     return None
 
 
@@ -327,13 +322,17 @@ def _receipt(call: Call, follower: ReplicaKey, watch: Watch, partition: Partitio
         return None
     error, diverging = (int(told.error), None) if isinstance(told, Refused) else (0, (told.epoch, told.end_offset))
     return FetchedPartition(
-        watch.index, error, log.high_watermark, -1, log.log_start_offset, None, -1, [], 0, diverging, None
+        watch.index,
+        error,
+        high_watermark=log.high_watermark,
+        log_start_offset=log.log_start_offset,
+        diverging=diverging,
     )
 
 
 def _leader_of(call: Call, watch: Watch) -> tuple[int, int] | None:
     hint = call.node.endpoints.leader_hint(watch.name, watch.topic_id, watch.index, call.connection)
-    return None if hint is None else (hint[0], hint[1])
+    return None if hint is None else (hint.leader, hint.epoch)
 
 
 def _answer(call: Call, session: Session, look: Look, *, full: bool) -> list[Part]:
@@ -357,8 +356,8 @@ def _answer(call: Call, session: Session, look: Look, *, full: bool) -> list[Par
             watch.partition.traffic.fetches += 1
         if fetched.error in _LEADERSHIP:
             hint = call.node.endpoints.leader_hint(watch.name, watch.topic_id, watch.index, call.connection)
-            if hint is not None and hint[2] is not None:
-                endpoints[hint[0]] = hint[2]
+            if hint is not None and hint.endpoint is not None:
+                endpoints[hint.leader] = hint.endpoint
         if groups and groups[-1][0].name == watch.name and groups[-1][0].topic_id == watch.topic_id:
             groups[-1][1].append(fetched)
         else:

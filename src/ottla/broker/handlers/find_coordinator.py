@@ -1,9 +1,9 @@
-"""FindCoordinator (key 10): which broker coordinates a group or a transactional id. The first question makes the topic.
+"""FindCoordinator (key 10, versions 0 to 6): which broker coordinates groups or transactional ids (KIP-699).
 
-Apache Kafka answers that first question with COORDINATOR_NOT_AVAILABLE and lets the client ask again; here it waits for
-the topic. While the cluster still has brokers without transactions, their coordinator is refused with
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one code that Java's clients and librdkafka both take as final (librdkafka
-asks for ever at INVALID_REQUEST).
+The first question makes the topic. Apache Kafka answers that one with COORDINATOR_NOT_AVAILABLE and lets the client ask
+again; here it waits for the topic. While the cluster still has brokers without transactions, their coordinator is
+refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one code that Java's clients and librdkafka both take as final
+(librdkafka asks for ever at INVALID_REQUEST).
 """
 
 from __future__ import annotations

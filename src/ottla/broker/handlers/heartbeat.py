@@ -1,4 +1,4 @@
-"""Heartbeat (key 12): a member says that it lives, and hears whether it should join again."""
+"""Heartbeat (key 12, versions 0 to 4): a member says that it lives, and hears whether it should join again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""IncrementalAlterConfigs (key 44): set, delete, append to and subtract from options of a resource."""
+"""IncrementalAlterConfigs (key 44, versions 0 and 1): set, delete, append to, subtract from options of a resource.
+
+KIP-339.
+"""
 
 from __future__ import annotations
 

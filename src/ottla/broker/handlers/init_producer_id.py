@@ -1,8 +1,9 @@
-"""InitProducerId (key 22): an id and an epoch for an idempotent producer, or for the owner of a transactional id.
+"""InitProducerId (key 22, versions 0 to 6): an id and an epoch for an idempotent or a transactional producer (KIP-98).
 
-While the cluster still has brokers without transactions, a transactional id is answered
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED: of all codes this API may give, it is the one that every client (Java,
-librdkafka, kafka-python, aiokafka) takes as final and shows to its user. Two-phase commit (KIP-939) is refused.
+A producer that names the id and epoch that it has gets the next epoch (KIP-360). While the cluster still has brokers
+without transactions, a transactional id is answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED: of all codes this API may
+give, it is the one that every client (Java, librdkafka, kafka-python, aiokafka) takes as final and shows to its user.
+Two-phase commit (KIP-939, version 6) is refused.
 """
 
 from __future__ import annotations

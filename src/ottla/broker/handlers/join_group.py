@@ -1,4 +1,7 @@
-"""JoinGroup (key 11): become, or stay, a member of a group; the answer waits until the members are gathered."""
+"""JoinGroup (key 11, versions 0 to 9): become, or stay, a member of a group; answered when all members are gathered.
+
+Static members (KIP-345), ids before the first join (KIP-394).
+"""
 
 from __future__ import annotations
 

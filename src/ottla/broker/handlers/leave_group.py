@@ -1,4 +1,7 @@
-"""LeaveGroup (key 13): members leave; before version 3 it is one, and its error is the whole answer's."""
+"""LeaveGroup (key 13, versions 0 to 5): members leave (KIP-345).
+
+Before version 3 it is one, and its error is the whole answer's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ListConfigResources (key 74): the names of what may have options; version 0 asks for client metrics alone."""
+"""ListConfigResources (key 74, versions 0 and 1): the names of what may have options (KIP-1142).
+
+Version 0 asks for client metrics alone, which are not kept here.
+"""
 
 from __future__ import annotations
 

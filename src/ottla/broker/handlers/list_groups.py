@@ -1,4 +1,7 @@
-"""ListGroups (key 16): the groups that this broker coordinates; clients ask every broker."""
+"""ListGroups (key 16, versions 0 to 5): the groups that this broker coordinates; clients ask every broker.
+
+Filters by state from version 4 on (KIP-518), by type from version 5 on (KIP-848).
+"""
 
 from __future__ import annotations
 

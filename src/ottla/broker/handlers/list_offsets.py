@@ -1,9 +1,9 @@
-"""ListOffsets (key 2): offsets by place (earliest, latest, largest timestamp) or by time.
+"""ListOffsets (key 2, versions 1 to 11): offsets by place (earliest, latest, largest timestamp) or by time.
 
-Earliest and latest answer from memory (rule E8). A reader of committed records is told the last stable offset.
-A record is acknowledged at `acks=1` before it is on disk, and the high watermark is behind it for that moment. So
-everything but earliest waits, for a bounded time, until what the log holds when the request comes is committed; Apache
-Kafka, which does not sync, need not wait.
+KIP-79, KIP-734. Earliest and latest answer from memory (rule E8). Readers of committed records are told the last
+stable offset. A record is acknowledged at `acks=1` before it is on disk, and the high watermark is behind it for that
+moment. So everything but earliest waits, for a bounded time, until what the log holds when the request comes is
+committed; Apache Kafka, which does not sync, need not wait.
 """
 
 from __future__ import annotations

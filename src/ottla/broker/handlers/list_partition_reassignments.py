@@ -1,4 +1,7 @@
-"""ListPartitionReassignments (key 46): the reassignments that run; what is asked for and does not run is left out."""
+"""ListPartitionReassignments (key 46, version 0): the reassignments that run (KIP-455).
+
+What is asked for and does not run is left out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ListTransactions (key 66): the transactions that this broker coordinates, of ids that match a pattern."""
+"""ListTransactions (key 66, versions 0 to 2): the transactions that this broker coordinates (KIP-664).
+
+From version 1 on by how long they have run (KIP-994), from version 2 on by a pattern of ids (KIP-1152).
+"""
 
 from __future__ import annotations
 

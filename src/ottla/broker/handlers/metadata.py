@@ -1,7 +1,8 @@
-"""Metadata (key 3): brokers, topics, leaders. Each topic's encoded answer is kept until the topic changes (rule E8).
+"""Metadata (key 3, versions 0 to 13): brokers, topics, leaders; each topic's encoded answer is kept till it changes.
 
-A topic that is asked for by name and not there is created, where the client and the broker allow it; it is answered
-LEADER_NOT_AVAILABLE until it is ready, or whole where creating it took no time.
+A topic that is asked for by name and not there is created, where the client and the broker allow it. It is answered
+LEADER_NOT_AVAILABLE until it is ready, or whole where creating it took no time; Apache Kafka 4.3.1 answers
+UNKNOWN_TOPIC_OR_PARTITION first. Topics by id from version 10 on (KIP-516).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""OffsetCommit (key 8): store how far a group has come; of topics and partitions that there are, no others."""
+"""OffsetCommit (key 8, versions 2 to 10): store how far a group has come; of partitions that there are, no others.
+
+It is answered when the offsets are on disk on every in-sync replica; Apache Kafka answers when they are replicated.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47): forget a group's offsets of topics that it does not read."""
+"""OffsetDelete (key 47, version 0): forget a group's offsets of topics that it does not read (KIP-496)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""OffsetFetch (key 9): where groups have come to; several groups from version 8 on, topics by id from version 10."""
+"""OffsetFetch (key 9, versions 1 to 10): where groups have come to.
+
+Several groups from version 8 on (KIP-709), topics by id from version 10 on. Where stable offsets are required, those
+that an open transaction may change are refused (KIP-447).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch (key 23): where an epoch ended, so that a reader or follower can find where histories part."""
+"""OffsetForLeaderEpoch (key 23, versions 2 to 4): where an epoch ended, for whoever looks where histories part.
+
+Followers ask it (KIP-101), and consumers (KIP-320).
+"""
 
 from __future__ import annotations
 
@@ -38,4 +41,6 @@ def _end(call: Call, name: str, index: int, current_leader_epoch: int, leader_ep
     if error:
         return EpochEndOffset(partition=index, error_code=error)
     found = partition.log.epoch_end(leader_epoch)
+    if found is None:
+        return EpochEndOffset(partition=index)
     return EpochEndOffset(partition=index, leader_epoch=found.leader_epoch, end_offset=found.end_offset)

@@ -1,4 +1,4 @@
-"""Produce (key 0): append each partition's batch; answer when as many replicas hold it as the client asked for.
+"""Produce (key 0, versions 3 to 13): append each partition's batch; answer when as many replicas hold it as was asked.
 
 Refused alike by Apache Kafka: acks other than -1, 0, 1; more than one batch or none per partition; control batches.
 Different from it: acks=-1 is answered when the batch is on disk on every in-sync replica, not in their page caches.
@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.replicas.partition import ALL_IN_SYNC, Partition
-from ottla.broker.requests.admission import Refusal
+from ottla.broker.requests.admission import Refusal, RefusedAt
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import Slot
 from ottla.storage.values import Appended
 from ottla.wire.hot import Part, Produce, ProducedTopic
-from ottla.wire.hot_answers import encode_produced
+from ottla.wire.hot_answers import encode_produced, not_produced
 
 if TYPE_CHECKING:
     from ottla.broker.handlers.produce_in_transaction import Cleared
@@ -40,7 +40,8 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
     wall_ms = node.clock.wall_ms()
     answers: list[ProducedTopic] = []
     pending: list[Pending] = []
-    rare: list[tuple[int, int, Refusal | ErrorCode]] = []
+    failed = False
+    explained: list[RefusedAt] = []
     for name, topic_id, records_of in request.topics:
         partitions: list[Any] = []
         answers.append((name, topic_id, partitions))
@@ -64,26 +65,33 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
                     pending.append((partitions, len(partitions), partition, outcome))  # type: ignore[arg-type]
                 partitions.append((index, 0, outcome.base_offset, outcome.append_time_ms, outcome.log_start_offset))
             else:
-                error = outcome.error if outcome.__class__ is Refusal else outcome
-                if partition.__class__ is Partition:
-                    partition.traffic.failed_produces += 1
-                    if error == ErrorCode.KAFKA_STORAGE_ERROR and not partition.log.refusing:  # only for want of room
-                        node.full_disks.refused(partition.log)
-                rare.append((len(answers) - 1, len(partitions), outcome))  # type: ignore[arg-type]
-                partitions.append((index, int(error), -1, -1, -1))  # type: ignore[arg-type]
+                failed = True
+                if outcome.__class__ is Refusal:
+                    explained.append(RefusedAt(len(answers) - 1, len(partitions), outcome))
+                partitions.append(not_produced(index, _refused(call, partition, outcome)))  # type: ignore[arg-type]
     # All waits begin now: they belong to this epoch (rule A9), and share one timeout.
     waits = [partition.committed(appended.next_offset, request.timeout_ms) for _, _, partition, appended in pending]
     for (partitions, place, _, _), committed in zip(pending, waits, strict=True):
         error = await committed if isinstance(committed, Slot) else committed
         if error:
-            rare.append((-1, -1, error))
-            partitions[place] = (partitions[place][0], int(error), -1, -1, -1)
+            failed = True
+            partitions[place] = not_produced(partitions[place][0], error)
     if acks == 0:
-        if rare:
+        if failed:
             call.connection.close()
         return []
-    if rare and call.api_version >= 8:
+    if failed and call.api_version >= 8:
         from ottla.broker.handlers.produce_refused import explain
 
-        return explain(call, answers, rare)
+        return explain(call, answers, explained)
     return [encode_produced(call.correlation_id, call.api_version, answers, 0)]
+
+
+def _refused(call: Call, partition: Partition | ErrorCode, why: ErrorCode | Refusal) -> ErrorCode:
+    """The code of a refusal; that of a partition which is here is counted."""
+    error = why.error if isinstance(why, Refusal) else why
+    if isinstance(partition, Partition):
+        partition.traffic.failed_produces += 1
+        if error == ErrorCode.KAFKA_STORAGE_ERROR and not partition.log.refusing:  # only for want of room
+            call.node.full_disks.refused(partition.log)
+    return error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.requests.admission import Refusal
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -16,15 +15,14 @@ from ottla.messages.produce import (
 )
 
 if TYPE_CHECKING:
+    from ottla.broker.requests.admission import RefusedAt
     from ottla.broker.requests.call import Call
     from ottla.wire.hot import ProducedTopic
 
 _LEADERSHIP = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def explain(
-    call: Call, answers: list[ProducedTopic], refused: list[tuple[int, int, Refusal | ErrorCode]]
-) -> ProduceResponse:
+def explain(call: Call, answers: list[ProducedTopic], explained: list[RefusedAt]) -> ProduceResponse:
     """The same answer by the declared message, with what the hot encoder leaves out."""
     response = ProduceResponse()
     for name, topic_id, partitions in answers:
@@ -44,14 +42,13 @@ def explain(
                 ],
             )
         )
-    for topic_place, place, why in refused:
-        if isinstance(why, Refusal):
-            partition = response.responses[topic_place].partition_responses[place]
-            partition.error_message = why.message
-            partition.record_errors = [
-                BatchIndexAndErrorMessage(batch_index=error.batch_index, batch_index_error_message=error.message)
-                for error in why.record_errors
-            ]
+    for place in explained:
+        partition = response.responses[place.topic].partition_responses[place.partition]
+        partition.error_message = place.refusal.message
+        partition.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=error.batch_index, batch_index_error_message=error.message)
+            for error in place.refusal.record_errors
+        ]
     _hint_leaders(call, response)
     return response
 
@@ -65,10 +62,9 @@ def _hint_leaders(call: Call, response: ProduceResponse) -> None:
                 continue
             hint = node.endpoints.leader_hint(topic.name, topic.topic_id, partition.index, call.connection)
             if hint is not None:
-                leader_id, epoch, endpoint = hint
-                partition.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
-                if endpoint is not None:
-                    endpoints[leader_id] = endpoint
+                partition.current_leader = LeaderIdAndEpoch(leader_id=hint.leader, leader_epoch=hint.epoch)
+                if hint.endpoint is not None:
+                    endpoints[hint.leader] = hint.endpoint
     response.node_endpoints = [
         NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
         for node_id, host, port, rack in endpoints.values()

@@ -1,4 +1,7 @@
-"""SaslAuthenticate (key 36): two steps after which the connection belongs to a broker of the cluster, or is closed."""
+"""SaslAuthenticate (key 36, versions 0 to 2): two steps after which the connection belongs to a broker, or is closed.
+
+KIP-152, for brokers of the cluster alone: clients have no mechanism yet.
+"""
 
 from __future__ import annotations
 

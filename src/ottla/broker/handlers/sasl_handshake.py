@@ -1,6 +1,7 @@
-"""SaslHandshake (key 17): brokers of the cluster prove themselves by a mechanism of our own; clients have none yet.
+"""SaslHandshake (key 17, versions 0 and 1): brokers of the cluster prove themselves by a mechanism of our own.
 
-Where we differ from Apache Kafka: it is served on listeners without SASL too, and ApiVersions does not announce it.
+Clients have none yet. Unlike in Apache Kafka it is served on listeners without SASL too, and ApiVersions does not
+announce it.
 """
 
 from __future__ import annotations

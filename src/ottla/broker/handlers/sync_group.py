@@ -1,4 +1,7 @@
-"""SyncGroup (key 14): a leader brings the assignment, every member takes its part away."""
+"""SyncGroup (key 14, versions 0 to 5): a leader brings the assignment, every member takes its part away.
+
+From version 5 on it names the group's protocol, which is compared (KIP-559).
+"""
 
 from __future__ import annotations
 

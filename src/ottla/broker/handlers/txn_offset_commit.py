@@ -1,4 +1,7 @@
-"""TxnOffsetCommit (key 28): offsets of a group that count once their transaction is committed."""
+"""TxnOffsetCommit (key 28, versions 0 to 5): offsets of a group that count once their transaction is committed.
+
+KIP-98; from version 3 on the member is compared (KIP-447), from version 5 on it adds its partition itself (KIP-890).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""UnregisterBroker (key 64): the cluster forgets a broker; its replicas stay assigned until they are moved."""
+"""UnregisterBroker (key 64, version 0): the cluster forgets a broker (KIP-631).
+
+Its replicas stay assigned until they are moved.
+"""
 
 from __future__ import annotations
 

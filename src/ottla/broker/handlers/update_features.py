@@ -1,4 +1,4 @@
-"""UpdateFeatures (key 57): upgrade, downgrade, or only try it; all features of a request together or none.
+"""UpdateFeatures (key 57, versions 0 to 2): upgrade, downgrade, or only try it; all of a request or none (KIP-584).
 
 Version 0 has only `allow_downgrade`, which is taken for a safe downgrade. Apache Kafka 4.3 does not look at it.
 """

@@ -5,7 +5,7 @@ Handlers come here for Metadata, DescribeCluster, FindCoordinator, and for hints
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.control.recently_dead import RecentlyDead
 from ottla.metadata.state import BrokerState
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from ottla.broker.environment import Environment
     from ottla.wire.connection import ServerConnection
     from ottla.wire.hot import Endpoint
+
+
+class LeaderHint(NamedTuple):
+    """The leader of a partition; without an endpoint where the client's listener does not reach it."""
+
+    leader: int
+    epoch: int
+    endpoint: Endpoint | None
 
 
 class Endpoints:
@@ -31,10 +39,8 @@ class Endpoints:
         """The live brokers and those that died a moment ago: for Metadata."""
         return self._of(self.recently_dead.listed(self._around.metadata), connection)
 
-    def leader_hint(
-        self, name: str, topic_id: bytes, index: int, connection: ServerConnection
-    ) -> tuple[int, int, Endpoint | None] | None:
-        """The leader of a partition, for the answers that say so (KIP-951): (leader, epoch, endpoint).
+    def leader_hint(self, name: str, topic_id: bytes, index: int, connection: ServerConnection) -> LeaderHint | None:
+        """The leader of a partition, for the answers that say so (KIP-951).
 
         None where we do not know either: a client that is told that we lead what we refuse would ask us for ever.
         """
@@ -46,7 +52,8 @@ class Endpoints:
             return None
         state = topic.partitions[index]
         broker = around.metadata.brokers.get(state.leader)
-        return state.leader, state.leader_epoch, None if broker is None else self._one(broker, connection)
+        endpoint = None if broker is None else self._one(broker, connection)
+        return LeaderHint(state.leader, state.leader_epoch, endpoint)
 
     def _of(self, brokers: list[BrokerState], connection: ServerConnection) -> list[Endpoint]:
         endpoints = [self._one(broker, connection) for broker in brokers]

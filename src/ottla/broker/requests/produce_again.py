@@ -12,6 +12,7 @@ from ottla.broker.replicas.partition import ALL_IN_SYNC
 from ottla.broker.requests.call import Call, encode
 from ottla.kernel.errors import ErrorCode
 from ottla.storage.values import Appended
+from ottla.wire.hot_answers import not_produced
 
 if TYPE_CHECKING:
     from ottla.broker.requests.request_times import Timing
@@ -63,7 +64,7 @@ class Waiting:
 
         shape = self._shape
         call = Call(self._services, self._connection, _PRODUCE, shape.version, self._correlation_id)
-        answers = [(shape.name, shape.topic_id, [(shape.index, int(error), -1, -1, -1)])]
+        answers = [(shape.name, shape.topic_id, [not_produced(shape.index, error)])]
         return encode(call, explain(call, answers, []))
 
 

@@ -42,8 +42,14 @@ def command(arguments: Sequence[str]) -> int:
         out.write(_USAGE if out is sys.stdout else f"{_USAGE}kafka-cluster: error: {problem}\n")
         return 0 if out is sys.stdout else 1
     parser, run = _COMMANDS[name]
-    given = parser.read(arguments[1:] or ["--help"])
     try:
+        given = parser.parse(arguments[1:])
+        if "help" in given:
+            sys.stdout.write(f"{_USAGE}\n{parser.about}\n{parser.table()}")
+            return 0
+        if "version" in given:
+            sys.stdout.write("4.3.1\n")
+            return 0
         server, config = _where(given)
         with admin_from(server, config) as admin:
             run(admin, given)

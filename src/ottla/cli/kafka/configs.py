@@ -93,7 +93,7 @@ def _entity(given: Given) -> Entity:
     if sum(action in given for action in ("describe", "alter")) != 1:
         PARSER.usage("Command must include exactly one action: --describe, --alter")
     if "bootstrap-server" not in given:
-        raise Misuse("Either --bootstrap-server or --bootstrap-controller must be specified.")
+        raise Misuse("--bootstrap-server must be specified: brokers are their own controllers")
     kinds = list(given.all("entity-type"))
     names: list[str] = list(given.all("entity-name"))
     if "entity-default" in given:
@@ -112,7 +112,7 @@ def _entity(given: Given) -> Entity:
         if kind not in _TYPES:
             raise Misuse(
                 f"Invalid entity type {kind}, the entity type must be one of {', '.join(_TYPES)} with a "
-                "--bootstrap-server or --bootstrap-controller argument"
+                "--bootstrap-server argument"
             )
         if kind in ("clients", "users", "ips"):
             raise Misuse(f"--entity-type {kind}: quotas and credentials are not supported by this tool yet")

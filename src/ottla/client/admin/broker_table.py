@@ -77,9 +77,9 @@ def _columns(lines: Sequence[Line]) -> dict[str, list[_Cell]]:
         "LEADS": [_Cell("-" if line.share is None else str(line.share.leads)) for line in lines],
         "IN SYNC": [_in_sync(line.share) for line in lines],
         "LAG": [_Cell(_lag(line.load)) for line in lines],
-        "IN/S": [_Cell(_amount(line.load.bytes_in_per_s)) for line in lines],
-        "OUT/S": [_Cell(_amount(line.load.bytes_out_per_s)) for line in lines],
-        "DISK": [_Cell(_amount(line.load.disk_bytes)) for line in lines],
+        "IN/S": [_Cell(amount(line.load.bytes_in_per_s)) for line in lines],
+        "OUT/S": [_Cell(amount(line.load.bytes_out_per_s)) for line in lines],
+        "DISK": [_Cell(amount(line.load.disk_bytes)) for line in lines],
     }
     if all(line.pid is None for line in lines):
         del columns["PID"]
@@ -106,7 +106,7 @@ def _lag(load: Load) -> str:
     return "-" if load.lag is None else f"{load.lag}{'+' if load.lag_may_be_more else ''}"
 
 
-def _amount(number: float | None) -> str:
+def amount(number: float | None) -> str:
     """Bytes as `du -h` writes them."""
     if number is None:
         return "-"

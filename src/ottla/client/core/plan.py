@@ -133,7 +133,7 @@ class ClusterPlan:
         addresses = ", ".join(str(address) for address in self.bootstrap)
         raise BrokerUnreachable(
             f"no broker answers at {addresses} ({fault}). Start one with `ottla start`, "
-            "or name another with -b/--bootstrap-server HOST:PORT"
+            "or name another with --bootstrap-server HOST:PORT"
         )
 
     async def refresh(self, topics: Collection[str] | None = (), *, create: bool = False) -> MetadataResponse:

@@ -139,8 +139,8 @@ def _cut_back(current: Log, future: Log) -> None:
         if future.end_offset > current.end_offset:
             raise Apart
         return
-    known, end = current.epoch_end(latest)
-    if known == latest and end >= future.end_offset:
+    known = current.epoch_end(latest)
+    if known is not None and known.leader_epoch == latest and known.end_offset >= future.end_offset:
         return
     shared = _shared_end(current, future)
     if shared is None:
@@ -153,7 +153,8 @@ def _shared_end(current: Log, future: Log) -> int | None:
     epochs = {epoch for epoch, _ in current.epochs.entries}
     for epoch, _ in reversed(future.epochs.entries):
         if epoch in epochs:
-            return min(current.epoch_end(epoch).end_offset, future.epoch_end(epoch).end_offset)
+            ends = (current.epoch_end(epoch), future.epoch_end(epoch))
+            return min(end.end_offset for end in ends if end is not None)
     return None
 
 

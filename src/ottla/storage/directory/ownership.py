@@ -34,6 +34,16 @@ _OWN_NAMES = frozenset(
 )
 
 
+_OF_DATA = frozenset(
+    {checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.REPLICATION, checkpoint.CLEANER, *FILES}
+)
+"""Names that a log directory with records has, and nothing else has."""
+_MUST_HOLD = (
+    "It must hold the lines version=1, cluster.id=, node.id= and directory.id=: write it by hand, or copy it from "
+    "another log directory of this broker and give it its own directory.id, and start again."
+)
+
+
 class DirectoryRefused(Exception):
     """The directory cannot be used; the sentence says why and what to do."""
 
@@ -76,6 +86,8 @@ def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
         return
     ours = {*_OWN_NAMES, *(name + checkpoint.COPY for name in _OWN_NAMES), *also_ours}
     foreign = [name for name in names if name.removesuffix(checkpoint.TEMPORARY) not in ours]
+    if foreign and any(name.removesuffix(checkpoint.COPY) in _OF_DATA for name in names):
+        raise DirectoryRefused(f"{path} holds data and its {checkpoint.META_PROPERTIES} is missing. {_MUST_HOLD}")
     if foreign:
         raise DirectoryRefused(
             f"{path} is not empty and holds no {checkpoint.META_PROPERTIES}: {foreign[0]!r} is not ours. "
@@ -85,18 +97,14 @@ def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
 
 def _refuse_damaged_properties(disk: Disk, path: str) -> None:
     """DirectoryRefused where a line is missing, UnusableFile where the file cannot be read."""
-    must = (
-        "It must hold the lines version=1, cluster.id=, node.id= and directory.id=: write it by hand, or copy it from "
-        "another log directory of this broker and give it its own directory.id, and start again."
-    )
     try:
         values = checkpoint.parse_properties(disk.read(path).decode("utf-8", "replace"))
     except (PermissionError, IsADirectoryError) as error:
-        raise UnusableFile(error, path, must) from error
+        raise UnusableFile(error, path, _MUST_HOLD) from error
     if values.get("version") == "0" and "directory.id" in values:
         log.warning("%s says version 0 and holds the lines of version 1: it is taken for that", path)
     if "broker.id" in values:
         values.setdefault("node.id", values["broker.id"])
     missing = [key for key in ("version", "cluster.id", "node.id") if not values.get(key)]
     if missing:
-        raise DirectoryRefused(f"{path} is damaged: it has no {', no '.join(missing)}. {must}")
+        raise DirectoryRefused(f"{path} is damaged: it has no {', no '.join(missing)}. {_MUST_HOLD}")

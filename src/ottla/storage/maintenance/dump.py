@@ -67,8 +67,10 @@ def dump_file(disk: Disk, path: str, options: DumpOptions = DEFAULT_OPTIONS) -> 
     """The lines for one file, by the kind that its name tells; UnknownFile for other names; UnreadableFile."""
     name = posixpath.basename(path)
     stem, suffix = posixpath.splitext(name)
-    if not disk.exists(path) or disk.is_directory(path):
+    if not disk.exists(path):
         raise UnreadableFile(f"{path}: no such file")
+    if disk.is_directory(path):
+        raise UnreadableFile(f"{path}: a directory, not a file of a log")
     if suffix in (LOG, INDEX, TIME_INDEX) and not stem.isdigit():
         raise UnreadableFile(f"{path}: its name is not an offset, as those of a log's files are")
     yield f"Dumping {path}"

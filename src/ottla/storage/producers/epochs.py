@@ -61,13 +61,13 @@ class LeaderEpochs:
         kept = [entry for entry in self._entries if entry[1] < start_offset]
         self._write([*kept, (epoch, start_offset)])
 
-    def end_of(self, epoch: int, end_offset: int) -> EpochEnd:
-        """The largest epoch at or below `epoch`, and where it ends; (-1, -1) for one newer than any here.
+    def end_of(self, epoch: int, end_offset: int) -> EpochEnd | None:
+        """The largest epoch at or below `epoch`, and where it ends; None for one newer than any here.
 
         An epoch older than all that are known ends where the first known one starts.
         """
         if epoch < 0 or epoch > self.latest:
-            return EpochEnd(-1, -1)
+            return None
         if epoch == self.latest:
             return EpochEnd(epoch, end_offset)
         found = epoch
