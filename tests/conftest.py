@@ -47,8 +47,29 @@ FORESEEN_OUTSIDE_CI = (NO_KAFKA, NO_ZOOKEEPER, NO_HDFS, "no Apache Kafka jars", 
 """Allowed on a person's machine, where set-up went on without; on CI they are a fault."""
 
 
+LONG_ROOMS = ("sim", "lake", "server", "spark", "compat", "coordination", "damage", "faults", "fuzz", "tools", "client",
+              "cli", "registry", "testing", "demo", "records")  # fmt: skip
+"""Rooms of tests that start processes or compute for long; the files of the others take a few seconds each."""
+
+
+def begin_with_long_rooms(files: list[str]) -> list[str]:
+    """Files of the long rooms, dealt from each in turn; then the others, which fill the end of a run evenly.
+
+    So none of several workers has a long file left when the others are done, and what computes runs beside what waits.
+    """
+    places = []
+    for rank, room in enumerate(LONG_ROOMS):
+        here = [file for file in files if f"/tests/{room}/" in file]
+        places += [(index / len(here), rank, file) for index, file in enumerate(here)]
+    long = [file for _, _, file in sorted(places)]
+    return long + [file for file in files if file not in set(long)]
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests by mark the skip that their machine calls for."""
+    """Put long files first, and give tests by mark the skip that their machine calls for."""
+    order = {file: at for at, file in enumerate(begin_with_long_rooms(list({str(item.path): 0 for item in items})))}
+    items.sort(key=lambda item: order[str(item.path)])
     libs = kafka_jars()
     for item in items:
         if "kafka" in item.keywords and libs is None:

@@ -10,7 +10,8 @@
 #   delta-jars       Delta's writer for Spark and S3A (two thirds of a gigabyte), as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
 #   node             Node 22 under .cache, from npm's `node` package
-# A stamp names what was installed from; while it stands a part costs a few milliseconds.
+# A stamp names what was installed from; while it stands a part costs a few milliseconds. What pip, Maven and npm
+# bring is fetched side by side.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,21 +20,21 @@ fail() { printf 'set-up: %s\n' "$*" >&2; exit 1; }
 
 # apt PACKAGE... -- REASON: installs as root or through sudo; otherwise says the exact command and fails.
 apt() {
-    local packages=() as_root=()
+    local packages=() as_root=(flock .cache/apt.lock)  # one at a time
     while [ "$1" != -- ]; do packages+=("$1"); shift; done
     shift
-    local command="apt-get install -y --no-install-recommends ${packages[*]}"
+    local command="apt-get install -y --no-install-recommends ${packages[*]}" log=".cache/apt-${packages[0]}.log"
     command -v apt-get >/dev/null || fail "$* needs ${packages[*]}: please install it with this system's package manager"
     if [ "$(id -u)" != 0 ]; then
-        if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then as_root=(sudo -n)
+        if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then as_root+=(sudo -n)
         else fail "$* needs ${packages[*]}. Please run:  sudo $command"; fi
     fi
     say "$*: $command"
     # A fresh machine has no package list, or an old one: fetch it when the first try finds nothing.
-    ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive $command >.cache/apt.log 2>&1 && return
-    ${as_root[@]+"${as_root[@]}"} apt-get update >.cache/apt.log 2>&1 || { tail -n 5 .cache/apt.log >&2; fail "apt-get update failed"; }
-    ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive $command >.cache/apt.log 2>&1 ||
-        { tail -n 5 .cache/apt.log >&2; fail "could not install ${packages[*]}. Please run:  sudo $command"; }
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $command >"$log" 2>&1 && return
+    "${as_root[@]}" apt-get update >"$log" 2>&1 || { tail -n 5 "$log" >&2; fail "apt-get update failed"; }
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $command >"$log" 2>&1 ||
+        { tail -n 5 "$log" >&2; fail "could not install ${packages[*]}. Please run:  sudo $command"; }
 }
 
 may_install() {
@@ -93,17 +94,19 @@ environment() {
 # What the environment was installed from: the declarations, the lock and the compiled part.
 sources() { { cat pyproject.toml setup.py src/ottla/records/*.c "$@" 2>/dev/null || true; } | sha256sum | cut -c1-16; }
 
-# package EXTRA: the package, editable, with an extra and its locked versions.
-need_package() {
-    local stamp=".venv/.ottla-$1" want
+# packages EXTRA...: the package, editable, with extras and their locked versions.
+need_packages() {
+    local extra missing=() names want
     want=$(sources requirements/lock.txt)
-    stamped "$stamp" "$want" && return
+    for extra in "$@"; do stamped ".venv/.ottla-$extra" "$want" || missing+=("$extra"); done
+    [ ${#missing[@]} = 0 ] && return
     environment .venv
     headers
-    say "package and its locked dependencies [$1] (once; a few minutes)"
-    .venv/bin/python -m pip install -q --disable-pip-version-check -c requirements/lock.txt -e ".[$1]" 2> >(grep -v DEPRECATION >&2) ||
+    names=$(IFS=,; echo "${missing[*]}")
+    say "package and its locked dependencies [$names] (once; a few minutes)"
+    .venv/bin/python -m pip install -q --disable-pip-version-check -c requirements/lock.txt -e ".[$names]" 2> >(grep -v DEPRECATION >&2) ||
         fail "pip could not install the package"
-    echo "$want" >"$stamp"
+    for extra in "${missing[@]}"; do echo "$want" >".venv/.ottla-$extra"; done
 }
 
 # The record decoder is compiled where a compiler and Python's headers are at hand or can be had; it runs without.
@@ -189,19 +192,55 @@ case "$(uname -s)" in
     Darwin) say "macOS is not tested; going on" ;;
     *) fail "$(uname -s) is not supported: ottla runs on Linux" ;;
 esac
-mkdir -p .cache
-may_install || say_what_is_missing "$@"
+
+# The three lanes; each is told all parts, and sets up its own in their order.
+python_lane() {
+    local part extras=()
+    for part in "$@"; do case "$part" in demo | test) extras+=("$part") ;; esac; done
+    if [ ${#extras[@]} != 0 ]; then need_packages "${extras[@]}"; fi
+    for part in "$@"; do case "$part" in spark42) need_spark42 ;; esac; done
+}
+
+system_lane() {
+    local part
+    for part in "$@"; do
+        case "$part" in
+            kafka) need_jars kafka ;;
+            kafka-if-possible) (need_jars kafka) || say "going on without Apache Kafka: the tests that compare with it are skipped" ;;
+            zookeeper-if-possible) (need_jars zookeeper) || say "going on without ZooKeeper: the tests that need it are skipped" ;;
+            hdfs-if-possible) (need_jars hdfs) || say "going on without HDFS: the tests that need it are skipped" ;;
+            spark-jars) need_jars spark-kafka ;;
+            delta-jars) need_jars spark-delta ;;
+            java | cc | maven | clients) "need_$part" ;;
+        esac
+    done
+}
+
+npm_lane() {
+    local part
+    for part in "$@"; do
+        case "$part" in
+            node) need_node ;;
+            azurite-if-possible) (need_azurite) || say "going on without Azurite: the tests of lakes on Azure are skipped" ;;
+        esac
+    done
+}
+
 for part in "$@"; do
     case "$part" in
-        demo | test) need_package "$part" ;;
-        kafka) need_jars kafka ;;
-        kafka-if-possible) (need_jars kafka) || say "going on without Apache Kafka: the tests that compare with it are skipped" ;;
-        zookeeper-if-possible) (need_jars zookeeper) || say "going on without ZooKeeper: the tests that need it are skipped" ;;
-        hdfs-if-possible) (need_jars hdfs) || say "going on without HDFS: the tests that need it are skipped" ;;
-        azurite-if-possible) (need_azurite) || say "going on without Azurite: the tests of lakes on Azure are skipped" ;;
-        spark-jars) need_jars spark-kafka ;;
-        delta-jars) need_jars spark-delta ;;
-        java | cc | maven | node | clients | spark42) "need_$part" ;;
+        demo | test | spark42 | java | cc | maven | clients | node | kafka | spark-jars | delta-jars) ;;
+        kafka-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
         *) fail "no such part: $part" ;;
     esac
 done
+mkdir -p .cache
+may_install || say_what_is_missing "$@"
+[ -x .venv/bin/python ] || environment .venv
+lanes=()
+for lane in python system npm; do
+    "${lane}_lane" "$@" &
+    lanes+=($!)
+done
+status=0
+for lane in "${lanes[@]}"; do wait "$lane" || status=1; done
+exit $status

@@ -83,5 +83,5 @@ def test_the_registry_starts_and_stops(bootstrap: str) -> None:
     assert ready.startswith("ottla registry ready: http://127.0.0.1:")
     assert run_ottla("schema", "list", "--url", ready.split()[3]).returncode == 0
     running.send_signal(signal.SIGTERM)
-    assert running.wait(30) == 0
+    assert running.wait(120) == 0
     running.stdout.close()

@@ -15,20 +15,28 @@ from ottla.testing import TestBroker
 _names = itertools.count()
 
 
-@pytest.fixture(scope="session", params=["ottla", pytest.param("apache", marks=pytest.mark.kafka)])
-def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Where a broker listens, of either kind."""
-    if request.param == "ottla":
-        with TestBroker({"offsets.topic.num.partitions": "5"}) as broker:
-            yield broker.bootstrap_servers
-        return
-    libs = request.getfixturevalue("kafka_libs")
+@pytest.fixture(scope="session")
+def ours() -> Iterator[str]:
+    """Where a broker of ours listens."""
+    with TestBroker({"offsets.topic.num.partitions": "5"}) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def apaches(kafka_libs: Path) -> Iterator[str]:
+    """Where Apache Kafka listens; once started it stays for the files that come later."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "compat"))
     from apache_kafka import ApacheKafka
 
-    os.environ.setdefault("OTTLA_KAFKA_JARS", str(libs))
+    os.environ.setdefault("OTTLA_KAFKA_JARS", str(kafka_libs))
     with ApacheKafka() as kafka:
         yield kafka.bootstrap
+
+
+@pytest.fixture(params=["ours", pytest.param("apaches", marks=pytest.mark.kafka)], ids=["ottla", "apache"])
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Where a broker listens, of either kind."""
+    return str(request.getfixturevalue(request.param))
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ class ApacheKafka:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(self, timeout: float = 240.0) -> ApacheKafka:
+    def start(self, timeout: float = 300.0) -> ApacheKafka:
         """Format the storage, start the node and return once it answers ApiVersions and leads as a broker."""
         reason = why_not()
         if reason is not None:
@@ -116,7 +116,7 @@ class ApacheKafka:
         if self._server is not None:
             self._server.terminate()
             try:
-                self._server.wait(30)
+                self._server.wait(120)
             except subprocess.TimeoutExpired:
                 self._server.kill()
                 self._server.wait()
@@ -132,7 +132,7 @@ class ApacheKafka:
             self._server = None
 
     def tool(
-        self, name: str, arguments: Sequence[str], *, input_text: str | None = None, timeout: float = 60.0
+        self, name: str, arguments: Sequence[str], *, input_text: str | None = None, timeout: float = 300.0
     ) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's own command-line tools, `kafka-topics` and so on."""
         return run_tool(name, arguments, input_text=input_text, timeout=timeout)
@@ -198,7 +198,7 @@ class ApacheKafka:
 
 
 def run_tool(
-    name: str, arguments: Sequence[str], *, input_text: str | None = None, timeout: float = 60.0
+    name: str, arguments: Sequence[str], *, input_text: str | None = None, timeout: float = 300.0
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Apache Kafka's command-line tools against whatever its arguments name."""
     quick = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]

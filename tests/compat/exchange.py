@@ -18,7 +18,7 @@ def values(count: int, *, prefix: str = "value") -> list[bytes]:
 
 
 def until(
-    done: Callable[[], object], *, what: str, within_s: float = 30.0, step: Callable[[], object] | None = None
+    done: Callable[[], object], *, what: str, within_s: float = 300.0, step: Callable[[], object] | None = None
 ) -> None:
     """Call `step` (or let time pass) until `done`; an AssertionError that says what did not happen."""
     deadline = time.monotonic() + within_s

@@ -87,7 +87,7 @@ class Dialogue:
 
     def _find_coordinator(self) -> None:
         wire = self.wire()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline:
             found = wire.ask(3, FindCoordinatorRequest(key=self.group))
             if not found.error_code:

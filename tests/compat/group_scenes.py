@@ -443,7 +443,7 @@ def _state(talk: Dialogue, wire: Wire) -> str:
 
 
 def _until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not reached():
         assert time.monotonic() < deadline
         time.sleep(0.02)

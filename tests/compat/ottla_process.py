@@ -17,7 +17,7 @@ from types import TracebackType
 START = "import sys; from ottla.server.main import command; sys.exit(command(sys.argv[1:]))"
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
 """As `apache_kafka.py` sets them, so that both sides of a comparison wait alike."""
-_READY_S = 120.0
+_READY_S = 300.0
 
 
 class OttlaFailed(Exception):
@@ -72,7 +72,7 @@ class OttlaProcess:
         if process is not None:
             process.send_signal(signal.SIGTERM)
             try:
-                status = process.wait(30)
+                status = process.wait(120)
             except subprocess.TimeoutExpired:
                 process.kill()
                 status = process.wait()

@@ -19,7 +19,7 @@ from group_dialogue import Wire
 from ottla.testing import TestBroker
 
 KEPT = Path(__file__).with_name("admin_as_kafka_answers.json")
-PATIENCE_S = 2.0
+PATIENCE_S = 60.0
 OURS = "write.caching"
 _NOT_COMPARED = {"throttle_time_ms", "topic_id", "cluster_id", "host", "port", "log_end_offset", "documentation"}
 Leaves = dict[str, str]

@@ -13,7 +13,7 @@ from exchange import BROKERS, CODECS, EPOCH_MS, values
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(story, 60))
+    asyncio.run(asyncio.wait_for(story, 120))
 
 
 async def create(bootstrap: str, topic: str, partitions: int = 1) -> None:

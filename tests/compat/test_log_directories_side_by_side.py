@@ -20,7 +20,7 @@ from ottla.client.admin.admin import NewTopic
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.producer import Producer
 
-pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 
 
 class Place(NamedTuple):

@@ -23,7 +23,7 @@ from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.producer import Producer
 from ottla.kernel.ids import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 
 Cluster = ApacheCluster | OttlaCluster
 Done = subprocess.CompletedProcess[str]

@@ -17,7 +17,6 @@ EVERYTHING = {"rows": 12_000, "keys": 12_000}
 
 @pytest.mark.compat
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_sparks_own_connector_reads_and_writes_and_sees_the_rows_that_ours_sees(
     bootstrap: str, name: str, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from ottla.client.blocking.producer import Producer
 from ottla.client.model import CommittedOffset
 from ottla.kernel.ids import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 FEATURE = "transaction.version"
 
 

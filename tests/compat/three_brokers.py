@@ -118,7 +118,7 @@ def wait_for_brokers(bootstrap: str, count: int) -> None:
         until(lambda: len(admin.describe_cluster().brokers) == count)
 
 
-def until(holds: Callable[[], object], within_s: float = 60) -> None:
+def until(holds: Callable[[], object], within_s: float = 300) -> None:
     """Wait for a condition of other processes."""
     end = time.monotonic() + within_s
     while not holds():

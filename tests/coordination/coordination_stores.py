@@ -160,7 +160,7 @@ class RealKind:
         assert self.wait_until(lambda: slot.full)
         return slot.result()
 
-    def wait_until(self, reached: Callable[[], bool], within_s: float = 90) -> bool:
+    def wait_until(self, reached: Callable[[], bool], within_s: float = 300) -> bool:
         deadline = time.monotonic() + within_s
         while not reached() and time.monotonic() < deadline:
             try:

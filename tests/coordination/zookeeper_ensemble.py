@@ -73,7 +73,7 @@ class ZookeeperEnsemble:
 
     def wait_for_leader(self) -> None:
         """Those that are left have elected one."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while self.leader() is None:
             assert time.monotonic() < deadline, f"no leader: {self._last_words()}"
             time.sleep(0.1)
@@ -83,7 +83,7 @@ class ZookeeperEnsemble:
         for number, process in self._processes.items():
             if process.poll() is not None:
                 self.start(number)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while sorted(filter(None, map(self._mode, SERVERS))) != ["follower", "follower", "leader"]:
             assert time.monotonic() < deadline, f"no ensemble: {self._last_words()}"
             time.sleep(0.1)

@@ -30,7 +30,6 @@ def test_what_is_left_out_are_known_kinds_and_damages() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("settings", "count"), [((ONE,), ONE_BROKER), ((FIRST, LAST), THREE_BROKERS)])
 def test_damaged_files_lose_nothing_in_silence(settings: tuple[str, ...], count: int, tmp_path: Path) -> None:
     brokers = 1 if settings == (ONE,) else 3

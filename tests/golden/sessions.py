@@ -26,7 +26,7 @@ def confluent_kafka(bootstrap: str) -> None:
         {"bootstrap.servers": bootstrap, "group.id": "c-group", "auto.offset.reset": "earliest", "client.id": "golden"}
     )
     consumer.subscribe(["c-topic"])
-    seen, until = 0, time.monotonic() + 20
+    seen, until = 0, time.monotonic() + 300
     while seen < 6 and time.monotonic() < until:
         seen += consumer.poll(0.5) is not None
     consumer.commit(asynchronous=False)
@@ -140,7 +140,7 @@ async def aiokafka_session(bootstrap: str) -> None:
     )
     await consumer.start()
     for _ in range(3):
-        await asyncio.wait_for(consumer.getone(), 20)
+        await asyncio.wait_for(consumer.getone(), 120)
     await consumer.commit()
     await consumer.stop()
     for call in (

@@ -14,7 +14,7 @@ from ottla.groups.range_assignor import assign_range
 from ottla.groups.target_assignment import Assignment, Spec, Subscriber, signed_halves
 from ottla.groups.uniform_assignor import assign_uniform
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 ASSIGNORS = {"range": assign_range, "uniform": assign_uniform}
 GROUPS = 400
 

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 BUCKET = "lake"
 HDFS_PROOF = "hadoop-client-minicluster-3.5.0.jar"
-START_SECONDS = 120
+START_SECONDS = 300
 
 
 class MotoServer:

@@ -12,7 +12,7 @@ from ottla import lake
 from ottla.lake.stores import open_store
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 DAY = 86_400_000
 NEW_YEAR = 1_356_998_400_000

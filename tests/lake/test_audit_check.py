@@ -11,7 +11,7 @@ from ottla.client.produce.audit_trail import WINDOW_MS, AuditTrail
 from ottla.lake.audit_command import command
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 LONG_AGO = 1_000_000_200_000
 

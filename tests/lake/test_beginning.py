@@ -12,7 +12,7 @@ from ottla.lake.readers import topic_schema
 from ottla.records.reader import Record
 from ottla.spark.plan import Edge, SpecificOffsets, Timestamps
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 NEW_YEAR = 1_356_998_400_000
 

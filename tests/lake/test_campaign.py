@@ -14,7 +14,6 @@ from tests.lake.campaign.watcher import Watcher
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_lake_is_equal_to_its_topics_after_kills(tmp_path):
     told: list[str] = []
     scale = Scale(rows=3_000, kills=2, seed=5, places=("parquet-local",), values=("json",))

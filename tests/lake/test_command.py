@@ -12,7 +12,7 @@ import pytest
 from ottla.lake.command import _stop_on_signals, command
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 NEW_YEAR = 1_356_998_400_000
 

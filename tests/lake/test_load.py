@@ -13,7 +13,7 @@ from ottla.lake.plans import totals
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 NEW_YEAR = 1_356_998_400_000
 HOUR = 3_600_000

@@ -16,7 +16,7 @@ from tests.lake.campaign.processes import command_of, family, kill
 from ottla import lake
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TIME = 1_356_998_400_000
 HOUR = 3_600_000

@@ -6,7 +6,7 @@ from ottla import lake
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.loader import Loader
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 class Killed(BaseException):

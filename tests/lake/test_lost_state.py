@@ -9,7 +9,7 @@ from ottla import lake
 from ottla.lake.readers import topic_schema
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])

@@ -151,7 +151,6 @@ def test_a_damaged_marker_is_named(store):
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_load_with_markers_is_read_as_one_without(load, topics, spark, tmp_path):
     import pyarrow.dataset
 

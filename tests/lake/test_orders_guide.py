@@ -12,7 +12,7 @@ import pytest
 from ottla.lake.command import command
 from ottla.registry.server import RegistryThread
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "orders-to-delta.md").read_text()
 STEPS = re.findall(r"```(\w*)\n(.*?)```", GUIDE, re.S)[1:]

@@ -112,7 +112,6 @@ def test_every_colour_of_the_light_page_has_one_for_the_dark():
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_picture_of_a_lake_that_was_loaded(load, topics, bootstrap, tmp_path, capsys):
     topic = topics.new()
     topics.fill(topic, 0, [Record(0, day * 86_400_000, None, b"v") for day in (1, 1, 2)])

@@ -16,7 +16,7 @@ from ottla import lake
 from ottla.lake.readers import as_held
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "lake.md"
 SNIPPETS = {match[1]: match[2] for match in re.finditer(r"```python\n# (\w+)[^\n]*\n(.*?)```", GUIDE.read_text(), re.S)}

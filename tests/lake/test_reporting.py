@@ -21,7 +21,7 @@ from ottla.lake.stores import LakeRefused, open_store
 from ottla.lake.tiers import added_up
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def shown(topics, group):

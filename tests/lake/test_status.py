@@ -89,7 +89,6 @@ def said(capsys, *arguments):
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_status_of_a_lake_follows_its_loads(load, topics, bootstrap, tmp_path, capsys):
     topic = topics.new(2)
     fine = [Record(0, 1_000_000_000_000 + 600_000 * at, None, b'{"n": %d}' % at) for at in range(3)]

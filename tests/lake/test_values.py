@@ -15,7 +15,7 @@ from ottla import lake
 from ottla.records.reader import Record
 from ottla.registry.server import RegistryThread
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 NEW_YEAR = 1_356_998_400_000
 

@@ -15,7 +15,7 @@ from ottla.lake.check import CheckOptions, check
 from ottla.lake.upkeep import Lake
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 NEW_YEAR = 1_356_998_400_000
 

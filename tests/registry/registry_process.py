@@ -40,12 +40,12 @@ class RegistryProcess:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(120)
 
     def stop(self) -> int:
         """Ask it to stop; the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
     def __enter__(self) -> RegistryProcess:
         return self

@@ -76,7 +76,7 @@ def test_a_kill_between_write_and_read_back_loses_nothing(registry_broker: TestB
     with RegistryProcess(bootstrap, topic, dies_before_read_back=True) as doomed:
         with pytest.raises(urllib3.exceptions.HTTPError):
             Http(doomed.url).register("a", record("R", "x"))
-        assert doomed.process.wait(30) == -signal.SIGKILL
+        assert doomed.process.wait(120) == -signal.SIGKILL
     assert list(check_ids(bootstrap, topic).values()) == [1]
     with RegistryProcess(bootstrap, topic) as next_one:
         http = Http(next_one.url)

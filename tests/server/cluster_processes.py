@@ -40,7 +40,7 @@ class OttlaCluster:
             broker.errors.close()
 
 
-def until(holds: Callable[[], object], within_s: float = 100) -> None:
+def until(holds: Callable[[], object], within_s: float = 300) -> None:
     """Wait for a condition of another process."""
     end = time.monotonic() + within_s
     while not holds():

@@ -58,7 +58,7 @@ class Copied:
 
     def all_in_sync(self) -> None:
         everybody = sorted(self.cluster.brokers)
-        until(lambda: self.described(everybody[0])[1] == everybody, within_s=60)
+        until(lambda: self.described(everybody[0])[1] == everybody)
 
     def stop(self, numbers: Iterable[int] | None = None) -> None:
         for number in numbers or self.cluster.brokers:

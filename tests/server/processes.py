@@ -36,7 +36,7 @@ class OttlaProcess:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if " ready: " not in line:
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=120)
             raise RuntimeError(f"the broker did not start: {self.log()}")
         self.address = line.split(" ready: ")[1].strip()
         return self
@@ -60,7 +60,7 @@ class OttlaProcess:
     def stop(self) -> int:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=120)
 
     def __enter__(self) -> OttlaProcess:
         return self.start()

@@ -44,7 +44,7 @@ def roll(commit: str, folder: Path, *, rounds: int, say: Callable[[str], None] =
                 assert broker.stop() == 0, broker.log()
                 broker.source = ROOT / "src"
                 broker.start()
-                until(load.in_sync, within_s=60)
+                until(load.in_sync)
                 say(f"round {turn}: broker {number} is back and everything in sync")
         load.goes_on()
         return load.check()

@@ -121,7 +121,7 @@ def test_a_broker_that_is_not_to_be_brought_back_stays_away(tmp_path):
         for number in (2, 1):
             os.kill(up.brokers()[number]["pid"], signal.SIGKILL)
             until(lambda number=number: number not in up.brokers())
-        output, _ = up.process.communicate(timeout=30)
+        output, _ = up.process.communicate(timeout=120)
         assert up.process.returncode == 1, output
         assert output.count(" serves on ") == 2
 
@@ -166,7 +166,7 @@ def test_brokers_do_not_outlive_their_supervisor(tmp_path):
         up.wait_for_all(2)
         pids = [broker["pid"] for broker in up.brokers().values()]
         with Up(tmp_path, "--brokers", "2") as second:
-            output, _ = second.process.communicate(timeout=30)
+            output, _ = second.process.communicate(timeout=120)
             assert second.process.returncode == 1
             assert "is up" in output
         up.process.kill()
@@ -236,6 +236,6 @@ def test_a_broker_told_to_stop_while_its_process_is_made_stops(tmp_path):
         keeping = asyncio.create_task(broker.keep())
         await asyncio.sleep(0)  # it has begun to start, and has no process yet
         await broker.stop()
-        await asyncio.wait_for(keeping, 60)
+        await asyncio.wait_for(keeping, 120)
 
     asyncio.run(story())

@@ -16,7 +16,7 @@ from processes import OttlaProcess
 
 from ottla.testing import TestBroker
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow]
 OPTIONS = {
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "200",
@@ -51,7 +51,7 @@ def consumers(servers: str, *members: dict[str, Any], topics: list[str]) -> Iter
             consumer.close()
 
 
-def poll_until(polled: list[Consumer], holds: Callable[[list[Any]], object], within_s: float = 60) -> list[Any]:
+def poll_until(polled: list[Consumer], holds: Callable[[list[Any]], object], within_s: float = 300) -> list[Any]:
     """Poll all in turn until a condition of the messages holds; returns the messages."""
     end = time.monotonic() + within_s
     messages: list[Any] = []

@@ -37,7 +37,7 @@ class Receiver:
                 self.changed.clear()
                 await self.changed.wait()
 
-        await asyncio.wait_for(wait(), 10)
+        await asyncio.wait_for(wait(), 120)
 
 
 def in_the_loop_of_the_broker(story) -> None:

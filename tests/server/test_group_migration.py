@@ -19,7 +19,7 @@ from tests.server.test_consumer_groups import OPTIONS, admin, assigned, produce
 
 from ottla.testing import TestBroker
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow]
 CLASSIC: dict[str, Any] = {"group.protocol": "classic", "heartbeat.interval.ms": 200, "session.timeout.ms": 10_000}
 MODERN: dict[str, Any] = {"group.protocol": "consumer"}
 PARTITIONS = 4
@@ -52,7 +52,7 @@ class Members:
         self.living.remove(consumer)
         consumer.close()
 
-    def poll_until(self, holds: Callable[[], bool], within_s: float = 90) -> None:
+    def poll_until(self, holds: Callable[[], bool], within_s: float = 300) -> None:
         end = time.monotonic() + within_s
         while not holds():
             assert time.monotonic() < end, [assigned(each) for each in self.living]

@@ -12,7 +12,7 @@ from java_tools import java
 
 from ottla.testing import TestBroker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 RECORDS = 1_500
 
 

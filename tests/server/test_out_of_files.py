@@ -69,12 +69,12 @@ def test_connections_leave_the_broker_files_to_write_its_logs_with(tmp_path: Pat
         contextlib.ExitStack() as held,
     ):
         assert broker.process is not None
-        producer = Producer({"bootstrap.servers": broker.address, "message.timeout.ms": 10_000, "linger.ms": 0})
+        producer = Producer({"bootstrap.servers": broker.address, "message.timeout.ms": 60_000, "linger.ms": 0})
 
         def produce(count: int) -> None:
             for _ in range(count):
                 producer.produce("t", bytes(100_000), on_delivery=lambda error, _: delivered.append(error))
-            producer.flush(15)
+            producer.flush(90)
 
         produce(1)
         resource.prlimit(broker.process.pid, resource.RLIMIT_NOFILE, (FILES, FILES))

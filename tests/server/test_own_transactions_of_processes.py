@@ -101,7 +101,6 @@ class Copier:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("level", [2, 1])
 def test_one_producer_of_ours_copies_exactly_while_brokers_are_killed_one_after_the_other(cluster, level):
     create(cluster.bootstrap_servers, "source", "target", replicas=3)

@@ -68,7 +68,7 @@ def test_aiokafka_commits_and_aborts_records_and_offsets(broker: TestBroker) -> 
             group_id="g",
         )
         await consumer.start()
-        found = [(await asyncio.wait_for(consumer.getone(), 30)).value for _ in COMMITTED]
+        found = [(await asyncio.wait_for(consumer.getone(), 120)).value for _ in COMMITTED]
         committed = await consumer.committed(source)
         await consumer.stop()
         return found, committed

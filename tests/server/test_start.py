@@ -32,7 +32,7 @@ def start(*arguments: str, cwd: Path, environment: dict[str, str] | None = None)
 
 def refused(*arguments: str, cwd: Path) -> str:
     process = start(*arguments, cwd=cwd)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     assert process.returncode != 0
     assert out == ""
     return err
@@ -44,7 +44,7 @@ def run(*arguments: str, cwd: Path, environment: dict[str, str] | None = None) -
     assert process.stdout is not None
     line = process.stdout.readline()
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     return line + out, err
 
@@ -79,30 +79,32 @@ def test_a_soft_limit_of_open_files_is_raised_to_the_hard_one(tmp_path: Path):
     assert "ready" in process.stdout.readline()
     assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
 
 
 BROKEN_TIMER = """
 import sys
+from ottla.kernel.errors import InvariantBroken
 from ottla.server import broker_server, main
 
-scope = {"__name__": "ottla.storage.log"}
-exec("def purge():\\n    assert False, 'two segments overlap'", scope)
+def purge():
+    raise InvariantBroken("two segments overlap")
+
 start = broker_server.BrokerServer.start
 
 async def start_and_break(server):
     await start(server)
-    server._loop.call_later(0.05, scope["purge"])
+    server._loop.call_later(0.05, purge)
 
 broker_server.BrokerServer.start = start_and_break
 sys.exit(main.command(["--memory", "--port", "0", "--http-port", "0"]))
 """
 
 
-def test_an_assert_of_storage_found_untrue_in_a_timer_stops_the_broker(tmp_path: Path):
+def test_an_invariant_of_storage_that_breaks_in_a_timer_stops_the_broker(tmp_path: Path):
     """Rule F also where no request was under way."""
     done = subprocess.run(
-        [sys.executable, "-c", BROKEN_TIMER], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", BROKEN_TIMER], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 1
     assert "two segments overlap" in done.stderr
@@ -305,13 +307,13 @@ def test_metrics_are_what_dashboards_and_lag_exporters_read(tmp_path: Path):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/nothing", timeout=60)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 def test_the_lines_to_paste_do_what_they_say(tmp_path: Path):
     """The first two commands of the greeting, typed as they stand."""
     with OttlaProcess(tmp_path) as broker:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while "spark.read" not in broker.log():
             assert time.monotonic() < deadline
         pasted = [line.partition("  (")[0].removeprefix("  try").split() for line in broker.log().splitlines()]
@@ -337,6 +339,6 @@ def test_a_missing_compiled_part_is_said_at_start(tmp_path: Path):
         assert process.stdout is not None
         assert " ready: " in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
         said = "warning: the compiled part is not there" in err and "pure Python" in err
         assert said == (not forbidden), err

@@ -19,7 +19,7 @@ from tests.server.processes import OttlaProcess
 
 
 def until(holds: Callable[[], bool], broker: OttlaProcess) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not holds():
         assert time.monotonic() < deadline, broker.log()
         time.sleep(0.05)

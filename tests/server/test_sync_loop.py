@@ -34,7 +34,7 @@ def test_a_sync_that_could_not_be_tried_is_told_as_a_failed_one(tmp_path: Path) 
         dirty = Dirty()
         for times in (1, 2):
             syncer.submit(dirty)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(120):
                 while len(dirty.ended) < times:
                     await asyncio.sleep(0.005)
             assert isinstance(dirty.ended[-1], OSError)
@@ -66,7 +66,7 @@ def test_a_log_that_fails_at_its_syncs_end_leaves_none_behind_it_waiting(tmp_pat
         logs = [first, Dirty(), second, Dirty()]
         for log in logs:
             syncer.submit(log)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             while not syncer.times.count:
                 await asyncio.sleep(0.005)
         syncer.stop()

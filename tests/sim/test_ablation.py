@@ -45,7 +45,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("mutant", ALL_MUTANTS, ids=lambda mutant: mutant.safeguard.replace(" ", "-"))
 def test_without_it_a_few_seeds_show_what_it_was_for(mutant: Mutant, tree: Path):
     edits = ((mutant.file, mutant.old, mutant.new), *mutant.more)

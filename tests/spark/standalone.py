@@ -117,13 +117,13 @@ class Standalone:
         for process in [worker.pid, *descendants(worker.pid)]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-        worker.wait(30)
+        worker.wait(120)
 
     def stop(self) -> None:
         for process in reversed(self.processes):
             process.terminate()
         for process in self.processes:
-            process.wait(30)
+            process.wait(120)
 
     def _launch_worker(self, programs: Path) -> None:
         options = ["--cores", "2", "--memory", "2g", "--webui-port", str(free_port())]

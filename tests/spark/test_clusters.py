@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 JOBS = Path(__file__).with_name("cluster_jobs.py")
 SPARK_HOME = Path(pyspark.__file__).parent

@@ -10,7 +10,7 @@ from ottla.spark import write_batch
 from ottla.spark.delivery import ADAPTIVE, STATELESS_ADAPTIVE
 from ottla.spark.marker import Marker, Task
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def marked(frame):

@@ -14,7 +14,7 @@ from committed import committed_rows, settled
 from standalone import QUICK_START, SPARK_HOME, listening
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 JOBS = Path(__file__).with_name("once_cluster_jobs.py")
 ENVIRONMENT = {

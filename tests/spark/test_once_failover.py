@@ -17,7 +17,7 @@ from ottla.spark.marker import Task
 from ottla.spark.once import NotWritten, write_once
 from ottla.spark.options import sink_options
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow]
 
 SETTINGS = {
     "offsets.topic.num.partitions": "2",

@@ -23,7 +23,7 @@ from tests.ports import free_port
 import ottla
 from ottla.testing import TestBroker
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROWS = 4000
 

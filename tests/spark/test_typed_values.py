@@ -248,7 +248,6 @@ def test_planning_loads_nothing_heavy():
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_spark_reads_structs_and_computes_with_them(spark, bootstrap, orders, registry):
     frame = (
         spark.read.format("ottla")
@@ -271,7 +270,6 @@ def test_spark_reads_structs_and_computes_with_them(spark, bootstrap, orders, re
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_stream_keeps_the_type_that_it_started_with(spark, bootstrap, orders, registry, topics, tmp_path):
     topic = orders
     stream = (

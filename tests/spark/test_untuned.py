@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.pipeline import Topics
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 JOBS = Path(__file__).with_name("untuned_jobs.py")
 ROWS, LATE = 3000, 5

@@ -107,7 +107,6 @@ def test_a_row_that_does_not_fit_fails_its_task(sink, topics, registry):
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_spark_writes_structs_and_reads_them_again(spark, bootstrap, topics, registry):
     topic = topics.new(2)
     frame = spark.range(500).selectExpr(

@@ -75,7 +75,7 @@ class ImageDisk:
 
     def unmount(self) -> None:
         """It may be busy for a moment: the kernel still puts away what a killed process had open."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while True:
             done = subprocess.run(["umount", str(self.mount)], capture_output=True, text=True, check=False)
             if done.returncode == 0:

@@ -147,7 +147,7 @@ def test_aiokafka_joins_a_group_whose_coordinator_was_loading(kafka: TestBroker,
         )
         await consumer.start()
         try:
-            return (await asyncio.wait_for(consumer.getone(), 20)).value
+            return (await asyncio.wait_for(consumer.getone(), 120)).value
         finally:
             await consumer.stop()
 

@@ -33,7 +33,7 @@ def test_records_go_out_and_come_back_in_a_group(bootstrap: str, name: str) -> N
         async with Consumer(bootstrap, consumer=settings) as consumer:
             consumer.subscribe([name])
             seen: list[bytes | None] = []
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 while len(seen) < 500:
                     seen += [record.value for record in await consumer.poll(1_000)]
             assert sorted(int(value or b"-1") for value in seen) == list(range(500))

@@ -42,7 +42,7 @@ def a_topic(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> N
         admin.create_topic(name, partitions, 1, {key.replace("_", "."): value for key, value in configs.items()})
 
 
-def until(true: Callable[[], bool], seconds: float = 60) -> None:
+def until(true: Callable[[], bool], seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "did not happen in time"

@@ -14,8 +14,6 @@ from ottla.lake.stores import LakeRefused, StoreUnreachable, open_store
 from ottla.lake.stores.hdfs import _claim_named, _name_of
 from ottla.lake.stores.lease import Claim
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture
 def client(mini_hdfs: MiniHdfs) -> Client:

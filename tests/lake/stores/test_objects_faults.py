@@ -20,8 +20,6 @@ from ottla.lake.stores.object_client import Patience
 from ottla.lake.stores.objects import ObjectStore
 from ottla.lake.stores.urls import place_of
 
-pytestmark = pytest.mark.timeout(180)
-
 MIB = 1024 * 1024
 SHORT = Patience(retries=3, seconds=5, request_seconds=10)
 """A client that gives up soon."""
@@ -223,7 +221,7 @@ def test_moves_run_side_by_side(proxy, s3_url):
         rules = [block.enter_context(proxy.rule("PUT", f"/{move.final}", HOLD)) for move in moves]
         revealing = threading.Thread(target=store.reveal, args=(moves,))
         revealing.start()
-        arrived = [rule.struck.wait(30) for rule in rules]
+        arrived = [rule.struck.wait(120) for rule in rules]
         for rule in rules:
             rule.let_go.set()
         revealing.join()
@@ -381,7 +379,7 @@ def test_any_lease_time_makes_a_client_that_tries_again(proxy, s3_url, monkeypat
 def test_a_holder_that_cannot_renew_for_the_lease_time_has_lost_the_lake(store, proxy):
     hold = store.hold("one")
     with proxy.rule("PUT", "_ottla/lease", STATUS, times=FOR_EVER):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         with pytest.raises(LakeRefused, match=r"could not renew|stood still"):
             while time.monotonic() < deadline:
                 hold.check()
@@ -397,7 +395,7 @@ def test_a_holder_learns_that_another_took_over(store, moto, s3_url):
         Bucket=BUCKET, Key=f"{place_of(s3_url).path}/_ottla/lease",
         Body=b'{"owner": "two", "token": "t", "count": 0, "seconds": 4}',
     )  # fmt: skip
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     with pytest.raises(LakeRefused, match="two"):
         while time.monotonic() < deadline:
             hold.check()

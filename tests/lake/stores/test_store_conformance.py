@@ -15,8 +15,6 @@ from store_rigs import StoreProcess
 
 from ottla.lake.stores import Entry, LakeRefused, Move, Store, lake_url, open_store
 
-pytestmark = pytest.mark.timeout(300)
-
 KINDS = ("local", "s3", "az", "hdfs")
 MIB = 1024 * 1024
 ODD = "topic=a b/key=x%2Fy+z é/part-0.parquet"

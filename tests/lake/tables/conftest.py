@@ -35,7 +35,7 @@ def s3() -> Iterator[str]:
 
 
 def _until_it_answers(endpoint: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and server.poll() is None:
         try:
             urllib.request.urlopen(f"{endpoint}/moto-api/", timeout=5).close()

@@ -17,7 +17,6 @@ def test_a_world_that_was_red_once_is_green(script: Script):
     assert play(script).anomalies == []
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
 def test_without_its_mend_it_is_red_again(script: Script, tmp_path: Path):
     assert kinds_without_mend(script, tmp_path) & set(script.found)
