@@ -6,14 +6,17 @@ import pytest
 
 from ottla.sim import command as sim_command
 from ottla.sim.administrator import ACTS
+from ottla.sim.assigned_group import ASSIGNED_ACTS
 from ottla.sim.checkers.history import Anomaly
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS
 from ottla.sim.transaction_producers import COMMITTED, TRANSACTION_ACTS
 from ottla.sim.world import Note, Result
 
+_ACTS = (*ACTS, *TRANSACTION_ACTS, *ASSIGNED_ACTS)
+
 
 def a_result(seed: int, anomalies: list[Anomaly], **changes: object) -> Result:
-    faults, acts = dict.fromkeys(FAULTS, 1), dict.fromkeys((*ACTS, *TRANSACTION_ACTS), 1)
+    faults, acts = dict.fromkeys(FAULTS, 1), dict.fromkeys(_ACTS, 1)
     return Result(seed, anomalies, "ab", 1000, faults, acts, 5, 1, 2, 100, 5000)._replace(**changes)
 
 
@@ -51,20 +54,21 @@ def test_a_campaign_in_which_a_fault_never_struck_says_nothing_and_ends_with_1(
     assert "failed sync" in capsys.readouterr().err
 
 
-def test_so_does_one_in_which_no_transaction_was_committed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("act", [COMMITTED, *ASSIGNED_ACTS])
+def test_so_does_one_in_which_an_act_never_happened(
+    act: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    acts = dict.fromkeys((*ACTS, *TRANSACTION_ACTS), 1) | {COMMITTED: 0}
+    acts = dict.fromkeys(_ACTS, 1) | {act: 0}
     monkeypatch.setattr(sim_command, "run_seed", lambda seed, note, brokers: a_result(seed, [], acts=acts))
     assert run(["--seeds", "50"]) == 1
-    assert COMMITTED in capsys.readouterr().err
+    assert act in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("brokers", "status"), [("1", 0), ("3", 0), ("4", 1)])
 def test_so_does_one_in_which_nothing_was_reassigned_although_there_was_room(
     brokers: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    faults, acts = dict.fromkeys(CLUSTER_FAULTS, 1), dict.fromkeys((*ACTS, *TRANSACTION_ACTS), 1)
+    faults, acts = dict.fromkeys(CLUSTER_FAULTS, 1), dict.fromkeys(_ACTS, 1)
     acts["replicas reassigned"] = 0
     monkeypatch.setattr(
         sim_command, "run_seed", lambda seed, note, brokers: a_result(seed, [], faults=faults, acts=acts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.config.broker import BrokerConfig
-from ottla.sim.plan import draw_plan, draw_with_options
+from ottla.sim.plan import CUT_COORDINATION, draw_plan, draw_with_options
 
 SEEDS = range(200)
 
@@ -49,3 +49,10 @@ def test_worlds_have_classic_groups_or_members_of_the_consumer_protocol_or_both(
     assert 15 <= sum(plan.groups == 0 for plan in assigned) <= 50
     assert all(plan.groups for plan in drawn if not plan.assigned_members)
     assert {plan.assigned_members for plan in drawn} == {0, 2, 3, 4}
+
+
+def test_clients_stay_with_late_leaders_only_where_brokers_are_cut_off_from_the_store():
+    drawn = [draw_plan(seed, 3) for seed in SEEDS]
+    assert 50 <= sum(plan.clings for plan in drawn) <= 100
+    assert all(CUT_COORDINATION in plan.faults for plan in drawn if plan.clings)
+    assert not any(draw_plan(seed).clings for seed in SEEDS)

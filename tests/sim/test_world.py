@@ -57,6 +57,11 @@ def test_a_world_with_transactions_that_failed_once_is_green(brokers: int, seed:
     assert World(without_what_came_last(draw_plan(seed, brokers=brokers))).run().anomalies == []
 
 
+def test_a_world_whose_transactions_wait_for_a_repair_is_green():
+    """A damaged replica leads for a minute before another one does; the ledger takes writes all the while."""
+    assert run_seed(30, brokers=3).anomalies == []
+
+
 @pytest.mark.parametrize("seed", [("12",), ("3", "--brokers", "3")], ids=["one broker", "three brokers"])
 def test_the_same_seed_gives_the_same_trace_whatever_the_hashes(seed: tuple[str, ...]):
     """Seeds with several readers differed: a set of watches was walked in the order of their addresses."""

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from ottla.sim.bit_flips import BitFlips
 from ottla.sim.coordination import CALM, ROUGH, SLOW, CoordinationFaults
 from ottla.sim.directory_faults import DirectoryFaults
+from ottla.sim.lapses import Lapses
 from ottla.sim.network_faults import NetworkFaults
 from ottla.sim.peek import joining_at
-from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, FLIPPED, KILLED_JOINING
+from ottla.sim.plan import CLUSTER_FAULTS, CUT_COORDINATION, FAULTS, FLIPPED, KILLED_JOINING
 from ottla.sim.rollbacks import Rollbacks
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Faults:
         self.of_directories = DirectoryFaults(self)
         self._rollbacks = Rollbacks(self)
         self._flips = BitFlips(self)
+        self._lapses = Lapses(self)
         self._network = network = NetworkFaults(self)
         self._makers: dict[str, Callable[[], bool]] = {
             "power cut": self._power_cut,
@@ -56,7 +58,7 @@ class Faults:
             "disk full": self._disk_full,
             "slow disk": self._slow_disk,
             "rough coordination": lambda: self._poor_coordination(ROUGH),
-            "cut coordination": self._cut_coordination,
+            CUT_COORDINATION: self._cut_coordination,
             "clock jump": self._clock_jump,
             "cut connections": network.cut_connections,
             "slow network": network.slow_network,
@@ -84,6 +86,8 @@ class Faults:
             self._flips.begin()
         if self.world.plan.rolls_back:
             self._rollbacks.begin()
+        if self.world.plan.clings:
+            self._lapses.begin()
 
     def _next(self) -> None:
         self.world.loop.call_later(self.random.randint(*self.world.plan.fault_every_ms), self._strike)
@@ -310,14 +314,18 @@ class Faults:
         return True
 
     def _cut_coordination(self) -> bool:
-        """Its session ends when it has said nothing for as long as sessions last, and its lease before."""
         machine = self.pick()
-        cut_off = machine.current
-        if cut_off is None or machine.coordination_cut:
+        if machine.current is None or machine.coordination_cut:
             return False
         session_ms = self._session_ms
         longer_ms = self.random.randint(*_LASTS_MS)
-        lasts_ms = self.random.choice((longer_ms, session_ms, session_ms + longer_ms))
+        return self.cut_from_store(machine, self.random.choice((longer_ms, session_ms, session_ms + longer_ms)))
+
+    def cut_from_store(self, machine: Machine, lasts_ms: int) -> bool:
+        """Its session ends when it has said nothing for as long as sessions last, and its lease before."""
+        cut_off = machine.current
+        if cut_off is None or machine.coordination_cut:
+            return False
         machine.set_coordination(CALM, cut=True)
 
         def expire() -> None:
@@ -329,7 +337,7 @@ class Faults:
             if cut_off.alive:
                 cut_off.coordination.revive()
 
-        self.world.loop.call_later(session_ms, expire)
+        self.world.loop.call_later(self._session_ms, expire)
         self.world.loop.call_later(lasts_ms, end)
         return True
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
+CUT_COORDINATION = "cut coordination"
 FAULTS = (
     "power cut",
     "power cut in the middle",
@@ -18,7 +19,7 @@ FAULTS = (
     "disk full",
     "slow disk",
     "rough coordination",
-    "cut coordination",
+    CUT_COORDINATION,
     "clock jump",
     "cut connections",
     "slow network",
@@ -66,6 +67,8 @@ _EDITS_REQUIRED_SHARE = 0.2
 _SEVERAL_DIRECTORIES_SHARE = 0.25
 _TRANSACTIONS_SHARE = 0.4
 _CONTENDS_SHARE = 0.6
+_CLINGS_SHARE = 0.8
+"""Of worlds in which brokers are cut off from the store."""
 _ASSIGNED_SHARE = 0.5
 _ONLY_ASSIGNED_SHARE = 0.3
 """Of those worlds, in which no classic group has members."""
@@ -169,6 +172,8 @@ class Plan(NamedTuple):
     contends: bool = False
     """Members of one group end one another's generations, a producer sends in epochs that are over, and somebody asks
     leaders that have just begun for the latest offsets."""
+    clings: bool = False
+    """Brokers are cut off from the store for longer than their lease lasts, and somebody stays with them."""
     watches: bool = False
     """Somebody looks up what a group committed, at the coordinator that was found once, until it refuses."""
     transactions: TransactionPlan | None = None
@@ -280,7 +285,10 @@ def _draw_more(random: Random, plan: Plan) -> Plan:
     if plan.faults and Random(f"joining-{plan.seed}").random() < _KILLED_JOINING_SHARE:
         plan = plan._replace(faults=(*plan.faults, KILLED_JOINING))
     contends = Random(f"contends-{plan.seed}").random() < _CONTENDS_SHARE
-    plan = plan._replace(decays=decays, rolls_back=rolls_back, edits_required=edits_required, contends=contends)
+    clings = CUT_COORDINATION in plan.faults and Random(f"clings-{plan.seed}").random() < _CLINGS_SHARE
+    plan = plan._replace(
+        clings=clings, decays=decays, rolls_back=rolls_back, edits_required=edits_required, contends=contends
+    )
     return plan._replace(watches=sessions_end_in_time(plan))
 
 

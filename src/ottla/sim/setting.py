@@ -26,6 +26,15 @@ class KnownTopic(NamedTuple):
         return LogKey(self.topic_id.hex(), partition)
 
 
+class LateLeader(NamedTuple):
+    """A partition that a broker takes itself to lead, though its lease has ended."""
+
+    broker: BrokerId
+    topic: KnownTopic
+    partition: int
+    high_watermark: int
+
+
 class Setting(Protocol):
     """The part of the workload that clients know."""
 
@@ -43,6 +52,8 @@ class Setting(Protocol):
 
     def life_of(self, broker: BrokerId) -> int:
         """The number of its processes that have ended."""
+
+    def late_leaders(self) -> list[LateLeader]: ...
 
     def saw(self, event: Event) -> None: ...
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.sim.checkers.history import Alive, LogKey, Traits
+from ottla.sim.checkers.history import LogKey, Traits, TransactionsEnded
 from ottla.sim.plan import TopicPlan, TransactionPlan
 from ottla.sim.topics import create_topic
 from ottla.sim.transaction_producers import TRANSACTION_ACTS, Bystander, Forsaker, Transactor
@@ -122,7 +122,7 @@ class Transactions:
                 await peer.sleep_us(_AGAIN_US)
             del self.workload.unfinished[what]
             log = LogKey(self.ledger.topic_id.hex(), partition)
-            self.workload.saw(Alive(self.workload.loop.now_us, log))
+            self.workload.saw(TransactionsEnded(self.workload.loop.now_us, log))
 
     async def scan(self, peer: Peers) -> None:
         scanner = TransactionScanner(self)

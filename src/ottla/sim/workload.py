@@ -9,13 +9,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any
 
-from ottla.kernel.ids import BrokerId
+from ottla.kernel.ids import BrokerId, TopicId
 from ottla.kernel.story import run_story
 from ottla.messages.metadata import MetadataRequest
 from ottla.sim.administrator import Administrator
 from ottla.sim.assigned_group import AssignedGroup
 from ottla.sim.checkers.history import Alive, Event, Failed, History, LogKey, Traits, Unreadable
 from ottla.sim.checkers.state_log import open_transactions
+from ottla.sim.clinging import ClingingClient
 from ottla.sim.epoch_raiser import EpochRaiser
 from ottla.sim.group_member import GroupMember
 from ottla.sim.latest_asker import LatestAsker
@@ -23,7 +24,7 @@ from ottla.sim.peer import PATIENT_MS, Peers
 from ottla.sim.plan import Plan, TopicPlan
 from ottla.sim.producers import IdempotentProducer, PlainProducer, Prober
 from ottla.sim.readers import Reader, Scanner
-from ottla.sim.setting import KnownTopic
+from ottla.sim.setting import KnownTopic, LateLeader, lasting_topics
 from ottla.sim.shared_group import SharedMember
 from ottla.sim.stage import Stage
 from ottla.sim.transactions import Transactions
@@ -69,6 +70,20 @@ class Workload:
 
     def life_of(self, broker: BrokerId) -> int:
         return len(self.world.machines[broker].past)
+
+    def late_leaders(self) -> list[LateLeader]:
+        """Of each broker whose lease has ended, and of topics that last."""
+        found = []
+        for broker, machine in self.world.machines.items():
+            current = machine.serving
+            if current is None or current.lease_ended_us() >= self.loop.now_us:
+                continue
+            for topic in lasting_topics(self):
+                for index in range(topic.plan.partitions):
+                    held = current.node.replicas.by_id.get((TopicId(topic.topic_id), index))
+                    if held is not None and held.leader is not None:
+                        found.append(LateLeader(broker, topic, index, held.leader.high_watermark))
+        return found
 
     def directories_of(self, broker: BrokerId) -> Sequence[str]:
         return self.world.machines[broker].directories
@@ -124,6 +139,8 @@ class Workload:
             self.spawn("watcher", Watcher(self).run())
         if plan.contends:
             self._contend()
+        if plan.clings:
+            self.spawn("clinging client", ClingingClient("c", self).run())
         if self.transactions is not None:
             self.transactions.start()
 

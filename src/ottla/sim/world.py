@@ -63,6 +63,7 @@ class World:
         self.loop.on_note = on_note
         self.history = History()
         self.history.replicated = plan.replication > 1
+        self.history.repaired_within_us = _REPAIRED_WITHIN_MS * 1000 if plan.decays else 0
         self.network = Network(self.loop, plan.seed, plan.network_us)
         self.store = MemoryStore()
         self.machines = {BrokerId(number): self._machine(BrokerId(number)) for number in range(1, plan.brokers + 1)}

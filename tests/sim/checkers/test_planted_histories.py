@@ -24,6 +24,7 @@ from ottla.sim.checkers.history import (
     Scanned,
     Sent,
     Traits,
+    TransactionsEnded,
     Unreadable,
 )
 from ottla.sim.checkers.verdict import check
@@ -134,6 +135,7 @@ def test_who_follows_may_know_of_a_higher_watermark_than_a_leader_that_is_new():
         ("failed", (Failed(0, "a traceback"),)),
         ("stuck", (Failed(0, "never came to its end", "stuck"),)),
         ("late", (Healed(0, 10), Alive(11, LOG), scanned(0))),
+        ("late", (Healed(0, 10), TransactionsEnded(11, LOG), scanned(0))),
         ("never-read", (Healed(0, 10), Alive(5, LOG))),
     ],
 )
@@ -152,3 +154,12 @@ def test_a_commit_without_an_answer_may_have_happened():
     done = (CommitAsked(1, "g", LOG, 3), CommitDone(1, "g", LOG, 3), CommitAsked(2, "g", LOG, 5))
     assert kinds(*done, CommitSeen(3, 3, "g", LOG, 3)) == set()
     assert kinds(*done, CommitSeen(3, 3, "g", LOG, 5)) == set()
+
+
+def test_transactions_may_end_later_where_flipped_bits_are_repaired_first():
+    history = History()
+    history.traits[LOG] = Traits("t", retained=True, durable=True, kept=True)
+    history.repaired_within_us = 5
+    for event in (Healed(0, 10), TransactionsEnded(15, LOG), scanned(0)):
+        history.add(event)
+    assert check(history) == []

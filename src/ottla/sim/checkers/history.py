@@ -206,6 +206,13 @@ class Alive(NamedTuple):
     log: LogKey
 
 
+class TransactionsEnded(NamedTuple):
+    """After healing, no transaction is open in a log any more."""
+
+    at_us: int
+    log: LogKey
+
+
 class Scanned(NamedTuple):
     """The final read of a whole log, from its start to its end."""
 
@@ -245,6 +252,7 @@ Event = (
     | Disturbed
     | Healed
     | Alive
+    | TransactionsEnded
     | Scanned
     | Failed
     | TransactionEvent
@@ -266,6 +274,8 @@ class History:
         self.traits: dict[LogKey, Traits] = {}
         self.replicated = False
         """Whether the logs have replicas."""
+        self.repaired_within_us = 0
+        """So much longer the clients may take to come to their end, where bits flip."""
 
     def add(self, event: Event) -> None:
         self.events.append(event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ottla.sim.checkers.history import Alive, Anomaly, Failed, Healed, History, Scanned
+from ottla.sim.checkers.history import Alive, Anomaly, Failed, Healed, History, Scanned, TransactionsEnded
 from ottla.sim.checkers.transaction_history import TransactionsScanned
 
 
@@ -19,6 +19,10 @@ def check_progress(history: History) -> Iterator[Anomaly]:
             yield Anomaly(event.kind, event.what)
         elif isinstance(event, Healed):
             healed = event
+        elif isinstance(event, TransactionsEnded) and healed is not None:
+            late_us = event.at_us - healed.at_us - healed.within_us - history.repaired_within_us
+            if late_us > 0:
+                yield Anomaly("late", f"transactions in {history.name(event.log)} ended {late_us // 1000} ms too late")
         elif isinstance(event, Alive) and healed is not None and event.at_us - healed.at_us > healed.within_us:
             late_ms = (event.at_us - healed.at_us) // 1000
             yield Anomaly("late", f"{history.name(event.log)} took a write only {late_ms} ms after healing")
