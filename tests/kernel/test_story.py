@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
+import pytest
+
 from ottla.kernel.story import Slot, Story, run_story
 
 
@@ -33,3 +37,22 @@ def test_a_story_that_fills_its_own_slot_as_it_is_closed_is_not_stepped():
     story.close()
     assert slot.full
     assert ends == []
+
+
+def test_a_story_that_is_closed_inside_out_closes_no_coroutine_twice(monkeypatch: pytest.MonkeyPatch):
+    """The collector begins where it likes, and the slot may hold the last reference to the outer story."""
+    slot: Slot[None] = Slot()
+    faults: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", faults.append)
+
+    async def waits() -> None:
+        await slot
+
+    inner = waits()
+
+    async def outer() -> None:
+        await inner
+
+    Story(outer(), lambda result, error: None)
+    inner.close()
+    assert faults == []

@@ -68,8 +68,10 @@ class Slot(Generic[T]):
         if not self._full:
             try:
                 yield self
-            except GeneratorExit:  # nobody waits any more: the story may fill this slot in a `finally` as it is closed
-                self._listener = None
+            except GeneratorExit:
+                # Nobody waits any more: the story may fill this slot in a `finally` as it is closed. The listener is
+                # kept, as with it the last reference to an outer story would go, which would be closed inside this one.
+                self._full = True
                 raise
         return self.result()
 
