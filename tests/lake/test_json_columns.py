@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.lake.json_columns import (
-    MOST_BYTES,
-    ColumnRules,
-    _Reading,
-    column_names,
-    decode,
-    depth,
-    pack_schema,
-    unpack_schema,
-)
+from ottla.lake.json_columns import ColumnRules, _Reading, column_names, decode, pack_schema, unpack_schema
+from ottla.lake.json_parser import MOST_BYTES, depth
 from ottla.lake.types import EMPTY, MOST_FIELDS, MOST_LEVELS, Rule
 
 
