@@ -55,7 +55,7 @@ class Hold(Protocol):
     """The right to be the one loader of a lake."""
 
     def check(self) -> None:
-        """LakeRefused where the right was lost: another loader took over after this one stood still too long."""
+        """Wait while the right is in doubt; LakeRefused where it was lost, as to another loader that took over."""
 
     def release(self) -> None:
         """Let the next loader in."""

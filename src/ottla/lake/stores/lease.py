@@ -21,6 +21,8 @@ SECONDS = "OTTLA_LAKE_LEASE_SECONDS"
 _DEFAULT_SECONDS = 20.0
 _RENEWALS = 5
 """A holder renews this often within the lease time."""
+_GIVES_UP_AFTER = 5
+"""A holder that could not renew tries on for so many lease times, as long as nobody has taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +152,29 @@ class Lease:
         """The time at which the first request for the next claim left, if its outcome is not known."""
         self._lost = ""
         self._ended = threading.Event()
+        self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._keep, name="ottla-lake-lease", daemon=True)
         self._thread.start()
         atexit.register(self.release)  # a thread inside the store's client must not outlive the interpreter
 
     def check(self) -> None:
-        """LakeRefused once the claim is another's, or was not renewed for the lease time, so that it may be."""
-        if self._lost:
-            raise LakeRefused(self._lost)
+        """Return while the claim is fresh; else wait for a renewal, and raise LakeRefused where there is none.
+
+        A claim that is not fresh may be taken over. A renewal swaps the claim that this holder wrote last, so where it
+        succeeds nobody has taken over meanwhile.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._lost or self.is_fresh(), _GIVES_UP_AFTER * self._seen.claim.seconds)
+            if self._lost or not self.is_fresh():
+                raise LakeRefused(self._lost or self._not_renewed())
+
+    def is_fresh(self) -> bool:
+        """Whether the lease time has not passed since the last renewal: before that nobody takes over."""
+        return _now() - self._renewed < self._seen.claim.seconds
+
+    def _not_renewed(self) -> str:
         silent = _now() - self._renewed
-        if silent >= self._seen.claim.seconds:
-            raise LakeRefused(
-                f"this loader could not renew its lease of {self._place} for {silent:.0f} s and lost it: start again"
-            )
+        return f"this loader could not renew its lease of {self._place} for {silent:.0f} s and gives it up: start again"
 
     def release(self) -> None:
         """Write that the lease is free, if the claim is still ours."""
@@ -182,20 +194,29 @@ class Lease:
 
     def _renew(self) -> None:
         sent = _now()
-        if sent - self._renewed >= self._seen.claim.seconds:
-            self._lost = f"this loader stood still for longer than its lease of {self._place}: start again"
-            return
         self._asked = self._asked or sent
         claim = replace(self._seen.claim, count=self._seen.claim.count + 1)
-        swapped = _swap(self._cell, self._seen, claim)
+        try:
+            swapped = _swap(self._cell, self._seen, claim)
+        except (OSError, LakeRefused):
+            if _now() - self._renewed >= _GIVES_UP_AFTER * self._seen.claim.seconds:
+                self._lose(self._not_renewed())
+            raise
         if swapped is None:
             other = self._cell.look()
             owner = other.claim.owner if other is not None else ""
-            self._lost = f"another loader ({owner or 'unknown'}) took over {self._place}"
+            self._lose(f"another loader ({owner or 'unknown'}) took over {self._place}")
             return
-        self._seen = Seen(claim, swapped.version)
-        self._renewed = sent if swapped.now else self._asked
-        self._asked = None
+        with self._changed:
+            self._seen = Seen(claim, swapped.version)
+            self._renewed = sent if swapped.now else self._asked
+            self._asked = None
+            self._changed.notify_all()
+
+    def _lose(self, sentence: str) -> None:
+        with self._changed:
+            self._lost = sentence
+            self._changed.notify_all()
 
 
 def _now() -> float:
