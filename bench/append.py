@@ -1,4 +1,4 @@
-"""What an append and a hot read cost in Python, apart from the system call: `python bench/append.py`.
+"""Measures what an append and a hot read cost in Python without the system call: `python bench/append.py`.
 
 The same batch is appended to a log on a real disk and to one whose write does nothing; the second is the cost of the
 code. Budget (rules E): about 6 us an append of one record, 5 us a read of the hot tail.
@@ -26,7 +26,7 @@ DAY_MS = 86_400_000
 
 
 class _NoWrite(LocalFile):
-    """A file that only counts: what is left is the code around the call."""
+    """A file that counts bytes and writes none, so that only the code around the call is measured."""
 
     __slots__ = ()
 
@@ -120,7 +120,7 @@ def main() -> None:
 
 
 def _fresh(log: Log, frames: list[bytes]) -> Callable[[], None]:
-    """Each round anew for the producer: otherwise every round after the first would be duplicates."""
+    """Prepare a round with new sequence numbers: otherwise every round after the first would be duplicates."""
     work = _appends(log, frames)
 
     def again() -> None:

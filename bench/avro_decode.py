@@ -1,4 +1,4 @@
-"""How fast Avro payloads become Arrow columns, beside fastavro, in one process on one core.
+"""Measures how fast Avro payloads become Arrow columns, beside fastavro, in one process on one core.
 
 `python -m bench.avro_decode [--rows N]` prints thousands of records a second: the decoder, from the prefix on; its
 reader of single rows; fastavro to dicts, and to an Arrow table by way of them. Records have seven fields.
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def payloads(rows: int) -> list[bytes]:
-    """Encoded records, always the same ones."""
+    """Encoded records, the same in each run."""
     parsed = fastavro.parse_schema(json.loads(json.dumps(SCHEMA)))
     return [_payload(parsed, at) for at in range(rows)]
 
@@ -92,7 +92,7 @@ def _dicts(parsed: object, payloads: list[bytes]) -> list[object]:
 
 
 def rate(label: str, rows: int, once: Callable[[], object]) -> None:
-    """The best of five runs."""
+    """Print the best rate of five runs."""
     best = float("inf")
     for _ in range(5):
         started = time.perf_counter()

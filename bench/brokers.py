@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 READY_WITHIN_S = 60.0
 
-# The file that Apache Kafka 4.3 ships as config/server.properties, but for addresses and the folder.
+# Apache Kafka 4.3's own config/server.properties, except for addresses and the folder.
 KAFKA_PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -59,7 +59,7 @@ class Broker(ABC):
 
     name: str
     replicas = 1
-    """Of a new topic."""
+    """The number of replicas of a new topic."""
     topic_configuration: ClassVar[dict[str, str]] = {}
 
     def __init__(self, folder: Path) -> None:
@@ -78,7 +78,7 @@ class Broker(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """What comes before the start and is not timed."""
+        """Do the work before the start that is not timed."""
 
     @abstractmethod
     def command(self) -> list[str]:
@@ -86,10 +86,10 @@ class Broker(ABC):
 
     @abstractmethod
     def configuration(self) -> dict[str, str]:
-        """What a reader needs to repeat the run."""
+        """The settings that a reader needs to repeat the run."""
 
     def start(self) -> float:
-        """Start in an empty folder and wait for the first Metadata answer that names a broker; the seconds it took."""
+        """Start in an empty folder; return the seconds until the first Metadata answer that names a broker."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.prepare()
@@ -109,7 +109,7 @@ class Broker(ABC):
         return time.monotonic() - begin
 
     def stop(self) -> None:
-        """Ask it to end; kill it where it does not."""
+        """Ask the process to end; kill it if it does not."""
         if self.process is None or self.process.poll() is not None:
             return
         self.process.send_signal(signal.SIGTERM)
@@ -134,7 +134,7 @@ class OttlaBroker(Broker):
     name = "ottla"
 
     def prepare(self) -> None:
-        """Nothing: the start makes its own folder."""
+        """Do nothing: the start makes its own folder."""
 
     def command(self) -> list[str]:
         ottla = Path(sys.executable).with_name("ottla")
@@ -180,7 +180,7 @@ def kafka_libs() -> Path:
 
 
 def cluster_id() -> str:
-    """A random id in Kafka's text form. None begins with a dash: Kafka's own never do, tools take it for an option."""
+    """A random id in Kafka's text form. It never begins with a dash, which tools would take for an option."""
     import base64
 
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
@@ -189,7 +189,7 @@ def cluster_id() -> str:
 
 
 def answers_metadata(port: int) -> bool:
-    """Whether the broker answers a Metadata request (version 1, no topics) and names at least one broker."""
+    """True if the broker answers a Metadata request (version 1, no topics) and names at least one broker."""
     client_id = b"race"
     body = struct.pack(">hhih", 3, 1, 1, len(client_id)) + client_id + struct.pack(">i", 0)
     try:
@@ -203,7 +203,7 @@ def answers_metadata(port: int) -> bool:
 
 
 def received(connection: socket.socket, size: int) -> bytes:
-    """Exactly `size` bytes; ConnectionError where the other side ends first."""
+    """Exactly `size` bytes; raise ConnectionError if the other side closes first."""
     parts = b""
     while len(parts) < size:
         part = connection.recv(size - len(parts))
@@ -223,7 +223,7 @@ def family(pid: int) -> list[int]:
 
 
 def process_cpu_seconds(pid: int) -> float:
-    """User and system time, with that of children waited for."""
+    """User and system time of a process, and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(fields[place]) for place in (11, 12, 13, 14)) / TICKS
 

@@ -1,4 +1,4 @@
-"""How soon ottla's commands answer, and a broker of a test starts, beside an empty Python: `python -m bench.commands`.
+"""Measures how soon commands answer and a test's broker starts, beside an empty Python: `python -m bench.commands`.
 
 Each runs five times, the commands against a broker in this process; the least wall and processor times count. A test's
 first broker should take less than 0.5 s of processor time with all imports, and the next less than 0.1 s.

@@ -1,15 +1,15 @@
-"""How long a producer goes without acknowledgements when the leader of its partition is killed, or stops.
+"""Measures how long a producer gets no acknowledgement after its partition's leader is killed or stopped.
 
     python -m bench.failover                      ottla, 30 kills
     python -m bench.failover --signal TERM        graceful stops instead
     python -m bench.failover --signal STOP        brokers that hang, and go on when others lead
         --client socket.timeout.ms=7000           with less patience than librdkafka's minute
-    python -m bench.failover --zookeeper          with the metadata in a ZooKeeper ensemble of three servers, its own
-    python -m bench.failover --kafka              Apache Kafka (three KRaft nodes with its defaults) after it
+    python -m bench.failover --zookeeper          with the metadata in an own ZooKeeper ensemble of three servers
+    python -m bench.failover --kafka              Apache Kafka too (three KRaft nodes with its defaults)
 
 Three brokers on this machine, one partition with three replicas, min.insync.replicas=2; an idempotent confluent-kafka
 producer with its defaults sends a record every two milliseconds. After each death the broker comes back and is in sync
-before the next. At the end all records are read back: what was acknowledged must be there, once.
+before the next. At the end all records are read back: each acknowledged record must be there exactly once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ENOUGH = 200
 
 
 class Writing:
-    """A producer in a thread of its own; knows when each record was acknowledged."""
+    """A producer in its own thread; notes when each record was acknowledged."""
 
     def __init__(self, servers: str, options: dict[str, str]) -> None:
         self.acknowledged: list[int] = []
@@ -65,7 +65,7 @@ class Writing:
         self.times.append(time.monotonic())
 
     def goes_on(self) -> None:
-        """Wait until so many more are acknowledged that it runs smoothly."""
+        """Wait until enough further records are acknowledged for a steady rate."""
         enough = len(self.times) + _ENOUGH
         until(lambda: len(self.times) >= enough)
 
@@ -79,7 +79,7 @@ class Writing:
 
 
 def run(cluster: Cluster, deaths: int, how: signal.Signals, client: dict[str, str]) -> dict[str, object]:
-    """The gaps of so many deaths, and what became of the records; `client` are options of the producer."""
+    """End leaders; return the gaps and the counts of records. `client` are options of the producer."""
     cluster.start()
     try:
         admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
@@ -121,7 +121,7 @@ def run(cluster: Cluster, deaths: int, how: signal.Signals, client: dict[str, st
 
 
 def judge(servers: str, writing: Writing) -> tuple[int, int]:
-    """Read all back: (acknowledged and not there, there more than once)."""
+    """Read all records back; return (acknowledged but lost, there more than once)."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "judge", "enable.partition.eof": True})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
     found: list[int] = []

@@ -1,4 +1,4 @@
-"""What one KIP-848 group of many members takes from a broker: heartbeats, a join, a topic that grows, many departures.
+"""Measures what one large KIP-848 group costs a broker: heartbeats, a join, a topic that grows, many departures.
 
     python -m bench.group_members                      1,000 members of a topic with 1,000 partitions
     python -m bench.group_members --members 100        fewer
@@ -55,10 +55,10 @@ _PASSING = (
 
 
 class Member:
-    """One member of the group: its story is `run`, until it is told to leave."""
+    """One member of the group; `run` is its story until it is told to leave."""
 
     def __init__(self, connection: AsyncConnection, sent: Counter[str], place: float) -> None:
-        """`place` is where in the interval between heartbeats those of this member fall, from 0 to 1."""
+        """`place`, from 0 to 1, is the point in the heartbeat interval at which this member sends."""
         self.epoch = 0
         self._place = place
         self.owned: set[tuple[bytes, int]] = set()
@@ -129,7 +129,7 @@ class Run:
         self._wanted, self._partitions, self._leaving = members, partitions, leaving
         self._admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
         self._epoch = 1
-        """The epoch that the group reaches by what was done to it."""
+        """The group epoch that the last change leads to."""
         self._members: dict[Member, asyncio.Task[None]] = {}
         self._sent: Counter[str] = Counter()
         self.figures: dict[str, float] = {}
@@ -152,7 +152,7 @@ class Run:
         await asyncio.gather(*self._members.values())
 
     async def _coordinator(self) -> None:
-        """Have the offsets topic made: the one broker coordinates the group."""
+        """Create the offsets topic, so that the one broker coordinates the group."""
         (connection,) = await self._connect(self._wanted - 1)
         end = time.monotonic() + WITHIN_S
         while (await connection.request(FindCoordinatorRequest(key=GROUP), 0)).error_code:
@@ -190,7 +190,7 @@ class Run:
     # Measures
 
     async def _measure(self, name: str, change: Callable[[], None]) -> None:
-        """Make a change; say how long the group took to settle after it, and what the broker burned meanwhile."""
+        """Make a change; report how long the group took to settle, and the broker's processor time."""
         began, burned, sent = time.monotonic(), self._broker.cpu_seconds(), self._sent["heartbeats"]
         change()
         while not self._settled():

@@ -1,6 +1,6 @@
 """One-record Produce through connection, dispatch, partition and log, without a socket: microseconds per request.
 
-`python -m bench.hot_path [--profile]`. Compare two commits on one machine; the figures of two machines say nothing.
+`python -m bench.hot_path [--profile]`. Compare commits on one machine only.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def frame(acks: int) -> bytes:
 
 
 async def run(server: BrokerServer, acks: int) -> float:
-    """CPU microseconds of this process per request."""
+    """Run all requests; return CPU microseconds of this process per request."""
     assert server.node is not None
     sink = Sink()
     connection = ServerConnection(

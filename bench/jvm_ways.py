@@ -1,4 +1,4 @@
-"""The ways of users without ottla: Avro values by fastavro on executors, Delta tables on S3 by Spark's own writer."""
+"""Jobs as users without ottla write them: Avro by fastavro on executors, Delta tables on S3 by Spark's writer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FASTAVRO_ROWS = (
 
 
 def by_fastavro(batches: Iterator[pa.RecordBatch], schema: str) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: each value to a dict, the dicts to columns."""
+    """A function for `mapInArrow`: decode each value to a dict, then the dicts to columns."""
     import fastavro
     import pyarrow as pa
 

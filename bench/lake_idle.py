@@ -1,4 +1,4 @@
-"""The cost of a round in which nothing is new, for a loader of many topics.
+"""Measures a round in which nothing is new, for a loader of many topics.
 
 `python -m bench.lake_idle [--topics N] [--rounds N] [--format table|json]` makes topics of one partition with a few
 records, loads them all, and then lets the same loader look again and again. A new loader's start is timed as well.
@@ -33,7 +33,7 @@ RECORDS = 3
 
 
 def main() -> int:
-    """Measure, print; 1 where a round took longer than is wanted."""
+    """Measure and print; return 1 if a round took longer than wanted."""
     options = _options()
     options.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="idle-", dir=options.folder))
@@ -85,7 +85,7 @@ def _measured(settings: LoadSettings, topics: int, rounds: int) -> dict[str, flo
 
 
 def _start_again(settings: LoadSettings) -> None:
-    """A new loader finds nothing to do, and starts no Spark."""
+    """Start a new loader, which finds nothing to do and starts no Spark."""
 
     def no_spark() -> None:
         raise AssertionError("nothing is new, yet Spark was started")

@@ -1,7 +1,7 @@
-"""Memory of a load: resident megabytes of Spark's JVM and of its Python workers, over the whole of it.
+"""Measures the memory of a load: resident megabytes of Spark's JVM and Python workers, from start to end.
 
 `python -m bench.lake_memory [--gigabytes N] [--partitions N] [--skewed] [--cores N] [--format table|json]` fills a
-topic of our broker with so much (in 214 bytes a record), loads it by `ottla lake load` into local Parquet, and states
+topic of our broker with N gigabytes (214 bytes a record), loads it by `ottla lake load` into local Parquet, and prints
 peaks and how the last third of the rounds compares with the first. `--skewed` puts nine tenths into one partition. On a
 local master one JVM is driver and executor.
 """
@@ -22,11 +22,11 @@ from bench.brokers import ROOT
 from bench.lake_rig import RECORD_BYTES, Look, Watch, fill, rounds_told, running_broker, watched_load
 
 GROWN = 1.1
-"""A load that takes more than this in its last third, against its first, is said to grow."""
+"""A load is said to grow if the ratio of its last third to its first is above this."""
 
 
 def main() -> int:
-    """Measure, print; 1 where the load failed or grew."""
+    """Measure and print; return 1 if the load failed or grew."""
     options = _options()
     options.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="memory-", dir=options.folder))
@@ -86,7 +86,7 @@ def figures(watch: Watch) -> dict[str, float]:
 
 
 def after_the_first_round(looks: list[Look]) -> list[Look]:
-    """Looks while rounds were at work; in the first one Java and workers start and take what every round needs."""
+    """Samples from the second round on; in the first, Java and workers start and take what every round needs."""
     last = max((look.rounds for look in looks), default=0)
     settled = [look for look in looks if 0 < look.rounds < last]
     if len(settled) < 3:
@@ -95,7 +95,7 @@ def after_the_first_round(looks: list[Look]) -> list[Look]:
 
 
 def table(facts: dict[str, object]) -> str:
-    """Aligned for a terminal."""
+    """The facts as a table, aligned for a terminal."""
     width = max(map(len, facts))
     return "\n".join(f"{name.replace('_', ' '):{width}}  {value:>14,}" for name, value in facts.items())
 

@@ -1,4 +1,4 @@
-"""Topics for measurements of the loader, and looks at the memory of its processes: Spark's Java and its Pythons."""
+"""Topics for measurements of the loader, and samples of the memory of its processes: Spark's JVM and Python workers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ BATCH_RECORDS = 4_000
 DIFFERENT_BATCHES = 32
 TIME_MS = 1_700_000_000_000
 LOOK_SECONDS = 0.25
-"""Memory is looked at this often."""
+"""The interval between two samples of memory."""
 
 
 @contextmanager
 def running_broker(folder: Path) -> Iterator[str]:
-    """Our broker with its data in a folder; its address."""
+    """Run our broker with its data in a folder; yield its address."""
     broker = OttlaBroker(folder / "broker")
     broker.start()
     try:
@@ -42,9 +42,9 @@ def running_broker(folder: Path) -> Iterator[str]:
 
 
 def fill(address: str, topic: str, shares: Sequence[int]) -> int:
-    """A new topic with about so many records in each partition; the number of them.
+    """Make a topic with about `shares` records in its partitions; return their number.
 
-    Values are hexadecimal digits at random: compression halves them.
+    Values are random hexadecimal digits, which compression halves.
     """
     Admin(address).create_topic(topic, len(shares))
     batches = [
@@ -78,9 +78,9 @@ class Look:
     """All Python processes of Spark's, shared pages counted once."""
     workers: int
     largest: float
-    """The largest one of them."""
+    """The largest Python process."""
     rounds: int
-    """Rounds that the load had told of."""
+    """Rounds that the load had reported by then."""
 
     @property
     def all(self) -> float:
@@ -89,7 +89,7 @@ class Look:
 
 @dataclass(slots=True)
 class Watch:
-    """Memory that a load was seen to take."""
+    """The samples of a load's memory."""
 
     looks: list[Look] = field(default_factory=list)
     said: str = ""
@@ -98,7 +98,7 @@ class Watch:
 
 
 def watched_load(arguments: Sequence[str], log: Path) -> Watch:
-    """Run `ottla lake load` to its end, and look at its processes meanwhile."""
+    """Run `ottla lake load` to its end, and sample the memory of its processes meanwhile."""
     watch, began = Watch(), time.monotonic()
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -140,7 +140,7 @@ def _look(pid: int, seconds: float, rounds: int) -> Look:
 
 
 def _proportional_mb(pid: int) -> float:
-    """Resident pages, those that n processes share counted as an n-th."""
+    """Resident memory; a page that n processes share counts as 1/n."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024 / MB

@@ -1,4 +1,4 @@
-"""How fast Protobuf payloads become Arrow columns on one core, beside google.protobuf to dicts.
+"""Measures how fast Protobuf payloads become Arrow columns on one core, beside google.protobuf to dicts.
 
 `python -m bench.protobuf_decode [--rows N]` prints thousands of records a second for records of seven fields.
 """

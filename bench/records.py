@@ -1,6 +1,6 @@
 """Rates of the record code on one core: CRC, scan, decode to columns, encode; beside aiokafka's decoder.
 
-Prints a table; `--json` prints the numbers alone. Best of several rounds: what the code can do, not what else ran.
+Prints a table; `--json` prints the numbers alone. The best of several rounds counts, to leave other load out.
 """
 
 from __future__ import annotations

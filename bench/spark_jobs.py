@@ -1,7 +1,7 @@
 """The Spark side of the race: one session of pyspark 4.2 with Spark's own connector beside ours, jobs as JSON lines.
 
 Runs under .venv-spark42; bench/spark_worker.py writes one request a line and reads one answer a line. Both sides have
-the same session, the same data, the same codec; a job answers the seconds it took, its session not counted.
+the same session, the same data, the same codec; a job's answer is the seconds it took, without those of its session.
 
 python -m bench.spark_jobs BOOTSTRAP SESSION JARS..., SESSION being one of `SESSIONS`
 """
@@ -59,7 +59,7 @@ class Jobs:
         return timed(lambda: writer.option("topic", topic).mode("append").save())
 
     def stream(self, connector: str, topic: str, each: int, triggers: int) -> float:
-        """A steady stream of small micro-batches into Parquet: the median seconds of a trigger but for the first."""
+        """Stream small micro-batches into Parquet; return the median seconds of a trigger, the first left out."""
         folder = Path(tempfile.mkdtemp(prefix="race-stream-"))
         stream = (
             self._options(self.spark.readStream.format(connector), topic)
@@ -119,7 +119,7 @@ class Jobs:
             raise RuntimeError(f"the lake of {topic} does not add up")
 
     def _frame(self, rows: int) -> DataFrame:
-        """Rows of some 214 bytes, made as they are asked for: next to nothing beside what it takes to write them."""
+        """Rows of some 214 bytes, generated while they are written, at almost no cost."""
         value = f"concat(lpad(cast(id as string), 20, '0'), '{'x' * 180}') value"
         return self.spark.range(0, rows, 1, 2).selectExpr(
             "concat('key-', lpad(cast(id as string), 10, '0')) key", value
@@ -138,12 +138,12 @@ def tuned(jars: str) -> SparkSession:
 
 
 def untuned(jars: str) -> SparkSession:
-    """The session that a user has who sets nothing but the connector's jars; `format("ottla")` is discovered."""
+    """A session with no setting but the connector's jars; Spark discovers `format("ottla")`."""
     return SparkSession.builder.master(MASTER).config("spark.jars", jars).getOrCreate()
 
 
 def with_delta(jars: str) -> SparkSession:
-    """Ours, and what Delta and S3A need; the environment says where S3 is."""
+    """Our session with the settings for Delta and S3A; the environment names the S3 endpoint."""
     return session("race", MASTER, spark__jars=jars, **delta_settings())
 
 
@@ -153,7 +153,7 @@ SESSIONS = {"tuned": tuned, "untuned": untuned, "with-delta": with_delta}
 def main(bootstrap: str, kind: str, *jars: str) -> int:
     """Answer requests until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what Java prints must not come between the answers
+    os.dup2(2, 1)  # output of Java must not come between the answers
     libraries = ",".join(str(path) for folder in jars for path in sorted(Path(folder).glob("*.jar")))
     jobs = Jobs(SESSIONS[kind](libraries), bootstrap)
     answers.write(json.dumps({"ready": jobs.spark.version}) + "\n")

@@ -26,7 +26,7 @@ class Worker:
         self, bootstrap: str, log: IO[bytes], kind: str = "tuned", environment: Mapping[str, str] | None = None
     ) -> None:
         command = [str(PROGRAMS / "python"), "-m", "bench.spark_jobs", bootstrap, kind, *map(jars, JARS[kind])]
-        path = os.pathsep.join([str(PROGRAMS), os.environ["PATH"]])  # as where an environment is active
+        path = os.pathsep.join([str(PROGRAMS), os.environ["PATH"]])  # as in an active environment
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
             env={**os.environ, "PATH": path, **(environment or {})},

@@ -1,4 +1,4 @@
-"""Kinds of arguments that several campaigns take."""
+"""Types of arguments that several campaigns take."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 
 def list_of(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
-    """A kind for `add_argument`: names with commas between, each of them a known one."""
+    """A type for `add_argument`: known names, separated by commas."""
 
     def names(text: str) -> tuple[str, ...]:
         found = tuple(text.split(","))

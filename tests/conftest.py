@@ -1,4 +1,4 @@
-"""What every test may use, and the rule that a skip which nobody foresaw fails the run."""
+"""Fixtures for every test, and the rule that an unforeseen skip fails the run."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 
 settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("ottla")  # a busy machine is no fault
+settings.load_profile("ottla")  # no deadlines: a busy machine is not a fault
 
 NO_KAFKA = "Apache Kafka's jars are not here"
-"""Reason of the tests marked `kafka` on a machine without Maven, or without Java."""
+"""The skip reason of tests marked `kafka` on a machine without Maven or Java."""
 
 NO_RIGHTS = "needs to be root, with the right to mount"
-"""Reason of the tests marked `root` for other users, and for root in a container that may not mount."""
+"""The skip reason of tests marked `root` for other users, and for root in a container that may not mount."""
 
 NO_HISTORY = "the repository's history is not here"
-"""Reason of the tests that run an older commit, in a copy without Git or a clone that is not whole."""
+"""The skip reason of tests that run an older commit, in a copy without Git or a shallow clone."""
 
 NO_AZURITE = "Azurite is not here"
-"""Reason of the tests of lakes on Azure, on a machine without npm."""
+"""The skip reason of tests of lakes on Azure, on a machine without npm."""
 
 FORESEEN_SKIPS = ("needs to be root", "real input is not here", NO_HISTORY, NO_AZURITE)
-"""How the reason of a skip that is allowed everywhere begins."""
+"""Beginnings of the reasons of skips that are allowed everywhere."""
 
 NO_ZOOKEEPER = "Apache ZooKeeper's jars are not here"
-"""Reason of the tests that want an ensemble, on a machine without Maven, or without Java."""
+"""The skip reason of tests that need an ensemble, on a machine without Maven or Java."""
 
 NO_HDFS = "Apache Hadoop's jars are not here"
-"""Reason of the tests that want an HDFS, on a machine without Maven, or without Java."""
+"""The skip reason of tests that need an HDFS, on a machine without Maven or Java."""
 
 FORESEEN_OUTSIDE_CI = (NO_KAFKA, NO_ZOOKEEPER, NO_HDFS, "no Apache Kafka jars", "no `java` on the PATH",
                        "no C compiler", "no Java compiler")  # fmt: skip
-"""Allowed on a person's machine, where set-up went on without; on CI they are a fault."""
+"""Skips that are allowed on a developer's machine, where set-up left parts out; on CI they are a fault."""
 
 
 LONG_ROOMS = ("sim", "lake", "server", "spark", "compat", "coordination", "damage", "faults", "fuzz", "tools", "client",
               "cli", "registry", "testing", "demo", "records")  # fmt: skip
-"""Rooms of tests that start processes or compute for long; the files of the others take a few seconds each."""
+"""Test rooms that start processes or compute for long; files of other rooms take a few seconds each."""
 
 
 def begin_with_long_rooms(files: list[str]) -> list[str]:
-    """Files of the long rooms, dealt from each in turn; then the others, which fill the end of a run evenly.
+    """Order files: those of the long rooms, from each in turn; then the others, which fill the end of a run evenly.
 
-    So none of several workers has a long file left when the others are done, and what computes runs beside what waits.
+    So none of several workers has a long file left when the others are done, and computing runs beside waiting.
     """
     places = []
     for rank, room in enumerate(LONG_ROOMS):
@@ -67,7 +67,7 @@ def begin_with_long_rooms(files: list[str]) -> list[str]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put long files first, and give tests by mark the skip that their machine calls for."""
+    """Put long files first, and skip tests by mark if the machine lacks something."""
     order = {file: at for at, file in enumerate(begin_with_long_rooms(list({str(item.path): 0 for item in items})))}
     items.sort(key=lambda item: order[str(item.path)])
     libs = kafka_jars()
@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the skips that nobody foresaw; `pytest_sessionfinish` has made the run fail for them."""
+    """Print the unforeseen skips; `pytest_sessionfinish` has made the run fail for them."""
     for place, reason in unforeseen_skips(terminalreporter):
         terminalreporter.write_line(f"UNFORESEEN SKIP {place}: {reason}", red=True)
 
@@ -94,7 +94,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def unforeseen_skips(reporter: pytest.TerminalReporter) -> list[tuple[str, str]]:
-    """Where and why something was skipped without being on a list."""
+    """(test, reason) of each skip that is not on a list of foreseen ones."""
     foreseen = FORESEEN_SKIPS if os.environ.get("CI") else FORESEEN_SKIPS + FORESEEN_OUTSIDE_CI
     found = []
     for report in reporter.stats.get("skipped", []):
@@ -107,7 +107,7 @@ def unforeseen_skips(reporter: pytest.TerminalReporter) -> list[tuple[str, str]]
 
 @cache
 def may_mount() -> bool:
-    """Whether we are root, and one that may mount: in a container root often may not."""
+    """True if we are root and may mount a file system; in a container root often may not."""
     if os.geteuid() != 0:
         return False
     probe = ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"]
@@ -118,7 +118,7 @@ def may_mount() -> bool:
 
 
 def kafka_jars() -> Path | None:
-    """The folder of Apache Kafka 4.3.1's jars, where it and a Java runtime are there."""
+    """The folder of Apache Kafka 4.3.1's jars, if these and a Java runtime are there."""
     for folder in (os.environ.get("OTTLA_KAFKA_JARS"), ROOT / ".cache" / "kafka" / "libs"):
         if folder and shutil.which("java") and (Path(folder) / "kafka_2.13-4.3.1.jar").exists():
             return Path(folder)

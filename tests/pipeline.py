@@ -35,7 +35,7 @@ class Topics:
         return name
 
     def fill(self, topic: str, partition: int, records: list[Record], codec: Codec = Codec.NONE) -> int:
-        """Produce one batch; the offset of its first record."""
+        """Produce one batch; return the offset of its first record."""
         return self.cluster.produce(topic, partition, build_batch(records, codec=codec)).base_offset
 
     def count(
@@ -80,7 +80,7 @@ def spark_session():  # type: ignore[no-untyped-def]
 
 @pytest.fixture
 def spark(spark_session):  # type: ignore[no-untyped-def]
-    """The session, active in this thread, whatever a test before did with sessions of its own."""
+    """The session, made active in this thread again after tests with their own sessions."""
     from ottla.spark.session import register_source
 
     register_source(spark_session)

@@ -1,7 +1,7 @@
 """Ports for servers that tests start.
 
-None of them lies in the range from which the kernel takes the near end of outgoing connections. A port of that range is
-free when it is chosen and taken when a server binds it a second later, or after a restart.
+No port is from the range that the kernel uses for outgoing connections: a port of that range may be free when it is
+chosen, and taken when a server binds it a second later or after a restart.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 LOWEST = 10_000
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 HIGHEST = 32_000
-"""Where the kernel does not say where its range begins."""
+"""The highest port to use if the kernel does not tell where its range begins."""
 
 
 def free_port() -> int:
@@ -22,7 +22,7 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody has now, all different."""
+    """Different ports that are free now."""
     candidates = range(LOWEST, _first_ephemeral())
     with contextlib.ExitStack() as held:
         found: list[int] = []

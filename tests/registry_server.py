@@ -1,6 +1,6 @@
 """A small schema registry over HTTP for tests of its clients: subjects, versions, ids and references, in memory.
 
-It answers as Confluent's does, without compatibility checks. Faults can be ordered, and requests are kept.
+It answers like Confluent's, without compatibility checks. Tests can order faults and read the requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class RegistryServer:
         self.ids = {}
         self.requests = []
         self.faults = []
-        """Status codes that the next requests are answered with."""
+        """Status codes for the answers to the next requests."""
 
     def __enter__(self):
         owner = self
@@ -49,7 +49,7 @@ class RegistryServer:
         self._thread.join()
 
     def register(self, subject, text, kind="AVRO", references=()):
-        """The id of a schema in a subject, as POST gives it."""
+        """Register a schema in a subject as POST does; return its id."""
         if not isinstance(text, str):
             text = json.dumps(text)
         entry = {"schema": text, "schemaType": kind, "references": list(references)}
@@ -102,7 +102,7 @@ class RegistryServer:
         return 200, {"subject": subject, "version": place, "id": number, **self._shown(self.ids[number])}
 
     def _shown(self, entry):
-        """An entry as the registry shows it: AVRO is the kind of a schema without one."""
+        """An entry as the registry shows it; a schema without a type is AVRO."""
         shown = {"schema": entry["schema"]}
         if entry["schemaType"] != "AVRO":
             shown["schemaType"] = entry["schemaType"]

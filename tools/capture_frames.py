@@ -20,7 +20,7 @@ from pathlib import Path
 
 @dataclass
 class Capture:
-    """What has been seen: lines to write, and how many there are of a kind."""
+    """The frames seen so far: lines to write, and how many there are of each kind."""
 
     client: str
     most: int
@@ -36,7 +36,7 @@ class Capture:
 
 
 class Exchange:
-    """One connection of the client, and ours to the broker for it."""
+    """One connection of the client, and the proxy's own to the broker for it."""
 
     def __init__(self, capture: Capture, broker: tuple[str, int]) -> None:
         self.capture = capture
@@ -56,7 +56,7 @@ class Exchange:
         to_client.close()
 
     async def pump(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, note: Note) -> None:
-        """Pass whole frames on, each after it was noted."""
+        """Note whole frames and pass them on."""
         try:
             while True:
                 size = await source.readexactly(4)
@@ -81,7 +81,7 @@ Note = collections.abc.Callable[[bytes], None]
 
 
 async def run(arguments: argparse.Namespace, capture: Capture) -> int:
-    """The status of the command, run with the proxy open."""
+    """Run the command with the proxy open; return its status."""
     host, _, port = arguments.broker.rpartition(":")
     server = await asyncio.start_server(
         lambda reader, writer: Exchange(capture, (host, int(port))).serve(reader, writer), "127.0.0.1", arguments.listen

@@ -206,7 +206,7 @@ def _help_of(command: list[str], heading: str) -> list[str]:
 
 
 def _help(command: list[str]) -> str:
-    """What `--help` prints, wherever it prints it, alike on every Python."""
+    """The output of `--help`, on stdout or stderr, the same on every version of Python."""
     from ottla.cli.main import main as ottla
 
     said = io.StringIO()
@@ -218,7 +218,7 @@ def _help(command: list[str]) -> str:
 
 @contextlib.contextmanager
 def _steady_help() -> Iterator[None]:
-    """argparse folds by the terminal's width, colours from 3.14 on, and writes `-b X, --bar X` before 3.13."""
+    """Make argparse's help the same everywhere: it wraps at the terminal's width, and differs between versions."""
     kept, form = dict(os.environ), argparse.HelpFormatter._format_action_invocation
 
     def once(self: argparse.HelpFormatter, action: argparse.Action) -> str:
@@ -235,7 +235,7 @@ def _steady_help() -> Iterator[None]:
 
 
 def _verbs(text: str) -> list[str]:
-    """The verbs that the help of a noun lists: ours, or argparse's `{load}`."""
+    """The verbs listed in the help of a noun, in our form or in argparse's (`{load}`)."""
     if found := re.search(r"^verbs .*:\n((?:  \S.*\n?)+)", text, re.MULTILINE):
         return [line.split()[0] for line in found[1].splitlines()]
     if found := re.search(r"^positional arguments:\n  \{([\w,]+)\}", text, re.MULTILINE):

@@ -1,6 +1,6 @@
 """Fetches sets of jars with their runtime dependencies into .cache through Maven: `tools/jars.py SET...`.
 
-Which repository they come from is Maven's own affair (its settings). `OTTLA_KAFKA_JARS` may name a folder
+Maven's settings decide from which repository they come. `OTTLA_KAFKA_JARS` may name a folder
 that holds Apache Kafka's jars already.
 """
 
@@ -19,7 +19,7 @@ COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """What to fetch, and a jar that must be there afterwards."""
+    """Artifacts to fetch, and a jar that must be there afterwards."""
 
     artifacts: tuple[str, ...]
     proof: str
@@ -86,7 +86,7 @@ SETS = {
 
 
 def main(names: list[str]) -> int:
-    """Fetch the named sets; 1 where one did not come."""
+    """Fetch the named sets; return 1 if one could not be fetched."""
     unknown = [name for name in names if name not in SETS]
     if unknown or not names:
         print(f"usage: jars.py SET..., one of {', '.join(SETS)}", file=sys.stderr)
@@ -115,7 +115,7 @@ def fetch(folder: Path, wanted: JarSet) -> int:
 
 
 def pom(wanted: JarSet) -> str:
-    """A project that does nothing but depend on the wanted artifacts, in these versions for their neighbours too."""
+    """A Maven project that only depends on the wanted artifacts, with these versions also for indirect dependencies."""
     rows = []
     for artifact in wanted.artifacts:
         group, name, version = artifact.split(":")

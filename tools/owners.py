@@ -1,7 +1,7 @@
 """One owner for each fact: no attribute of these classes is assigned outside the modules that own them.
 
-Called by tidy.py. The class of a receiver is found by its annotation, or by what it was made from. A receiver whose
-class is not found counts as owned where it bears the usual name, or where no other class has such an attribute.
+Called by tidy.py. The class of a receiver is found by its annotation or its initial value. A receiver of unknown
+class counts as owned if it has the usual name, or if no other class has such an attribute.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def foreign_assignments(module: str, tree: ast.Module, attributes: Attributes) -
 
 
 def owner_of(target: ast.Attribute, known: dict[str, set[str]], attributes: Attributes) -> Owned | None:
-    """The owned class that an attribute is of, as far as the receiver tells."""
+    """The owned class of an attribute, if the receiver shows it."""
     receiver = ast.unparse(target.value)
     for one in OWNED:
         if target.attr not in attributes.owned[one.name]:
@@ -76,7 +76,7 @@ def owner_of(target: ast.Attribute, known: dict[str, set[str]], attributes: Attr
 
 
 def is_foreign(target: ast.Attribute, names: frozenset[str]) -> bool:
-    """Whether an attribute of one of these names is assigned, and not to `self`."""
+    """True if an attribute of one of these names is assigned, and not to `self`."""
     return target.attr in names and not (isinstance(target.value, ast.Name) and target.value.id == "self")
 
 
@@ -103,7 +103,7 @@ def scopes(tree: ast.Module) -> Iterator[tuple[ast.AST, list[ast.AST]]]:
 
 
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a scope; of the scopes inside, only the nodes that open them."""
+    """The nodes of a scope, without the bodies of scopes inside it."""
     waiting = list(ast.iter_child_nodes(scope))
     while waiting:
         node = waiting.pop()
@@ -120,7 +120,7 @@ def is_scope(node: ast.AST) -> bool:
 
 
 def classes_of_names(scopes: list[ast.AST]) -> dict[str, set[str]]:
-    """Names (`log`, `self._log`) whose class can be told, with the names in their annotation."""
+    """Names (`log`, `self._log`) of known class, with the names in their annotation."""
     known: dict[str, set[str]] = {}
     for scope in scopes:
         if isinstance(scope, ast.ClassDef):
@@ -150,7 +150,7 @@ def note_names(scope: ast.AST, known: dict[str, set[str]]) -> None:
 
 
 def note_value(name: str, value: ast.expr, known: dict[str, set[str]]) -> None:
-    """A name is what was given to it: another name, or an object made by its class."""
+    """Give a name the class of its value: that of another name, or the class that is called."""
     made = value.func if isinstance(value, ast.Call) else None
     if isinstance(made, ast.Attribute):
         made = made.value  # Log.open(...)
@@ -188,7 +188,7 @@ def attributes_in(modules: Iterable[tuple[str, ast.Module]]) -> Attributes:
 
 
 def attributes_of(node: ast.ClassDef) -> Iterator[str]:
-    """Fields, properties, and all that methods assign to `self`."""
+    """The attributes of a class: fields, properties, and all that methods assign to `self`."""
     for statement in node.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             yield statement.target.id
@@ -208,17 +208,17 @@ def attributes_of(node: ast.ClassDef) -> Iterator[str]:
 
 @cache
 def tree_attributes() -> Attributes:
-    """Those of the package."""
+    """The attributes of all classes of the package."""
     paths = sorted(SOURCES.rglob("*.py"))
     return attributes_in((name_of(path), ast.parse(path.read_text(encoding="utf-8"))) for path in paths)
 
 
 def name_of(path: Path) -> str:
-    """`storage/log.py`."""
+    """The path of a file below the package, like `storage/log.py`."""
     return path.relative_to(SOURCES).as_posix()
 
 
 def check(path: Path, tree: ast.Module) -> Iterator[Finding]:
-    """What one file of the package assigns and does not own."""
+    """Assignments in one file to attributes that another module owns."""
     if path.is_relative_to(SOURCES):
         yield from foreign_assignments(name_of(path), tree, tree_attributes())

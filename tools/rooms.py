@@ -5,9 +5,9 @@
     python tools/rooms.py --walk           the same, with every step in its order
     python tools/rooms.py --format json
 
-A switch is a call from code of one module into code of another one; a return is none. All threads of the broker count,
-so the sync of the disk and the store of the metadata log are in it. What happens to run at the same time (timers) would
-be counted too: each request is made several times, and the shortest of its walks is the one that is shown.
+A switch is a call from code of one module into code of another; a return is none. All threads of the broker count, so
+the sync of the disk and the store of the metadata log are included. Timers that run at the same time would be counted
+too, so each request is made several times, and its shortest walk is shown.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OUTSIDE = ("ottla.testing",)
 
 @dataclass
 class Step:
-    """A call into another module: where, and how deep."""
+    """A call into another module: the function, and the depth of the call."""
 
     module: str
     function: str
@@ -61,7 +61,7 @@ class Walk:
 
     @property
     def modules(self) -> list[str]:
-        """In the order in which they are entered first, that of the loop's thread before those of others."""
+        """Modules in the order in which they are first entered, those of the loop's thread before others."""
         return list(dict.fromkeys(step.module for steps in self.steps.values() for step in steps))
 
     @property
@@ -74,12 +74,12 @@ class Walk:
 
 
 class Tracer:
-    """Sees every call in the threads that begin after `install`; notes those across modules while a walk is on."""
+    """Traces calls in threads that start after `install`; notes those across modules during a walk."""
 
     def __init__(self) -> None:
         self._walk: Walk | None = None
         self._places: dict[FrameType, tuple[str, int]] = {}
-        """The module and the depth of each frame of ours that runs."""
+        """(module, depth) of each running frame of ours."""
 
     def install(self) -> None:
         threading.setprofile(self._profile)
@@ -112,7 +112,7 @@ class Tracer:
                 self._places[frame] = (module, depth)
 
     def _caller(self, frame: FrameType) -> tuple[str, int]:
-        """The nearest frame of ours below: what is not ours between them forwards the call."""
+        """The nearest calling frame of ours; foreign frames in between only forward the call."""
         above = frame.f_back
         while above is not None:
             place = self._places.get(above)
@@ -199,11 +199,11 @@ class Rounds:
     def _traced(self, name: str, ask: Callable[[], Any]) -> Walk:
         self._tracer.begin(name)
         ask()
-        self._broker.call(lambda: None)  # what the loop still does for the request is done then
+        self._broker.call(lambda: None)  # the loop has finished the request's work by then
         return self._tracer.end()
 
     def walks(self) -> list[Walk]:
-        """Of each request the shortest walk."""
+        """The shortest walk of each request."""
         by_name: dict[str, list[Walk]] = {}
         for number in range(TRIES + 1):  # in the first round modules are imported and codecs compiled
             client = Client(self._broker)
@@ -225,7 +225,7 @@ class Rounds:
 
 
 def traced_walks() -> list[Walk]:
-    """Those of one broker with its files in a directory of its own."""
+    """The walks of one broker with its files in a temporary directory."""
     tracer = Tracer()
     with tempfile.TemporaryDirectory() as directory:
         broker = TestBroker(directory=directory)
@@ -244,7 +244,7 @@ def table(walks: list[Walk]) -> str:
 
 
 def in_order(walk: Walk) -> str:
-    """The walk, a line for each step; a blank line between threads."""
+    """The walk as text: a line for each step, and a blank line between threads."""
     threads = [
         "\n".join(
             f"{'  ' * step.depth}{step.module}  {step.function}{f'  x{step.times}' if step.times > 1 else ''}"

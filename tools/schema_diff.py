@@ -3,7 +3,7 @@
     python tools/schema_diff.py PATH
 
 PATH is a Kafka checkout, a jar (kafka-clients; the group coordinator's for group records), or a folder of jars. Prints
-`no difference`, or one line for each difference and then fails. A message that PATH does not define is left out and
+`no difference`, or one line for each difference and exits with 1. A message that PATH does not define is skipped and
 named on stderr.
 """
 
@@ -26,7 +26,7 @@ from ottla.wire.apis import APIS
 
 MANY = 1 << 15
 FIRST_TAG_OF_OURS = 100
-"""Tagged fields from here on are ours alone; Kafka passes over them."""
+"""Tagged fields from here on are ours alone; Kafka skips unknown tags."""
 Json = dict[str, Any]
 Range = tuple[int, int]
 
@@ -68,7 +68,7 @@ def texts_in_jar(jar: Path) -> Iterator[str]:
 
 
 def parse(text: str) -> Json:
-    """JSON with // comments; what looks like one inside a string stays."""
+    """Parse JSON with // comments; `//` inside a string is kept."""
     bare = re.sub(
         r'("(?:\\.|[^"\\])*")|//[^\n]*',
         lambda found: found.group(1) or "",
@@ -140,7 +140,7 @@ def struct_differences(
 
 
 def facets(each: Field, definition: Json, valid: Range) -> Iterator[tuple[str, object, object]]:
-    """What is compared of a field: its name, ours and Kafka's."""
+    """The properties of a field to compare: (property, our value, Kafka's value)."""
     there = clip(*versions_in(definition), valid)
     yield "type", type_name(each), definition["type"]
     yield "versions", clip(each.since, each.until, valid), there
@@ -196,7 +196,7 @@ def kafka_default(definition: Json) -> object:
 
 
 def versions_in(definition: Json) -> Range:
-    """The versions that have a field; a tagged one of the coordinators' records says only in which it is tagged."""
+    """The versions of a field; a tagged field of the coordinators' records only states its tagged versions."""
     return versions_of(definition.get("versions") or definition["taggedVersions"])
 
 

@@ -1,8 +1,8 @@
 """The lines of the race. A module here declares `LINES`; `bench/race.py` finds it by itself.
 
 A line is measured for each of its two contestants in turn, ours first: `measure(rig, contestant)` makes one run and
-answers figures by key; `warm(rig, contestant)` comes once before the first of them and is not counted; `finish(rig)`
-comes once after the last line that names the same one.
+returns figures by key; `warm(rig, contestant)` is called once before the first run and is not counted; `finish(rig)`
+is called once, after the last line that has the same `finish`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of a line: what it is, and what ratio of ours to theirs is wanted."""
+    """One number of a line: its meaning, and the wanted ratio of ours to theirs."""
 
     key: str
     title: str
@@ -29,7 +29,7 @@ class Figure:
     at_most: float | None = None
 
     def reached(self, ratio: float) -> bool | None:
-        """Whether the ratio is the wanted one; None where nothing is wanted."""
+        """True if the ratio reaches the goal; None if there is no goal."""
         if self.at_least is not None:
             return ratio >= self.at_least
         return ratio <= self.at_most if self.at_most is not None else None
@@ -50,7 +50,7 @@ class Line:
 
 
 def all_lines() -> list[Line]:
-    """Every line of every module here, in their order."""
+    """The lines of all modules here, in the order of the modules."""
     found: list[Line] = []
     for module in pkgutil.iter_modules(__path__):
         found += importlib.import_module(f"{__name__}.{module.name}").LINES

@@ -1,4 +1,4 @@
-"""The lake beside what users have otherwise: Spark's own writer of Delta on S3, fastavro on the same executors."""
+"""The lake beside its alternatives: Spark's own writer of Delta on S3, and fastavro on the same executors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.records.reader import Record
 RECORDS = 2_000_000
 AVRO_RECORDS = 1_000_000
 DIFFERENT = 20_000
-"""Avro payloads that are encoded; the topic repeats them."""
+"""The number of different Avro payloads; the topic repeats them."""
 BATCH = 5_000
 TIME_MS = 1_700_000_000_000
 
@@ -31,14 +31,14 @@ _avro: dict[int, str] = {}
 
 
 def measure_delta(rig: Rig, side: str) -> Figures:
-    """The whole topic into a new table in one run."""
+    """Load the whole topic into a new table in one run."""
     topic, worker = filled(rig, RECORDS), on_s3(rig)
     seconds = worker.run("delta", side, topic=topic, place=f"{BUCKET}/{side}-{next(_numbers)}")
     return {"records_per_second": rig.sized(RECORDS) / seconds}
 
 
 def on_s3(rig: Rig) -> Worker:
-    """A session beside an S3, both made once."""
+    """A session and an S3 server, both made at the first call."""
     if not _s3:
         server = MotoServer(rig.folder)
         atexit.register(server.stop)
@@ -55,14 +55,14 @@ def stop_s3(_: Rig) -> None:
 
 
 def measure_avro(rig: Rig, side: str) -> Figures:
-    """The whole topic in one run."""
+    """Decode the whole topic in one run."""
     records = rig.sized(AVRO_RECORDS)
     seconds = warm_worker(rig).run("avro", side, topic=avro_topic(rig, records), schema=json.dumps(SCHEMA))
     return {"records_per_second": records / seconds}
 
 
 def avro_topic(rig: Rig, records: int) -> str:
-    """A topic of our broker with so many records whose values are Avro without a prefix, made once."""
+    """A topic of our broker with `records` Avro values without a prefix, made at the first call."""
     if records not in _avro:
         topic, address = f"race-avro-{records}", rig.broker("ottla").address
         Admin(address).create_topic(topic, PARTITIONS)

@@ -41,7 +41,7 @@ def line(batch: int, records: int, name: str, wanted: float) -> Line:
 
 
 def finish(rig: Rig) -> None:
-    """Stop the clusters: what runs next has the machine to itself."""
+    """Stop the clusters, so that later lines have the machine to themselves."""
     rig.stop(*CONTESTANTS)
 
 

@@ -1,4 +1,4 @@
-"""Beside Spark's own Kafka connector, on the same broker (ours), in the same session: read, lake, write, stream."""
+"""Compares with Spark's own Kafka connector on our broker and in the same session: read, lake, write, stream."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def fresh(rig: Rig, kind: str = "tuned") -> Worker:
 
 
 def warm_worker(rig: Rig, kind: str = "tuned") -> Worker:
-    """The one session of a kind in which warm runs take turns."""
+    """The session of a kind in which the warm runs of both sides take turns."""
     if kind not in _warm:
         _warm[kind] = fresh(rig, kind)
     return _warm[kind]
 
 
 def filled(rig: Rig, records: int) -> str:
-    """A topic of our broker with so many records of 200 bytes, made once."""
+    """A topic of our broker with `records` records of 200 bytes, made at the first call."""
     records = rig.sized(records)
     if records not in _filled:
         topic = f"race-spark-{records}"
@@ -45,7 +45,7 @@ def filled(rig: Rig, records: int) -> str:
 
 
 def measure_read(rig: Rig, side: str, *, job: str, cold: bool, kind: str = "tuned") -> Figures:
-    """Source or lake: the whole topic in one run."""
+    """Read the whole topic in one run, by the source or into a lake."""
     topic = filled(rig, RECORDS)
     return timed(rig, side, kind, cold, rig.sized(RECORDS), job, topic=topic)
 
@@ -63,7 +63,7 @@ def measure_stream(rig: Rig, side: str) -> Figures:
 
 
 def timed(rig: Rig, side: str, kind: str, cold: bool, records: int, job: str, **arguments: object) -> Figures:
-    """A job in the warm session, or the first of a new one."""
+    """Run a job in the warm session, or, if `cold`, as the first job of a new one."""
     if not cold:
         return {"records_per_second": records / warm_worker(rig, kind).run(job, side, **arguments)}
     worker = fresh(rig, kind)

@@ -1,4 +1,4 @@
-"""From the command to the first Metadata answer, in an empty folder; memory at that moment."""
+"""The time from the command to the first Metadata answer in an empty folder, and the memory at that moment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bench.rig import Rig
 
 
 def measure(rig: Rig, contestant: str) -> Figures:
-    """One start of a broker that does nothing else. Kafka's storage is formatted before, and that is not timed."""
+    """Start a broker once. Kafka's storage is formatted before, which is not timed."""
     broker = rig.fresh_broker(contestant)
     try:
         seconds = broker.start()

@@ -57,7 +57,7 @@ class Cluster:
         return follow
 
     def start(self, number: int, *, host: str = "", rack: str | None = None) -> MetadataFollow:
-        """Open, read and register a broker; returns before it is done."""
+        """Begin to open, read and register a broker; return at once."""
         follow = self.begin(number)
         listeners = (Listener("PLAINTEXT", f"host{number}", 9092, 0),)
 
@@ -88,7 +88,7 @@ class Cluster:
         return self.loop.run_until(reached, within_ms=within_ms)  # type: ignore[arg-type]
 
     def ask(self, number: int, command: Command) -> Outcome:
-        """Submit and wait."""
+        """Submit a command and wait for its outcome."""
         slot: Slot[Outcome] = self.follow[number].submit(command)
         assert self.until(lambda: slot.full)
         return slot.result()

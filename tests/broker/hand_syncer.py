@@ -6,7 +6,7 @@ from ottla.storage.log import Log
 
 
 class HandSyncer:
-    """What was submitted waits for `sync`; a log twice submitted is synced once."""
+    """A syncer by hand: submitted logs wait for `sync`; a log submitted twice is synced once."""
 
     def __init__(self) -> None:
         self.submitted: dict[int, Log] = {}

@@ -1,4 +1,4 @@
-"""One broker in virtual time, with clients that speak bytes to it: for tests of what it takes a whole node to show."""
+"""One broker in virtual time, with clients that send bytes to it, for tests that need a whole node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LENGTH = Struct(">i")
 
 
 class RawClient:
-    """What a socket without a library behind it sees."""
+    """A client without a library: the bytes that its socket receives."""
 
     def __init__(self, place: SimBroker) -> None:
         self.received = b""
@@ -35,12 +35,12 @@ class RawClient:
         self.lost = True
 
     def send(self, *frames: bytes) -> None:
-        """Frames without their lengths, all at once."""
+        """Send frames, given without their lengths, all at once."""
         self.wire.write(b"".join(_LENGTH.pack(len(frame)) + frame for frame in frames))
         self._place.loop.run_for(50)
 
     def answers(self) -> list[bytes]:
-        """Whole answers so far, without their lengths."""
+        """The complete answers so far, without their lengths."""
         found, at = [], 0
         while at + 4 <= len(self.received):
             (size,) = _LENGTH.unpack_from(self.received, at)
@@ -85,7 +85,7 @@ class SimBroker:
         return Peer(name, self.loop, self.network, self.machine, PATIENT_MS, list)
 
     def ask(self, request: Any, *, most: int = 32767) -> Any:
-        """One request over a connection of its own."""
+        """Send one request over a connection of its own; return the answer."""
         peer = self.peer()
         answer = self.wait_for(peer.ask(request, most=most))
         peer.close()

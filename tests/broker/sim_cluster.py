@@ -1,4 +1,4 @@
-"""Several brokers in virtual time on one metadata log, joined by a network, for tests that take a cluster."""
+"""Several brokers in virtual time on one metadata log, joined by a network, for tests that need a cluster."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 
 class SimCluster:
-    """Brokers 1 to `brokers`, all serving; one after the other has come up. `{}` in an option is its number."""
+    """Brokers 1 to `brokers`, started one after the other, all serving. `{}` in an option stands for the number."""
 
     def __init__(
         self, brokers: int = 3, *, session_ms: int = 0, more_directories: tuple[str, ...] = (), **options: str
     ) -> None:
-        """`session_ms` passes before the store tells of a death; at 0 it tells at once.
+        """`session_ms` is the time until the store reports a death; with 0 it does so at once.
 
         `more_directories`: log directories of every broker beside "/data".
         """
@@ -53,7 +53,7 @@ class SimCluster:
         self.until(lambda: self.machines[number].serving is not None)
 
     def kill(self, number: int) -> None:
-        """The process is gone; what it had written stays in the page cache."""
+        """Kill the process; its writes stay in the page cache."""
         self.machines[number].vanish()
 
     def node(self, number: int) -> Node:

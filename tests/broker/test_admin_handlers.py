@@ -1,4 +1,4 @@
-"""Administration of a running broker: what is answered takes effect, and what only was checked does not."""
+"""Administration of a running broker: answered requests take effect, and validate-only ones do not."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Admin:
         return answer.results[0].configs[0]
 
     def log_config(self, topic: str) -> Any:
-        """What the topic's first log goes by."""
+        """The configuration of the topic's first log."""
         return self.broker.call(lambda: self.broker._running().node.replicas.by_name[topic, 0].config)
 
 

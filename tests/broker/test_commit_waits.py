@@ -10,7 +10,7 @@ from ottla.sim.loop import SimLoop
 
 
 class Line:
-    """Waits on a clock of their own."""
+    """Waits with a clock of their own."""
 
     def __init__(self) -> None:
         self.loop = SimLoop(1)
@@ -83,7 +83,7 @@ def test_the_end_of_the_epoch_ends_every_wait():
     waits = [line.add(1), line.add(2)]
     line.waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert [wait.result() for wait in waits] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
-    line.loop.run_for(2000)  # the deadlines that were set find nobody
+    line.loop.run_for(2000)  # the old deadlines find no waiting request
 
 
 def test_a_released_wait_may_add_another_at_once():

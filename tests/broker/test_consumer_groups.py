@@ -1,4 +1,4 @@
-"""Consumer groups in a simulated cluster: announced when all brokers have them, steered by options, kept by the log."""
+"""Consumer groups in a simulated cluster: announced once all brokers know them, set by options, kept in the log."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class GroupScene(Scene):
     """One or several brokers, a topic `t` of three partitions, and heartbeats of a group `g`."""
 
     def beat(self, member_id: str, epoch: int, **said: Any) -> Any:
-        """Ask whoever coordinates the group, until it does."""
+        """Send a heartbeat to the group's coordinator, until it answers as such."""
         if epoch == 0:
             said = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []} | said
         for _ in range(500):

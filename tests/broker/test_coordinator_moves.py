@@ -1,4 +1,4 @@
-"""A coordinator that lives is deposed and does not know it yet: no group is told less than was acknowledged to it."""
+"""A deposed coordinator is alive and does not know it yet: no group reads an older offset than it had acknowledged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SESSION_MS = 6000
 LEASE_MS = 4000
 SLOW_MS = 500
 SLOW_STORE = CoordinationFaults(way_us=(SLOW_MS * 1000, SLOW_MS * 1000), patience_us=10_000_000)
-"""What a broker asks of the store takes so long there, and so long back again."""
+"""A request to the store takes this long, and so does its answer."""
 PREFERRED = 0
 BY_NAME = 9
 
@@ -53,7 +53,7 @@ class Scene(SimCluster):
         return self.ask(broker, request, most=BY_NAME).topics[0].partitions[0].error_code
 
     def committed(self, broker):
-        """As a broker says; None where it says that it does not coordinate the group, or nothing any more."""
+        """The committed offset by a broker's answer; None if it does not coordinate the group or no longer answers."""
         groups = [OffsetFetchRequestGroup(group_id="g", topics=None)]
         answer = self.ask(broker, OffsetFetchRequest(groups=groups), most=BY_NAME)
         if answer is None:
@@ -65,7 +65,7 @@ class Scene(SimCluster):
         self.machines[broker].set_coordination(SLOW_STORE, cut=False)
 
     def cut_off(self, broker, *, cut=True):
-        """From the store only: it hears of nothing, and answers while its lease stands."""
+        """Cut a broker off from the store only: it reads no entries, and answers while its lease is valid."""
         self.machines[broker].set_coordination(self.machines[broker].coordination_faults, cut=cut)
 
     def others(self, broker):
@@ -188,7 +188,7 @@ def answers_as_before_until_another_commit_is_acknowledged(scene, new):
 
 @pytest.mark.parametrize("lag_max_ms", ["1000", "30000"])
 def test_a_deposed_coordinator_in_sync_is_waited_for_until_it_knows_or_its_lease_is_over(lag_max_ms):
-    """However short a lag is allowed: else it would be out of the set, and answer still."""
+    """This holds for any allowed lag: it could leave the in-sync set otherwise, and still answer."""
     scene = Scene(replica_lag_time_max_ms=lag_max_ms, auto_leader_rebalance_enable="false")
     first = scene.old
     other = scene.others(first)[0]

@@ -1,4 +1,4 @@
-"""Whoever asks a broker that does not lead is told who does, in the versions that have a place for it (KIP-951)."""
+"""A client that asks a broker that does not lead is told which one does, in the versions that can say so (KIP-951)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOBODY = (-1, -1)
 
 
 class Place:
-    """`t` is on brokers 1, which leads, 2, and those of `more`."""
+    """`t` has replicas on brokers 1, which leads, 2, and those in `more`."""
 
     def __init__(self, *more):
         self.cluster = SimCluster(broker_rack="rack-{}")
@@ -63,14 +63,14 @@ class Place:
         return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, session_epoch=-1, topics=topics)
 
     def hand_over(self):
-        """From 1 to another in sync; its number."""
+        """Move the leadership from 1 to another in-sync broker; return its number."""
         self.cluster.end_of(self.cluster.node(LEADS).hand_over())
         self.cluster.until(lambda: state(self.cluster).leader not in (LEADS, -1))
         return state(self.cluster).leader
 
 
 def told(answer):
-    """The error, the leader with its epoch, and where it is, of the only partition."""
+    """The error, the leader with its epoch, and the leader's address, of the only partition."""
     (topic,) = answer.responses
     (partition,) = getattr(topic, "partition_responses", None) or topic.partitions
     leader = partition.current_leader
@@ -98,7 +98,7 @@ def test_a_producer_at_the_wrong_broker_is_told_who_leads(place, asked, version)
 @pytest.mark.parametrize("version", [4, 10, 11, 12, 13, 15, 16, 18])
 @pytest.mark.parametrize("asked", [FOLLOWS, HAS_NONE])
 def test_a_consumer_at_the_wrong_broker_is_told_who_leads(place, asked, version):
-    answer = place.fetch(asked, version, fetch_offset=99)  # from 11 on a follower serves what it has
+    answer = place.fetch(asked, version, fetch_offset=99)  # from 11 on a follower serves its own records
     leader = (LEADS, place.epoch) if version >= FETCH_SAYS_IT else NOBODY
     where = at(LEADS) if version >= FETCH_SAYS_WHERE else []
     assert told(answer) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader, where)
@@ -115,7 +115,7 @@ def test_whoever_asks_in_an_epoch_that_is_over_is_told_of_the_present_one():
             where = at(FOLLOWS) if version >= FETCH_SAYS_WHERE else []
             answer = place.fetch(asked, version, current_leader_epoch=before)
             error = ErrorCode.FENCED_LEADER_EPOCH
-            if asked == LEADS and version < 11:  # to which a broker that follows answers nothing else
+            if asked == LEADS and version < 11:  # to which a follower has no other answer
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert told(answer) == (error, leader, where), (asked, version)
 

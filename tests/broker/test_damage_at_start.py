@@ -1,4 +1,4 @@
-"""Brokers in virtual time that find a log damaged as they start: what is sound is served, and nothing spreads."""
+"""Brokers in virtual time find a damaged log at their start: they serve sound records, and no damage spreads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.storage.segment.segment import LOG
 
 
 def test_the_only_replica_serves_what_is_sound_around_damage_and_counts_it(caplog):
-    """Killed without a checkpoint: the batches behind prove that what is damaged was there."""
+    """The broker was killed without a checkpoint; the batches after the damage prove that records were there."""
     place, partition = alone(internal_segment_bytes="100000")
     path, size = partition.log.active.path(LOG), partition.log.active.size
     place.machine.disk.flip_bit(path, size // 4, 6)
@@ -38,7 +38,7 @@ def test_the_only_replica_serves_what_is_sound_around_damage_and_counts_it(caplo
 
 
 def test_a_leader_that_lost_its_first_segment_makes_nobody_delete_it():
-    """It comes back, leads, and says its old start; then it hands over, and has the segment again."""
+    """The leader comes back, leads, and names its old log start; then it hands over and fetches the segment again."""
     cluster = Cluster()
     leader, (other, third) = cluster.leader, cluster.followers()
     first = cluster.log(leader).segments[0].path(LOG)
@@ -56,7 +56,7 @@ def test_a_leader_that_lost_its_first_segment_makes_nobody_delete_it():
 
 
 def test_an_end_that_was_lost_is_fetched_again_and_leads_nobody_before():
-    """The active segment of a leader is emptied while it is down: its checkpoints prove what was there."""
+    """A leader's active segment is emptied while it is down; its checkpoints prove that records were there."""
     cluster = Cluster()
     leader = cluster.leader
     active = cluster.log(leader).active

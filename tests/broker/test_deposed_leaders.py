@@ -1,4 +1,4 @@
-"""A leader that was deposed while it heard nothing: what it learns then is about the leader that there is now."""
+"""A leader was deposed while it was cut off; what it learns then concerns the present leader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ottla.records.builder import BatchBuilder
 
 
 def test_who_waits_at_a_replica_that_is_placed_elsewhere_is_told_to_look_for_the_leader():
-    """The topic is there still: it was written, perhaps, and nobody may be told that it cannot have been."""
+    """The topic still exists and the record may be committed: no answer may say that it was not written."""
     cluster = SimCluster(3)
     replicas = [CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])]
     topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=replicas)
@@ -48,7 +48,7 @@ def test_who_waits_at_a_replica_that_is_placed_elsewhere_is_told_to_look_for_the
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC_RESOURCE, "t"), (BROKER_RESOURCE, ALL_BROKERS)])
 def test_fewer_required_in_sync_do_not_commit_what_a_deposed_leader_has_written_alone(kind: int, name: str):
-    """Taken for committed, it could not be cut off any more, and the replica would follow nobody."""
+    """Counted as committed, those records could not be cut off any more, and the replica could follow no leader."""
     cluster = SimCluster(2, replica_lag_time_max_ms="2000", min_insync_replicas="2", default_replication_factor="2")
     replicas = [CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])]
     topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=replicas)

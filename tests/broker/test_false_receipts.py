@@ -1,4 +1,4 @@
-"""Whoever fetches as a broker must have proved to be that broker; else nothing is read and nothing moves."""
+"""A fetch in a broker's name is refused, and changes nothing, unless the connection has proved to be that broker."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ottla.wire.sasl import MECHANISM, Hello, check_answer, prove_dialler
 
 DESCRIBE_CLUSTER = 60
 IN_THE_HEAD, IN_A_TAG = 14, 18
-"""Where the replica id stands in these versions of Fetch."""
+"""Versions of Fetch with the replica id in the head, and in a tagged field."""
 
 
 class Place:
-    """Broker 1 leads, 2 follows and is not heard any more; one record lacks only 2's receipt. 3 has no replica."""
+    """Broker 1 leads; 2 follows but is cut off, and one record lacks only its receipt; 3 has no replica."""
 
     def __init__(self) -> None:
         cluster = self.cluster = SimCluster()
@@ -44,7 +44,7 @@ class Place:
         return self.cluster.node(1).metadata.brokers[number].epoch
 
     def connected(self, number=None, epoch=None):
-        """To broker 1; proved to be a broker where one is named."""
+        """A connection to broker 1; with `number`, proved to be that broker."""
         peer = self.cluster.peer(1, f"says-{number}")
         assert self.cluster.wait_for(peer.connect())
         if number is not None:
@@ -80,7 +80,7 @@ class Place:
         return answer
 
     def seen(self):
-        """All that a receipt moves."""
+        """All values that a receipt changes."""
         leader, node = self.replica().leader, self.cluster.node(1)
         followers, clients = node.fetch_sessions._followers, len(node.fetch_sessions)
         sessions = {principal: (session.id, session.epoch) for principal, session in followers.items()}
@@ -100,7 +100,9 @@ def test_a_fetch_in_the_name_of_a_broker_that_one_has_not_proved_to_be_is_refuse
 ):
     peer, before = place.connected(proved_as), place.seen()
     answer = place.fetch(peer, version=version, session_epoch=0)
-    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if version >= 7 else ErrorCode.NONE  # no place for one before
+    error = (
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED if version >= 7 else ErrorCode.NONE
+    )  # earlier versions have no such field
     assert (answer.error_code, answer.session_id, answer.responses) == (error, 0, [])
     assert place.seen() == before
     peer.close()

@@ -1,4 +1,4 @@
-"""Fetch as Apache Kafka answers it, where the request is unusual: limits at odds, sessions shared, unknown epochs."""
+"""Unusual Fetch requests are answered as by Apache Kafka: conflicting limits, shared sessions, unknown epochs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.testing import TestBroker
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
 LONG_MS = 600_000
-"""No test waits so long."""
+"""A wait that is longer than any test."""
 
 
 class Room:

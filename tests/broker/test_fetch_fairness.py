@@ -1,4 +1,4 @@
-"""What the budget of one fetch keeps back comes with the next, also from partitions that nobody writes to again."""
+"""Records that the budget of one fetch leaves out come with the next, also without a new write to their partition."""
 
 from __future__ import annotations
 

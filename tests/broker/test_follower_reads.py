@@ -1,4 +1,4 @@
-"""Consumers that read from followers: sent there by rack, served what is committed, sent back where it is not safe."""
+"""Consumers read from followers: sent there by rack, served committed records, sent back if it is not safe."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def calm():
-    """Ten records everywhere, and nothing happens to it."""
+    """Write ten records, and wait until every broker has them and the topic is idle."""
     place = Place()
     place.produce(10)
     place.committed_at(2, 10)
@@ -109,7 +109,7 @@ def test_a_follower_checks_epochs_as_a_leader_does(calm):
 
 
 def test_that_an_offset_is_out_of_range_the_leader_alone_says(calm):
-    """A follower may lack it, as one does whose disk was replaced: consumers would start over somewhere else."""
+    """A follower may lack an offset after its disk was replaced; consumers would start over elsewhere."""
     assert calm.fetch(2, 11).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert calm.fetch(1, 11).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -1,4 +1,4 @@
-"""A follower that leaves a leader has it forget: else the leader would say at once that it leads no more, for ever."""
+"""A follower removes a partition from its session when the leader changes: else each fetch would return at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def create(cluster: SimCluster, name: str, *replicas: int) -> None:
 
 
 def lead(cluster: SimCluster, name: str, *replicas: int) -> None:
-    """The first of them is preferred, and then elected; the third has heard of it."""
+    """Have the topic's first replica elected, and wait until the third broker knows."""
     partition = ReassignablePartition(partition_index=0, replicas=list(replicas))
     asked = ReassignableTopic(name=name, partitions=[partition])
     cluster.ask(1, AlterPartitionReassignmentsRequest(topics=[asked], timeout_ms=5000))
@@ -53,7 +53,7 @@ def test_who_has_left_all_of_a_leaders_partitions_has_it_forget_them():
     create(cluster, "t", 1, 2, 3)
     lead(cluster, "t", 2, 1, 3)
     create(cluster, "u", 1, 2, 3)
-    assert fetches_in_two_seconds(cluster) <= 12  # two followers, each fetch of which waits half a second
+    assert fetches_in_two_seconds(cluster) <= 12  # two followers; each of their fetches waits half a second
 
 
 def test_who_left_came_back_and_left_again_before_it_could_say_so_has_its_leader_forget():
@@ -62,7 +62,7 @@ def test_who_left_came_back_and_left_again_before_it_could_say_so_has_its_leader
     create(cluster, "u", 1, 2, 3)
     cluster.machines[3].set_sync_us((900_000, 900_000))
     produce(cluster, "u", 1)
-    cluster.until(lambda: cluster.node(3).replicas.by_name["u", 0].log.end_offset == 1)  # it asks for nothing meanwhile
+    cluster.until(lambda: cluster.node(3).replicas.by_name["u", 0].log.end_offset == 1)  # it sends no fetch meanwhile
     lead(cluster, "t", 2, 1, 3)
     lead(cluster, "t", 1, 2, 3)
     lead(cluster, "t", 2, 1, 3)

@@ -1,4 +1,4 @@
-"""A follower's fetch that was long on its way says what was on its disk when it left, and nothing of today."""
+"""A delayed fetch tells what was on the follower's disk when it was sent, not what is there now."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a1_what_a_replica_asked_before_it_went_is_no_receipt_once_it_has_come_b
     before = cluster.node(2).replicas.by_name[("t", 0)].log
     cluster.network.block("broker-2", "broker-1")
     produce(cluster, 1)
-    cluster.until(lambda: before.synced_offset == 1)  # and its fetch from there on is under way
+    cluster.until(lambda: before.synced_offset == 1)  # and its fetch from that offset is under way
     cluster.loop.run_for(50)
     reassign(cluster, 1, 3)
     cluster.until(lambda: state(cluster).replicas == (1, 3))
@@ -59,7 +59,7 @@ def test_a1_what_a_replica_asked_before_it_went_is_no_receipt_once_it_has_come_b
     log = cluster.node(2).replicas.by_name[("t", 0)].log
     assert log.end_offset == 0
     cluster.network.unblock("broker-2", "broker-1")
-    cluster.network.block("broker-2", "broker-1")  # what was under way comes through, and nothing later
+    cluster.network.block("broker-2", "broker-1")  # requests already under way arrive, later ones do not
     cluster.loop.run_for(1000)
     assert 2 not in state(cluster).in_sync
     cluster.network.unblock("broker-2", "broker-1")

@@ -1,4 +1,4 @@
-"""A coordinator that still loads its groups says so in words that its members' clients go on after."""
+"""A coordinator that still loads its groups answers with errors after which clients go on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignme
 
 OFFSETS = "__consumer_offsets"
 WITHOUT_AN_ID = 3
-"""The last version of JoinGroup that lets a member in at once."""
+"""The last version of JoinGroup in which a member joins at once, without an id."""
 
 
 class Scene(SimCluster):
@@ -64,7 +64,7 @@ class Scene(SimCluster):
             self.network.block(f"broker-{other}", f"broker-{self.coordinator}")
 
     def loads_anew(self):
-        """In a new epoch of the same leader, as one of its replicas goes."""
+        """Remove a replica, so that the same leader begins a new epoch and loads again."""
         partition = ReassignablePartition(partition_index=0, replicas=[self.coordinator, self.others[0]])
         topics = [ReassignableTopic(name=OFFSETS, partitions=[partition])]
         self.ask(self.coordinator, AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=5000))
@@ -72,7 +72,7 @@ class Scene(SimCluster):
 
 
 def test_who_brings_its_assignment_to_a_coordinator_that_loads_is_told_to_join_again():
-    """Java's consumers take COORDINATOR_LOAD_IN_PROGRESS for the end there: SyncGroup alone must not answer so."""
+    """Java's consumers treat COORDINATOR_LOAD_IN_PROGRESS from SyncGroup as fatal, so SyncGroup must not answer so."""
     scene = Scene()
     joined = scene.join()
     assert joined.error_code == ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""A topic that another broker has made, asked for at one that has not heard of it: it is there."""
+"""A broker that has not read of a new topic finds it when a client asks for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOPIC = 2
 
 
 class Place:
-    """The second of two brokers hears of nothing by itself; the first makes a topic."""
+    """Two brokers: the second is not notified of new entries, and the first makes a topic."""
 
     def __init__(self):
         self.cluster = SimCluster(2)

@@ -1,4 +1,4 @@
-"""What a leader has told once it does not tell again: where an answer came to nothing, its follower asks anew."""
+"""A leader tells a follower each change once: a follower whose answer was lost must ask anew."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEADER, FOLLOWER = 1, 2
 
 
 class Scene(SimCluster):
-    """Broker 1 leads; both connections on which broker 2 fetches from it stand once two topics were made."""
+    """Broker 1 leads; after two topics were made, both connections for broker 2's fetches are open."""
 
     def create(self, name, *replicas, settle_ms=1000, **configs):
         assigned = CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))
@@ -62,28 +62,28 @@ class Scene(SimCluster):
         self.network.block(f"broker-{LEADER}", f"broker-{FOLLOWER}")
 
     def is_busy(self, name):
-        """The follower asks for nothing while this topic's record is on its way to the disk."""
+        """Keep the follower from fetching: it is still syncing a record of this topic."""
         self.machines[FOLLOWER].set_sync_us((900_000, 900_000))
         self.produce(name)
         self.until(lambda: self.replica(FOLLOWER, name).log.end_offset == 1)
 
 
 def test_who_follows_the_same_leader_in_a_new_epoch_hears_from_it_though_nothing_has_changed():
-    """Else it would not know whether they agree, and send consumers back who are sent to it: for ever."""
+    """Otherwise it would never know that its log agrees, and send back every consumer that is sent to it."""
     scene = Scene(3)
     scene.create("t", 1, 2, 3, unclean_leader_election_enable="true")
     scene.create("u", 1, 2, 3)
     scene.produce("t")
     scene.until(lambda: scene.committed(FOLLOWER, "t") == 1)
     scene.is_busy("u")
-    scene.reassign("t", 1, 2)  # a replica goes: the same leader, a new epoch
+    scene.reassign("t", 1, 2)  # a replica is removed: the same leader, a new epoch
     scene.until(lambda: scene.replica(FOLLOWER, "t").follower.epoch == 1)
     assert not scene.replica(FOLLOWER, "t").follower.agreed
     scene.until(lambda: scene.replica(FOLLOWER, "t").follower.agreed, 3000)
 
 
 def test_who_left_the_in_sync_set_while_an_answer_was_on_its_way_hears_again_what_is_deleted():
-    """Else it would never start where its leader does, and not be let in again before something is written."""
+    """Otherwise it would not learn the leader's log start, and could not rejoin before the next write."""
     scene = Scene(2, min_insync_replicas="1", replica_lag_time_max_ms="1000")
     scene.create("t", 1, 2)
     scene.create("u", 1, 2)
@@ -103,9 +103,9 @@ def test_who_left_the_in_sync_set_while_an_answer_was_on_its_way_hears_again_wha
 
 
 def test_who_had_to_cut_its_log_back_hears_again_what_was_said_with_that():
-    """Else it would not start where its leader does, and not be let in again before something is written."""
+    """Otherwise it would not learn the leader's log start, and could not rejoin before the next write."""
     scene = Scene(2, min_insync_replicas="1")
-    scene.create("t", FOLLOWER, LEADER)  # it leads for now
+    scene.create("t", FOLLOWER, LEADER)  # broker 2 leads for now
     for _ in range(3):
         scene.produce("t", FOLLOWER)
     scene.until(lambda: scene.committed(LEADER, "t") == 3)
@@ -125,7 +125,7 @@ def test_who_had_to_cut_its_log_back_hears_again_what_was_said_with_that():
 
 
 def test_who_took_the_answer_to_a_fetch_that_was_overtaken_hears_again_what_the_later_one_said():
-    """Else it would not know what is committed, though it is in sync, before something is written."""
+    """Otherwise it would not learn the high watermark, although it is in sync, before the next write."""
     scene = Scene(2, min_insync_replicas="1")
     scene.create("t", 1)
     scene.create("u", 1, 2)
@@ -139,7 +139,7 @@ def test_who_took_the_answer_to_a_fetch_that_was_overtaken_hears_again_what_the_
     scene.reassign("t", 1, 2)
     scene.until(lambda: ("t", 0) in scene.node(FOLLOWER).replicas.by_name)
     scene.loop.run_for(5)
-    assert scene.committed(LEADER, "t") == 1  # as the first answer says, that is on its way
+    assert scene.committed(LEADER, "t") == 1  # as in the first answer, which is under way
     scene.until(lambda: scene.committed(LEADER, "t") == 2)
     scene.create("w", 1, 2, settle_ms=20)  # the fetch that overtakes is answered with the same records
     assert scene.replica(FOLLOWER, "t").log.end_offset == 0

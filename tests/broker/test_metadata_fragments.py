@@ -1,4 +1,4 @@
-"""Encoded topics are kept to answer quickly, within a bound of bytes: not as many as there ever were."""
+"""The cache of encoded topics is bounded in bytes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A replica that moves between log directories survives a crash at every operation, in every state it may leave.
 
-What was synced is there afterwards, in one directory, and the retries of its producers are known.
+Synced records are there afterwards, in one directory, and retries of their producers are recognized.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPTIONS: dict[str, object] = {"internal_segment_bytes": 200, "index_interval_byt
 
 
 def directories_on(disk: SimDisk) -> LogDirectories:
-    """Opened, as a start does."""
+    """Open the log directories as a start does."""
     state = SimpleNamespace(partition=0, replicas=(1,), in_sync=(1,), eligible=())
     topic = SimpleNamespace(topic_id=TOPIC_ID, name="t", partitions=[state])
     around: Any = SimpleNamespace(
@@ -49,7 +49,7 @@ def directories_on(disk: SimDisk) -> LogDirectories:
 
 
 class Desk:
-    """One replica in /a, with what was promised of it."""
+    """One replica in /a, and the offsets that were promised for it."""
 
     def __init__(self, disk: SimDisk) -> None:
         self.disk = disk
@@ -100,7 +100,7 @@ class Desk:
 
 
 def a_move(desk: Desk) -> None:
-    """From the first record to appends after the swap."""
+    """Run a move, from the first record to appends after the swap."""
     for _ in range(3):
         desk.append()
     desk.sync()
@@ -122,7 +122,7 @@ def a_move(desk: Desk) -> None:
 
 
 def check(disk: SimDisk, promised: int, promised_start: int, *, epoch: int = 2) -> tuple[str, bool]:
-    """What a start makes of a disk; where the replica is, and whether it was moving."""
+    """Start on a disk and check the log; return the replica's directory, and whether it was moving."""
     directories = directories_on(disk)
     (opened,) = directories.recovered.values()
     assert [path for path in PATHS if disk.exists(f"{path}/t-0")] == [posixpath.dirname(opened.directory)]
@@ -143,7 +143,7 @@ def check(disk: SimDisk, promised: int, promised_start: int, *, epoch: int = 2) 
 
 
 def crashes(work: Callable[[Desk], None], every: int = 1) -> Iterator[tuple[Desk, bool]]:
-    """The desk as it stands at each operation of some work, and whether the work had ended."""
+    """(the desk at each operation of some work, whether the work had ended)."""
     cut = 0
     while True:
         disk = SimDisk()
@@ -177,7 +177,7 @@ def test_every_legal_state_that_a_crash_leaves_of_a_move_keeps_what_was_synced()
 
 
 def some_states(disk: SimDisk, random: Random) -> Iterator[SimDisk]:
-    """All of them where they are few, else as many drawn."""
+    """All legal states if they are few, else a random sample."""
     try:
         yield from disk.legal_states(limit=40)
     except ValueError:
@@ -207,7 +207,7 @@ def test_a_crash_while_a_start_settles_a_move_is_settled_by_the_next():
 @pytest.mark.parametrize("epoch", [0, 2])
 @pytest.mark.parametrize("served", ["/a", "/b"])
 def test_of_two_the_one_that_was_served_since_stays(served: str, epoch: int):
-    """A directory fails in the middle of the swap, and comes back when the other has gone on alone."""
+    """A directory fails in the middle of the swap, and comes back after the other was served alone."""
     disk = SimDisk()
     desk = Desk(disk)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Moves, writes, deletions, crashes and failing disks, as they are drawn from a seed: nothing acknowledged is lost."""
+"""Moves, writes, deletions, crashes and failing disks drawn from a seed lose no acknowledged record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPERATIONS = ("write", "sync", "rename", "create", "remove", "sync names", "trun
 
 
 class Chaos:
-    """One partition that lies in one of three directories, and what was promised of it."""
+    """One partition in one of three directories, and the offsets that were promised for it."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -67,17 +67,17 @@ class Chaos:
         node = self.broker.here.node
         try:
             node.replicas.upkeep.apply_retention()
-        except OSError as error:  # as its round does
+        except OSError as error:  # as the round of moves does
             node.around.disk_failed(error)
 
     def fail(self) -> None:
-        """One error at a time: of two, the second could keep the mark from being left that the first asks for."""
+        """Plan one error: a second one could prevent the mark that the first makes necessary."""
         self.broker.machine.disk.forget_faults()
         where, operation = self.random.choice(MORE), self.random.choice(OPERATIONS)
         self.broker.machine.disk.fail(operation, errno.EIO, where=where, skip=self.random.randrange(12))
 
     def restart(self) -> None:
-        """Cleanly, killed, or by a power cut; now and then without one of the directories."""
+        """Restart after a clean stop, a kill or a power cut; sometimes without one of the directories."""
         machine = self.broker.machine
         how = self.random.random()
         machine.disk.forget_faults()
@@ -101,7 +101,7 @@ class Chaos:
         offset = held.log_start_offset
         assert self.start <= offset <= held.end_offset
         assert held.end_offset >= self.acknowledged
-        self.acknowledged = held.end_offset  # what was found may be read
+        self.acknowledged = held.end_offset  # records that were found may be read
         while offset < held.end_offset:
             read = held.read(offset, 1 << 20, limit_offset=held.end_offset)
             assert isinstance(read, LogRead)
@@ -111,7 +111,7 @@ class Chaos:
                     offset += 1
 
     def end(self) -> None:
-        """All disks work again."""
+        """Let all disks work again, and check the promises."""
         self.broker.machine.disk.forget_faults()
         self.broker.restart(clean=False)
         self.broker.machine.disk.forget_faults()

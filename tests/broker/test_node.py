@@ -1,4 +1,4 @@
-"""A whole broker makes what runs here fit what the metadata says, and stops where it can promise nothing any more."""
+"""A whole broker follows the metadata, and stops when it can keep no promise any more."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_who_waits_for_a_topic_that_is_deleted_is_told():
 
 
 def test_a_deleted_topics_files_go_and_other_topics_go_on():
-    """A dirty log that was deleted once kept the syncer from ever beginning again."""
+    """A deleted dirty log once kept the syncer from ever starting again."""
     broker = SimBroker()
     topic_id = create(broker)
     create(broker, "u")
@@ -164,7 +164,7 @@ def test_an_edited_option_reaches_the_log():
 
 
 def test_a_failed_sync_stops_the_broker():
-    """Rule B3; once only the one log refused, and its producers waited for nothing."""
+    """Rule B3; formerly only the one log refused writes, and its producers waited in vain."""
     broker = SimBroker()
     create(broker)
     broker.machine.disk.fail("sync", errno.EIO, where="t-0")
@@ -177,7 +177,7 @@ def test_a_failed_sync_stops_the_broker():
 
 
 def test_a_start_and_a_stop_that_a_failed_sync_ends_leave_the_mark_for_the_next_recovery():
-    """What the sync has dropped is in the page cache still, and another sync does not put it on the disk."""
+    """Pages that the failed sync dropped stay in the page cache, and another sync does not write them to the disk."""
     for skip in range(30):
         broker = SimBroker()
         create(broker, partitions=1)
@@ -190,7 +190,7 @@ def test_a_start_and_a_stop_that_a_failed_sync_ends_leave_the_mark_for_the_next_
             with suppress(OSError):
                 broker.here.stop(clean=True).result()
         if disk.to_fail:
-            break  # there are no more syncs than that
+            break  # there are no further syncs
         assert disk.exists(f"/data/{SYNC_FAILED}"), skip
     assert 5 < skip < 29
 
@@ -207,7 +207,7 @@ def test_a_full_disk_refuses_writes_and_nothing_more():
 
 
 def test_a_start_that_a_full_disk_kept_from_being_noted_down_is_noted_down_once_there_is_room():
-    """Seed 151101 of three brokers: no leader took the replica for one in sync before the next round of retention."""
+    """Seed 151101 of three brokers: no leader counted the replica as in sync before the next round of retention."""
     broker = SimBroker()
     create(broker)
     assert error_of(broker.ask(a_produce(), most=9)) == 0

@@ -77,7 +77,7 @@ def test_a_log_that_cannot_be_read_is_a_fault_of_the_disk(monkeypatch: pytest.Mo
 
 
 def test_the_new_starts_of_one_request_are_noted_down_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each note is a sync on the loop: a thousand partitions must not make a thousand."""
+    """Each note is a sync on the loop: a thousand partitions must not cause a thousand syncs."""
     with TestBroker({"num.partitions": "5"}) as broker, RawConnection(broker.bootstrap_servers) as connection:
         connection.ask(METADATA, 9, MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
         node = broker._running().node

@@ -1,4 +1,4 @@
-"""Three brokers in virtual time: what is acknowledged is on every in-sync disk, and outlives its leader."""
+"""Three brokers in virtual time: acknowledged records are on every in-sync disk, and outlive their leader."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_new_leader_says_no_end_before_it_knows_what_was_committed():
     cluster = place.cluster
     cluster.network.block(f"broker-{others[0]}", f"broker-{others[1]}")
     cluster.network.block(f"broker-{others[1]}", f"broker-{others[0]}")
-    for number in (1, 2, 3):  # what was committed they are told only by one another
+    for number in (1, 2, 3):  # they learn the high watermark only from each other
         cluster.kill(number)
     for number in others:
         cluster.start(number)
@@ -213,7 +213,7 @@ def test_a_fetch_costs_no_look_at_partitions_of_which_nothing_has_moved(monkeypa
         return ask(self, **ends)
 
     monkeypatch.setattr(FollowerReplica, "ask", counted)
-    place.cluster.loop.run_for(4000)  # each of six fetches has come back eight times
+    place.cluster.loop.run_for(4000)  # each of six fetches has returned eight times
     followed = 2 * 31
     assert looks <= followed
     leader = place.state(1).leader

@@ -1,4 +1,4 @@
-"""Records acknowledged at acks=1 are there for ListOffsets and DeleteRecords, although a disk is still syncing them."""
+"""ListOffsets and DeleteRecords see records acknowledged at acks=1, although a disk is still syncing them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ottla.records.builder import BatchBuilder
 
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 LATER_US = 60_000
-"""A sync takes so long here: longer than a request and its answer."""
+"""The time that a sync takes here: longer than a request and its answer."""
 
 
 class Place:
-    """One broker with a topic, and how long its syncs take."""
+    """One broker with a topic, and syncs of settable duration."""
 
     def __init__(self) -> None:
         self.broker = SimBroker()

@@ -1,4 +1,4 @@
-"""A broker that has lost the coordination store does not tell clients whom to ask."""
+"""A broker that has lost the coordination store names no leaders or coordinators to clients."""
 
 from __future__ import annotations
 

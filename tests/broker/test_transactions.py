@@ -1,4 +1,4 @@
-"""Transactions of both generations on three brokers in virtual time: what is visible, fenced, refused, survived."""
+"""Transactions of both versions on three brokers in virtual time: visibility, fencing, refusals, failovers."""
 
 from __future__ import annotations
 

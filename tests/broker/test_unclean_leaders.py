@@ -1,4 +1,4 @@
-"""An administrator elects a leader that lacks committed records: the others cut back to it, and only to such a one."""
+"""An administrator elects a leader that lacks committed records; followers cut back to such leaders only."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ UNCLEAN = 1
 
 
 class Place:
-    """Broker 3 is preferred, and killed after two records; of the five that follow, broker 2 holds all as committed.
+    """Broker 3 is preferred, and is killed after two records; five more are committed on brokers 1 and 2.
 
-    Then broker 2 is cut off, so that broker 1 alone is in sync and commits one more, and broker 1 dies. Broker 2 runs
-    all the time.
+    Then broker 2 is cut off, so that broker 1 alone is in sync and commits one more, and broker 1 dies. Broker 2 is
+    never stopped.
     """
 
     def __init__(self, *, allowed: bool = False) -> None:
-        """`allowed`: the topic would elect uncleanly by itself, and broker 3 is back, cut off too, when 1 dies."""
+        """`allowed`: the topic allows unclean elections, and broker 3 is back, but cut off too, when broker 1 dies."""
         self.cluster = cluster = SimCluster(
             replica_lag_time_max_ms="2000", replica_high_watermark_checkpoint_interval_ms="600000"
         )
@@ -91,7 +91,7 @@ class Place:
             assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
     def elect_uncleanly(self, *, cut_off_during=True, cut_off_after=False):
-        """Broker 2 cannot be heard while it is asked how long its log is, so the shorter one leads."""
+        """Elect uncleanly. Broker 2 cannot answer how long its log is while it is cut off, so the shorter log leads."""
         if cut_off_during:
             self.between(2, 3, self.cluster.network.block)
         topics = [TopicPartitions(topic="t", partitions=[0])]
@@ -129,7 +129,7 @@ def test_a_running_follower_cuts_back_to_an_uncleanly_elected_leader_and_joins_i
 
 
 def test_of_the_replicas_that_live_the_one_with_the_longest_log_is_elected(place):
-    """Broker 3 is the preferred one, and holds two records; of the eight of broker 2 the last is not committed."""
+    """Broker 3 is preferred and holds two records; broker 2 holds eight, the last of them uncommitted."""
     assert [place.replica(number).log.end_offset for number in (2, 3)] == [8, 2]
     place.elect_uncleanly(cut_off_during=False)
     assert place.state(3).leader == 2
@@ -161,7 +161,7 @@ def test_a_client_is_not_told_where_a_replica_ends_that_does_not_lead(place):
 
 
 def test_what_was_cut_off_is_not_missed_after_a_crash(place):
-    """Were the higher watermark the one on disk, the replica would be taken for one that has lost its tail."""
+    """With the older, higher watermark on disk, the replica would seem to have lost the end of its log."""
     place.cluster.node(2).replicas.upkeep.checkpoint_high_watermarks()
     place.elect_uncleanly()
     place.cluster.until(lambda: place.state(3).in_sync == (3, 2))
@@ -181,7 +181,7 @@ def test_before_it_has_agreed_with_its_leader_a_follower_shows_consumers_nothing
 
 
 def test_a_follower_that_agreed_once_with_the_unclean_lineage_holds_on_to_what_is_committed(place):
-    """Nothing was written in the unclean epoch, so that the log itself does not tell."""
+    """Nothing was written in the unclean epoch, so the log itself does not show it."""
     place.elect_uncleanly()
     place.cluster.until(lambda: place.state(3).in_sync == (3, 2))
     place.cluster.kill(3)

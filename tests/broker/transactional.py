@@ -1,4 +1,4 @@
-"""Transactional producers of both generations in a simulated cluster, and readers of what they wrote."""
+"""Transactional producers of both versions in a simulated cluster, and readers of their records."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Scene(SimCluster):
         return next(number for number, machine in self.machines.items() if machine.serving is not None)
 
     def leader(self, partition: TopicPartition) -> int:
-        """Who leads, once somebody who lives does."""
+        """The partition's leader, once a running broker leads it."""
         found = [-1]
 
         def known() -> bool:
@@ -92,7 +92,7 @@ class Scene(SimCluster):
         raise AssertionError("no coordinator")
 
     def read(self, partition: int = 0, *, committed: bool = True, topic: str = "t", most: int = _BY_NAME) -> list[str]:
-        """All values as a client shows them: of read_committed, with the aborted ones taken out by the list it got."""
+        """All values as a client returns them; with `committed`, without aborted ones, by the list in the answer."""
         values: list[str] = []
         offset = 0
         while True:
@@ -128,7 +128,7 @@ class Scene(SimCluster):
         return answer.responses[0].partitions[0]
 
     def end_offset(self, partition: int = 0, *, committed: bool) -> int:
-        """By ListOffsets: the last stable offset, or the high watermark."""
+        """The end by ListOffsets: the last stable offset, or the high watermark."""
         asked = ListOffsetsPartition(partition_index=partition, timestamp=-1)
         request = ListOffsetsRequest(
             isolation_level=COMMITTED if committed else 0, topics=[ListOffsetsTopic(name="t", partitions=[asked])]
@@ -156,7 +156,7 @@ class Scene(SimCluster):
 
 
 class Producer:
-    """Of version 1 it adds partitions and keeps its epoch, of version 2 brokers add them and each end raises it."""
+    """With version 1 it adds partitions itself; with version 2 brokers add them, and each end raises its epoch."""
 
     def __init__(self, scene: Scene, transactional_id: str, *, version: int, timeout_ms: int = 60_000) -> None:
         self.scene = scene
@@ -178,7 +178,7 @@ class Producer:
         return ErrorCode(answer.error_code)
 
     def add(self, *partitions: int, again: bool = True) -> ErrorCode:
-        """As a client of version 1 does."""
+        """Add partitions to the transaction, as a client of version 1 does."""
         topics = [AddPartitionsToTxnTopic(name="t", partitions=list(partitions))]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
@@ -196,7 +196,7 @@ class Producer:
         return ErrorCode(results[0].partition_error_code)
 
     def add_as_brokers_do(self, *partitions: int, most: int) -> ErrorCode:
-        """In a request for several transactions, as some clients do that take the highest version."""
+        """Add partitions in a request for several transactions, as clients do that use the highest version."""
         topics = [AddPartitionsToTxnTopic(name="t", partitions=list(partitions))]
         mine = AddPartitionsToTxnTransaction(transactional_id=self.transactional_id, topics=topics, **self.producer)
         answer = self._coordinated(
@@ -207,7 +207,7 @@ class Producer:
         return ErrorCode(answer.error_code or error_of_first(answer))
 
     def send(self, partition: int, *values: str) -> ErrorCode:
-        """All that it takes for records to be in the transaction."""
+        """Send records in the transaction, with all requests that this needs."""
         if self.version == 1:
             error = self.add(partition)
             if error:
@@ -215,7 +215,7 @@ class Producer:
         return self.produce(partition, *values)
 
     def produce(self, partition: int, *values: str, most: int | None = None, again: bool = True) -> ErrorCode:
-        """The records alone."""
+        """Send only the Produce request."""
         sequence = self.sequences.get(partition, 0)
         records = [Record(0, self.scene.loop.wall_ms(), None, value.encode()) for value in values]
         batch = build_batch(records, base_sequence=sequence, is_transactional=True, **self.producer)
@@ -235,7 +235,7 @@ class Producer:
         return error
 
     def send_offset(self, offset: int, *, group: str = "g", **member: Any) -> ErrorCode:
-        """The group's offset in partition 0, within the transaction."""
+        """Commit the group's offset in partition 0 within the transaction."""
         if self.version == 1:
             added = AddOffsetsToTxnRequest(transactional_id=self.transactional_id, group_id=group, **self.producer)
             error = ErrorCode(self._coordinated(added).error_code)
@@ -268,7 +268,7 @@ class Producer:
     def _coordinated(
         self, request: Any, *, most: int = 5, again: bool = True, error_of: Any = lambda said: said.error_code
     ) -> Any:
-        """Ask the coordinator, whoever it is, until it answers for good, or once."""
+        """Ask the present coordinator, once or until its answer is final."""
         for _ in range(_TRIES):
             broker = self.scene.coordinator(self.transactional_id, 1)
             answer = self.scene.ask(broker, request, most=most)
@@ -279,7 +279,7 @@ class Producer:
 
 
 def error_of_first(answer: AddPartitionsToTxnResponse) -> int:
-    """What became of the first partition of the first transaction."""
+    """The error of the first partition of the first transaction."""
     return answer.results_by_transaction[0].topic_results[0].results_by_partition[0].partition_error_code
 
 

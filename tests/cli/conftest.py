@@ -1,4 +1,4 @@
-"""The program, run as users run it, against a broker in this process."""
+"""Runs the program as users run it, against a broker in this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def name() -> str:
-    """Of a topic or group that no other test uses."""
+    """A name for a topic or group that no other test uses."""
     return f"x{os.getpid()}-{next(_names)}"
 
 

@@ -1,4 +1,4 @@
-"""What the command line says of replicas that cannot be opened, and of what a start has set aside."""
+"""Tests of what the command line says about replicas that cannot be opened, and about files that a start set aside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which log directories `ottla doctor` calls short of room."""
+"""`ottla doctor` warns of log directories with little free space."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_hashes_are_javas() -> None:
 
 
 def test_keys_come_out_in_the_order_of_a_java_hash_map() -> None:
-    """The order in which Apache Kafka 4.3.1's kafka-topics and kafka-configs printed these topics."""
+    """Apache Kafka 4.3.1's kafka-topics and kafka-configs printed these topics in this order."""
     topics = ["__consumer_offsets", "a.b", "aio1", "auto1", "t1"]
     assert hash_order(topics, string_hash, 5) == ["a.b", "t1", "__consumer_offsets", "aio1", "auto1"]
     assert hash_order(topics, string_hash) == ["a.b", "aio1", "t1", "__consumer_offsets", "auto1"]

@@ -1,4 +1,4 @@
-"""What kafka-reassign-partitions makes of files and of what it is told; the rest is compared beside Kafka's own."""
+"""kafka-reassign-partitions reads its files and arguments; tests/compat compares the rest with Kafka's own tool."""
 
 from __future__ import annotations
 

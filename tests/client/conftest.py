@@ -1,4 +1,4 @@
-"""The brokers that client and command line are tried against: one of ours in this process, and Apache Kafka."""
+"""The brokers for the tests of client and command line: one of ours in this process, and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _names = itertools.count()
 
 @pytest.fixture(scope="session")
 def ours() -> Iterator[str]:
-    """Where a broker of ours listens."""
+    """The address of a broker of ours."""
     with TestBroker({"offsets.topic.num.partitions": "5"}) as broker:
         yield broker.bootstrap_servers
 
 
 @pytest.fixture(scope="session")
 def apaches(kafka_libs: Path) -> Iterator[str]:
-    """Where Apache Kafka listens; once started it stays for the files that come later."""
+    """The address of Apache Kafka; once started it serves the test files that follow too."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "compat"))
     from apache_kafka import ApacheKafka
 
@@ -35,11 +35,11 @@ def apaches(kafka_libs: Path) -> Iterator[str]:
 
 @pytest.fixture(params=["ours", pytest.param("apaches", marks=pytest.mark.kafka)], ids=["ottla", "apache"])
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """Where a broker listens, of either kind."""
+    """The address of a broker of either kind."""
     return str(request.getfixturevalue(request.param))
 
 
 @pytest.fixture
 def name() -> str:
-    """Of a topic or group that no other test uses."""
+    """A name for a topic or group that no other test uses."""
     return f"c{os.getpid()}-{next(_names)}"

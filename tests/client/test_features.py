@@ -26,7 +26,7 @@ NAME = "transaction.version"
 
 @pytest.fixture
 def admin(bootstrap: str) -> Iterator[Admin]:
-    """Afterwards the feature is at its latest level again."""
+    """An admin client; afterwards the feature is set to its latest level again."""
     with Admin(bootstrap) as made:
         yield made
         made.update_features({NAME: 2})
@@ -34,7 +34,7 @@ def admin(bootstrap: str) -> Iterator[Admin]:
 
 
 def wait_until_finalized(admin: Admin, level: int) -> None:
-    """A broker of Apache Kafka answers a change before the brokers have taken it up."""
+    """Wait for a level: Apache Kafka answers a change before its brokers have applied it."""
     while finalized(admin) != level:
         admin.cluster.refresh()
 
@@ -142,7 +142,7 @@ def test_a_producer_changes_over_between_two_transactions(bootstrap: str, name: 
         assert producer._transactor.state.version == 1
         admin.update_features({NAME: 2})
         wait_until_finalized(admin, 2)
-        producer.cluster.driver.close()  # a new connection is told the new level
+        producer.cluster.driver.close()  # a new connection learns the new level
         with producer.transaction():
             producer.produce(name, "changing")
         epoch = producer._transactor.identity.producer_epoch

@@ -1,4 +1,4 @@
-"""What programs need is offered at the top of the package, and costs a command nothing."""
+"""The names that programs need can be imported from the top of the package, and importing it loads no other module."""
 
 from __future__ import annotations
 

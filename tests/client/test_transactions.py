@@ -1,4 +1,4 @@
-"""Transactions of our own client against real brokers: ours and Apache Kafka. Readers that are not ours judge them."""
+"""Transactions of our own client against real brokers, ours and Apache Kafka, checked by other people's readers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ottla.records.reader import Record
 
 @pytest.fixture
 def topic(bootstrap: str, name: str) -> str:
-    """Of two partitions."""
+    """A topic with two partitions."""
     with Admin(bootstrap) as admin:
         admin.create_topic(name, 2, 1)
     return name
@@ -142,7 +142,7 @@ def a_batch(transactor: Transactor, partition: TopicPartition, *values: bytes) -
 
 
 def test_batches_that_a_caller_placed_itself_are_committed_with_a_marker_of_a_group(bootstrap: str, topic: str) -> None:
-    """As Spark's sink writes: take over, look at the marker, write, commit records and marker together."""
+    """The steps of Spark's sink: take over, look at the marker, write, commit records and marker together."""
     one, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with Cluster(bootstrap) as cluster:
         for attempt in range(2):
@@ -193,7 +193,7 @@ READ_COMMITTED = ConsumerSettings(
 
 
 def take(consumer: Consumer, count: int) -> list[bytes | None]:
-    """So many records; then there are no more."""
+    """Take exactly `count` records; fail if more come."""
     values: list[bytes | None] = []
     while len(values) < count:
         found = consumer.poll(10_000)
@@ -204,7 +204,7 @@ def take(consumer: Consumer, count: int) -> list[bytes | None]:
 
 @pytest.fixture
 def reader(bootstrap: str, topic: str) -> Iterator[Consumer]:
-    """Of the topic's first partition, committed records only."""
+    """A consumer of committed records of the topic's first partition."""
     with Consumer(bootstrap, consumer=READ_COMMITTED) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         yield consumer
@@ -278,7 +278,7 @@ def test_a_transaction_that_nobody_ends_is_aborted_in_time_and_the_reader_goes_o
 
 
 def copy(producer: Producer, consumer: Consumer, topic: str) -> int:
-    """Put what one poll gives into a transaction with its offsets, from partition 0 to 1; the offset to go on from."""
+    """Copy the records of one poll from partition 0 to 1 in a transaction; return the next offset."""
     records = []
     while not records:
         records = consumer.poll(10_000)

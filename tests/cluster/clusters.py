@@ -13,7 +13,7 @@ from ottla.metadata.state import Listener, Metadata, PartitionState
 
 
 class Decisions:
-    """A state that changes by commands only; every entry goes through its bytes."""
+    """A state that changes by commands only; every entry is encoded and decoded."""
 
     def __init__(self) -> None:
         self.state = Metadata()
@@ -31,7 +31,7 @@ class Decisions:
         return decided
 
     def ask(self, command: Command, by: int | None = None) -> list[Body] | ApiError:
-        """What would be appended."""
+        """The entries that a command would append, or its error."""
         return decide(command, self.state, self.writer(by))
 
     def refused(self, command: Command, by: int | None = None) -> ApiError:
@@ -76,7 +76,7 @@ def register(
 
 
 def create(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> CreateTopic:
-    """Options by name with underscores."""
+    """A command that creates a topic; options are named with underscores."""
     return CreateTopic(
         name,
         topic_id(name),

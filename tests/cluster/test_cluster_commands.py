@@ -1,4 +1,4 @@
-"""Commands say what is wanted and what that was based on; decided is on the state at hand (rule C3)."""
+"""Commands carry the intent and the epochs it was based on; they are decided on the present state (rule C3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ottla.metadata.entries import ENTRY_TYPES, PartitionsCreated
 
 
 def parts(hint: object) -> set[object]:
-    """A type and all that it is made of."""
+    """A type and all types that it contains."""
     inside = [*get_args(hint), *(get_type_hints(hint).values() if isinstance(hint, type) else ())]
     return {hint}.union(*map(parts, inside))
 
@@ -46,7 +46,7 @@ def test_what_changes_a_partition_as_it_was_seen_says_in_which_epoch_that_was(co
 
 
 def test_one_command_is_decided_anew_on_what_others_wrote_meanwhile():
-    """Rule C3: after a conflict the same wish has another result, which fits the brokers that are there by then."""
+    """Rule C3: after a conflict the same command has another result, which fits the brokers of that moment."""
     cluster, command = a_cluster(1, 2), create("orders", 1, 2)
     first = cluster.ask(command, by=1)
     cluster.do(register(3))
@@ -57,7 +57,7 @@ def test_one_command_is_decided_anew_on_what_others_wrote_meanwhile():
 
 
 def test_a_wish_that_came_true_meanwhile_needs_no_entry_or_is_refused_but_never_done_twice():
-    """Rule C3: had it held a result, that would have been written again over what came after."""
+    """Rule C3: a command with a computed result would overwrite later changes."""
     cluster = a_cluster(1, 2, 3)
     cluster.do(create("orders", 1, 3)._replace(assignment=((1, 2, 3),), partitions=-1, replication_factor=-1))
     cluster.do(ResignLeadership(topic_id("orders"), 0, cluster.partition("orders").leader_epoch), by=1)

@@ -1,4 +1,4 @@
-"""Reassignment: added replicas catch up before removed ones go, and nothing that was committed depends on luck."""
+"""Reassignment: added replicas catch up before others are removed, and no committed record is at risk."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_moved_partition_keeps_its_old_replicas_until_all_new_ones_are_in_sync
 
 
 def test_a_leader_that_stays_goes_on_leading_and_begins_another_epoch_when_a_replica_goes() -> None:
-    """What the replica asked before it went is no receipt when it has come back empty."""
+    """A fetch that the replica sent before it was removed is no receipt once it has come back empty."""
     cluster = a_cluster(1, 2, 3)
     a_topic(cluster, 1, 2)
     reassign(cluster, 3, 1)
@@ -89,7 +89,7 @@ def test_fewer_replicas_and_another_order_are_done_in_one_step() -> None:
 
 
 def test_a_leader_that_is_to_go_completes_the_reassignment_itself() -> None:
-    """It may have something to lay down first, and nobody else can know when it has."""
+    """The leader may have to hand over its work first, and only it knows when that is done."""
     cluster = a_cluster(1, 2, 3)
     a_topic(cluster, 1, 2, 3)
     reassign(cluster, 3, 2)

@@ -1,4 +1,4 @@
-"""Creating, deleting and growing topics: names, numbers, assignments, and the entries that come of it."""
+"""Creating, deleting and growing topics: names, numbers, assignments, and the resulting entries."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_leaders_and_replicas_are_spread_evenly():
 
 
 def test_small_topics_do_not_pile_up_on_the_first_broker():
-    """Each is decided on an empty cluster, as when they are created in one append."""
+    """Each is decided on an empty cluster, like topics that are created in one append."""
     firsts = set()
     for number in range(20):
         decisions = a_cluster(1, 2, 3)

@@ -1,4 +1,4 @@
-"""Upkeep: the caretaker gives leaders back now and then, and internal topics grow with the cluster."""
+"""Upkeep: the caretaker restores preferred leaders from time to time, and internal topics grow with the cluster."""
 
 from __future__ import annotations
 

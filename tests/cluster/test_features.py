@@ -1,4 +1,4 @@
-"""Features at the levels that an operator sets: upgrades, downgrades, refusals, what older brokers know (KIP-584)."""
+"""Features at the levels that an operator sets: upgrades, downgrades, refusals, older brokers (KIP-584)."""
 
 from __future__ import annotations
 

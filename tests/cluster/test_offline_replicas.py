@@ -1,4 +1,4 @@
-"""A broker that has lost a log directory goes on without what lay there, which leads and counts no more."""
+"""A broker goes on after a log directory has failed; replicas in it neither lead nor count as in sync."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_it_joins_no_in_sync_set():
 
 
 def test_it_stays_eligible_where_the_set_became_too_small():
-    """Nothing is committed below min.insync.replicas, so what lies in the failed directory is complete (KIP-966)."""
+    """Nothing is committed below min.insync.replicas, so the failed directory holds everything (KIP-966)."""
     cluster = a_topic(3, min_insync_replicas="3")
     index = led_by(cluster, 1)
     lose(cluster, index, 1)

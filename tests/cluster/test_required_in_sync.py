@@ -1,4 +1,4 @@
-"""`min.insync.replicas` falls: a leader commits without those that left from then on: they may not lead (rule A6)."""
+"""After `min.insync.replicas` falls, a leader commits without eligible leavers, so they may not lead (rule A6)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def required(count: int | None, of: str = "orders") -> EditConfigs:
 
 
 def one_of_two_left(**configs: str) -> Decisions:
-    """Broker 1 leads alone, two are required in sync, and broker 2 may lead as nothing was committed since it left."""
+    """Broker 1 leads alone with two required in sync; nothing was committed since, so broker 2 is eligible."""
     decisions = a_cluster(1, 2)
     if not configs:
         decisions.do(required(2, ALL_BROKERS))
@@ -47,7 +47,7 @@ def assert_only_the_leader_is_left(decisions: Decisions) -> None:
 
 
 def with_nobody_left() -> Decisions:
-    """Broker 1 has gone too, the last one in sync; a third one says that fewer are required."""
+    """Broker 1, the last one in sync, has died too; then a third broker lowers the minimum."""
     decisions = a_cluster(1, 2, 3)
     decisions.do(create("orders", -1, -1, min_insync_replicas="2")._replace(assignment=((1, 2),)))
     for number in (2, 1):
@@ -59,7 +59,7 @@ def with_nobody_left() -> Decisions:
 
 
 def test_while_nobody_leads_who_is_eligible_stays_so_as_nothing_is_committed():
-    """The disk of the last one in sync is lost."""
+    """The disk of the last in-sync broker is lost."""
     decisions = with_nobody_left()
     decisions.do(register(1, damaged=[(decisions.partition("orders").topic_id, (0,))]))
     decisions.do(register(2))
@@ -111,7 +111,7 @@ def test_nobody_is_left_out_while_too_few_are_in_sync_for_what_is_required_then(
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_broker_is_started_with_fewer(number: int):
-    """Broker 1 has a replica, broker 3 has none; but it may get one, and lead."""
+    """Broker 1 has a replica; broker 3 has none, but may get one and lead."""
     decisions = Decisions()
     for each in (1, 2, 3):
         decisions.do(register(each, min_insync_replicas="2"))
@@ -123,7 +123,7 @@ def test_a_broker_is_started_with_fewer(number: int):
 
 
 def test_what_is_required_is_not_decided_beside_in_sync_sets():
-    """Both on one state: the set would shrink by what was required before, and be committed to by what is then."""
+    """Decided on one state, the set would shrink under the old minimum, and commit under the new one."""
     proposal = ChangeInSync(b"x" * 16, 0, 0, 0, ())
     assert not may_share_append(required(1), proposal)
     assert not may_share_append(EditConfigs(TOPIC_RESOURCE, "orders", (), replace=True), proposal)

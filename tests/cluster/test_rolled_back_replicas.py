@@ -1,4 +1,4 @@
-"""A broker registers with a log directory that is older than it was: what lies there leads and counts no more."""
+"""A broker registers with an older state of a log directory: replicas in it neither lead nor count as in sync."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_directory_that_is_awaited_brings_it_back():
     index = led_by(cluster, 2)
     come_back(cluster, 2, index, "old", expected="lost+")
     come_back(cluster, 2, index, "lost", expected="the copy")
-    assert cluster.partition("t", index).leader == NO_LEADER  # of that run, and not as it was when it was closed
+    assert cluster.partition("t", index).leader == NO_LEADER  # of that run, but from before its clean close
     come_back(cluster, 2, index, "lost", "lost+", expected="the copy")
     back = cluster.partition("t", index)
     assert (back.leader, back.in_sync, back.last_known, back.awaited) == (2, (2,), (), "")
@@ -91,7 +91,7 @@ def test_an_administrator_accepts_the_older_one():
     cluster.do(ElectLeader("t", index, unclean=True))
     accepted = cluster.partition("t", index)
     assert (accepted.leader, accepted.in_sync, accepted.awaited) == (2, (2,), "")
-    come_back(cluster, 2, index, "lost")  # what was lost is older now
+    come_back(cluster, 2, index, "lost")  # the lost directory is back, and older
     assert cluster.partition("t", index).leader == NO_LEADER
 
 
@@ -135,7 +135,7 @@ def test_numbers_go_on_far_beyond_those_of_a_store_that_was_lost():
     newest = ((T, index, LeaderEpoch(70)),)
     cluster.do(register(2)._replace(accepted_store=AcceptedStore(newest)))
     after = cluster.partition("t", index)
-    assert after.leader == before.leader  # in a new epoch, which it begins like any other
+    assert after.leader == before.leader  # in a new epoch
     assert after.leader_epoch > 70 + 10_000
     assert after.partition_epoch == before.partition_epoch + 1
     assert cluster.state.next_producer_id > producers + 1_000_000

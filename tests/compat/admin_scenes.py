@@ -1,4 +1,4 @@
-"""Questions about topics, options and the cluster, in the order in which they are asked of a fresh broker."""
+"""Requests about topics, options and the cluster, in the order in which a fresh broker gets them."""
 
 from __future__ import annotations
 

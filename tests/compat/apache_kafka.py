@@ -45,7 +45,7 @@ def jars_folder() -> Path:
 
 
 def why_not() -> str | None:
-    """The reason why Apache Kafka cannot run here, or None where it can."""
+    """The reason why Apache Kafka cannot run here, or None."""
     if shutil.which("java") is None:
         return "no `java` on the PATH: install a Java 17 runtime"
     if not list(jars_folder().glob("kafka_2.13-*.jar")):
@@ -182,7 +182,7 @@ class ApacheKafka:
         return ["java", f"-Xmx{heap}", *quick, "-cp", f"{jars_folder()}/*"]
 
     def _ready(self) -> bool:
-        """Whether a Metadata request is answered with this broker in it."""
+        """True if a Metadata request is answered and the answer names a broker."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
                 body = struct.pack(">hhih5si", 3, 1, 1, 5, b"ready", 0)

@@ -1,4 +1,4 @@
-"""The address that a client test talks to: a broker in this process, an `ottla start`, or the one that is given.
+"""The broker of a client test: one in this process, an `ottla start`, or the one at a given address.
 
 Tests marked `compat` run only when the mark is asked for (`-m compat`); `tools/compat.py` does, against ottla and
 against Apache Kafka, whose address it puts into OTTLA_COMPAT_BOOTSTRAP.
@@ -20,7 +20,7 @@ _names = itertools.count()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only `make compat` runs."""
+    """Deselect the tests that only `make compat` runs."""
     if "compat" in config.getoption("markexpr", ""):
         return
     later = [item for item in items if "compat" in item.keywords and item.get_closest_marker("compat")]
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Against the given broker alone, else in this process and, the cheap way to trust it, in its own."""
+    """Run each test against the given broker, else against one in this process and one `ottla start`."""
     if "bootstrap" in metafunc.fixturenames:
         marked = metafunc.definition.get_closest_marker("compat") is not None
         places = ["given"] if GIVEN in os.environ else ["process"] if marked else ["in-process", "process"]
@@ -39,7 +39,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
-    """What clients call `bootstrap.servers`."""
+    """The value for a client's `bootstrap.servers`."""
     if request.param == "given":
         yield os.environ[GIVEN]
     elif request.param == "process":
@@ -52,5 +52,5 @@ def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def name() -> str:
-    """Of a topic or a group that no other test uses, also not of an earlier run against the same broker."""
+    """A name for a topic or a group that no other test uses, nor an earlier run against the same broker."""
     return f"t{os.getpid()}-{next(_names)}"

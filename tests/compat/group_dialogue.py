@@ -1,4 +1,4 @@
-"""Speaks the group APIs to any broker, message by message, and writes down what it answers without what may differ."""
+"""Sends group requests to any broker, and writes down its answers without the parts that may differ."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Wire:
 
 
 class Dialogue:
-    """A conversation with one broker under a group of its own; `said` is what two brokers should agree on."""
+    """Requests to one broker for a group of its own; two brokers should agree in `said`."""
 
     def __init__(self, port: int, group: str) -> None:
         self.port = port
@@ -82,7 +82,7 @@ class Dialogue:
         self._wires: list[Wire] = []
         self._ids: dict[str, str] = {}
         self.names: dict[str, str] = {}
-        """What else differs from broker to broker, and what to write in its stead."""
+        """Other texts that differ between brokers, with what to write in their place."""
         self._find_coordinator()
 
     def _find_coordinator(self) -> None:
@@ -107,7 +107,7 @@ class Dialogue:
             wire.close()
 
     def note(self, what: str, answer: Any) -> Any:
-        """Write an answer down: ids of members by their first appearance, nothing of where the broker is."""
+        """Write an answer down, with member ids numbered by first appearance, and without addresses."""
         self.said.append(f"{what}: {self._plain(answer)}")
         return answer
 
@@ -120,7 +120,7 @@ class Dialogue:
         return MEMBER_ID.sub(named, text).replace(self.group, "<group>")
 
     def _plain(self, value: Any) -> str:
-        """Lists in an order that does not hang on ids: brokers keep members in maps."""
+        """A value as text, with lists in an order that does not depend on ids: brokers keep members in maps."""
         if isinstance(value, list):
             return "[" + ", ".join(sorted(self._plain(each) for each in value)) + "]"
         fields = getattr(type(value), "__slots__", None)
@@ -168,6 +168,6 @@ class Dialogue:
         return LeaveGroupRequest(group_id=self.group, members=list(members), **options)
 
     def joined(self, wire: Wire, version: int = 9, **options: Any) -> Any:
-        """Join in two steps and write both answers down."""
+        """Join in two steps, and write both answers down."""
         first = self.ask("id wanted", wire, version, self.join(**options))
         return self.ask("joined", wire, version, self.join(first.member_id, **options))

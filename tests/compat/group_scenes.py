@@ -1,4 +1,4 @@
-"""The scenes played with a broker of ours and with Apache Kafka: what clients of groups ask, and in what order."""
+"""Scenes for a broker of ours and for Apache Kafka: the requests of group clients in their order."""
 
 from __future__ import annotations
 
@@ -423,7 +423,7 @@ def _fetch_all(talk: Dialogue) -> OffsetFetchRequest:
 
 
 def _listed(talk: Dialogue, wire: Wire, version: int, **filters: list[str]) -> list[str]:
-    """Our own group among those listed: other scenes have theirs."""
+    """The scene's own group in ListGroups, without those of other scenes."""
     answer = wire.ask(version, ListGroupsRequest(**filters))
     own = [each for each in answer.groups if each.group_id == talk.group]
     return [f"{each.protocol_type} {each.group_state} {each.group_type}" for each in own]
@@ -437,7 +437,7 @@ def _topic_ids(talk: Dialogue, wire: Wire) -> dict[str, bytes]:
 
 
 def _state(talk: Dialogue, wire: Wire) -> str:
-    """That of the group; nothing of it is noted."""
+    """The group's state, asked for without a note in the transcript."""
     asked = DescribeGroupsRequest(groups=[talk.group], include_authorized_operations=False)
     return wire.ask(6, asked).groups[0].group_state
 

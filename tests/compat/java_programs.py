@@ -12,7 +12,7 @@ QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:aut
 
 
 class JavaProgram:
-    """Use as a context manager, which ends the program by kill -9 if it still runs; `start` may come again."""
+    """A context manager that kills the program at the end if it still runs; `start` may be called again."""
 
     def __init__(self, class_path: str, command: Sequence[str], log: Path) -> None:
         self._command = ["java", *QUICK, "-cp", class_path, *command]
@@ -33,19 +33,19 @@ class JavaProgram:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self) -> None:
-        """By kill -9."""
+        """End it by SIGKILL."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def stop(self, within_s: float = 60) -> None:
-        """By SIGTERM, after which the program closes what it has open."""
+        """Stop it by SIGTERM, so that the program closes its clients."""
         assert self._process is not None
         self._process.terminate()
         self._process.wait(within_s)
 
     def last_words(self) -> str:
-        """What it has said lately; also that it has ended, if it has."""
+        """The end of its output, with its exit status if it has ended."""
         assert self._process is not None
         ended = "" if self._process.poll() is None else f"ended with {self._process.returncode}: "
         return ended + self._log.read_text(errors="replace")[-3000:]

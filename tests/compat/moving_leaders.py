@@ -1,6 +1,6 @@
-"""Three brokers whose leaders do not stay: every second some move, and now and then a broker stops or is killed.
+"""Three brokers whose leaders move: some every second, and now and then a broker stops or is killed.
 
-`tools/compat.py` has other people's clients work against these, as they come.
+`tools/compat.py` runs other people's unmodified clients against these.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ THREEFOLD = {
 }
 _MOVE_EVERY_S = 1.0
 _STAYS, _COORDINATOR_STAYS = 4, 8
-"""For so many moves. Whoever has left a group without a word is missed after six seconds of one coordinator."""
+"""The moves for which a leader stays, and a coordinator: one coordinator must see a member's session of 6 s end."""
 _STOP_EVERY_MOVES = 12
 
 
 class StoodStill(Exception):
-    """Leaders did not move, or a broker did not come back: what was seen against it says nothing."""
+    """Leaders did not move, or a broker did not come back, so the results prove nothing."""
 
 
 class MovingLeaders:
-    """Use as a context manager; `end_of_moves` says how much happened, or raises `StoodStill`."""
+    """A context manager; `end_of_moves` returns a summary of the moves, or raises `StoodStill`."""
 
     def __init__(self, cluster: OttlaCluster | ApacheCluster, stops: tuple[int, ...]) -> None:
         self._cluster = cluster
@@ -66,10 +66,10 @@ class MovingLeaders:
         self._cluster.__exit__()
 
     def end_of_moves(self) -> str:
-        """One line on what the brokers went through."""
+        """One line about the moves, restarts and kills."""
         self._over.set()
         self._thread.join()
-        stopped = (self.restarts and self.kills) or self.turns <= 2 * _STOP_EVERY_MOVES  # few tests are over soon
+        stopped = (self.restarts and self.kills) or self.turns <= 2 * _STOP_EVERY_MOVES  # few tests end soon
         if self._fault or not (self.elected and stopped):
             raise StoodStill(self._fault or "no leader was elected, no broker stopped, or none killed")
         return f"{self.elected} leaders elected, {self.restarts} brokers restarted, {self.kills} killed"
@@ -84,13 +84,13 @@ class MovingLeaders:
                     else:
                         self._stop_one(self.turns // _STOP_EVERY_MOVES)
                 except (ClientError, ApiError):
-                    continue  # the broker that was asked has just gone
-                except Exception as error:  # told by end_of_moves: nobody waits for a thread
+                    continue  # the broker of this request has just ended
+                except Exception as error:  # end_of_moves reports it
                     self._fault = f"{type(error).__name__}: {error}"
                     return
 
     def _stop_one(self, turn: int) -> None:
-        """In turn, and every other time by kill -9; started again at once."""
+        """Stop the brokers in turn, every other time by SIGKILL, and start each again at once."""
         number = self._stops[turn % len(self._stops)]
         if turn % 2:
             self._cluster.stop(number)
@@ -102,7 +102,7 @@ class MovingLeaders:
 
 
 def move_leaders(admin: Admin, turn: int) -> int:
-    """A share of the partitions that have all their replicas is led by the next of these; how many are."""
+    """Move the leadership of a share of the fully replicated partitions; return how many moved."""
     wanted = {}
     for topic in admin.list_topics().values():
         for index, partition in topic.partitions.items():
@@ -123,5 +123,5 @@ def ottla_moving(settings: Mapping[str, str]) -> MovingLeaders:
 
 
 def apache_moving(settings: Mapping[str, str]) -> MovingLeaders:
-    """Its first node is the only controller, and so stays."""
+    """Apache Kafka with moving leaders; its first node is the only controller, and is never stopped."""
     return MovingLeaders(ApacheCluster({**settings, **THREEFOLD}), NUMBERS[1:])

@@ -1,4 +1,4 @@
-"""A real `ottla start` in a process of its own, on a free port and in a directory that goes with it."""
+"""A real `ottla start` in a process of its own, on a free port and in a temporary directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from types import TracebackType
 
 START = "import sys; from ottla.server.main import command; sys.exit(command(sys.argv[1:]))"
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
-"""As `apache_kafka.py` sets them, so that both sides of a comparison wait alike."""
+"""The same as in `apache_kafka.py`, so that both sides of a comparison wait alike."""
 _READY_S = 300.0
 
 
@@ -52,7 +52,7 @@ class OttlaProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> OttlaProcess:
-        """Returns once the broker has said that it is ready."""
+        """Start the broker; return once it has printed that it is ready."""
         self.folder.mkdir(parents=True, exist_ok=True)
         options = ["--data", str(self.folder / "data"), "--port", "0", "--http-port", "0"]
         for name, value in self.settings.items():
@@ -66,7 +66,7 @@ class OttlaProcess:
         return self
 
     def stop(self, *, keep: bool = False) -> None:
-        """End the broker by SIGTERM, which must leave it clean; its folder goes too unless `keep`."""
+        """End the broker by SIGTERM, which must be clean; remove its folder unless `keep`."""
         process, self._process = self._process, None
         status = 0
         if process is not None:

@@ -1,4 +1,4 @@
-"""What Spark's own Kafka connector is asked to do; runs under pyspark 4.2 and prints what it saw as one line of JSON.
+"""Jobs for Spark's own Kafka connector; runs under pyspark 4.2 and prints the results as one line of JSON.
 
 .venv-spark42/bin/python tests/compat/spark_connector_jobs.py BOOTSTRAP JARS PREFIX FOLDER
 """
@@ -71,7 +71,7 @@ class Connector:
         return reader.options(**options).load()
 
     def stream(self, source: str, target: str) -> int:
-        """Copy what is new, in several micro-batches; the rows that were read."""
+        """Copy new rows in several micro-batches; return how many were read."""
         stream = self.spark.readStream.format("kafka").option("kafka.bootstrap.servers", self.bootstrap)
         frame = stream.options(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="5000").load()
         writer = frame.select("key", "value").writeStream.format("kafka").option("topic", target)

@@ -1,6 +1,6 @@
 """Topics, options and the cluster beside Apache Kafka 4.3.1: the same requests, the answers compared leaf by leaf.
 
-What Kafka answered is kept in `admin_as_kafka_answers.json`; `OTTLA_REWRITE=1` writes it anew from the Kafka that runs.
+Kafka's answers are kept in `admin_as_kafka_answers.json`; `OTTLA_REWRITE=1` rewrites it from a running Kafka.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NOT_COMPARED = {"throttle_time_ms", "topic_id", "cluster_id", "host", "port", "
 Leaves = dict[str, str]
 
 _CLUSTER_DEFAULT = "[min.insync.replicas]"
-"""From its first start on Kafka keeps min.insync.replicas as an option of all brokers; here it is a default, until
-somebody sets it. So its source and one synonym differ."""
+"""From its first start on, Kafka stores min.insync.replicas as an option of all brokers; here it is a default until
+it is set. So its source and one synonym differ."""
 
 
 def leaves(value: object, path: str = "") -> Leaves:
-    """Every value of an answer by its path; the elements of lists by their names, as Kafka keeps them in maps."""
+    """Every value of an answer by its path; elements of lists are named, as Kafka keeps them in maps."""
     fields = getattr(type(value), "__slots__", None)
     found: Leaves = {}
     if isinstance(value, list):
@@ -56,8 +56,8 @@ def _name(value: object) -> str | None:
 
 
 def asked(port: int, expected: dict[str, Leaves] | None = None) -> dict[str, Leaves]:
-    """All questions in their order. Kafka's brokers learn of an edit a moment after it was answered: what is told of
-    it is asked for again until it is as `expected`."""
+    """Ask all questions in their order. Kafka's brokers apply an edit a moment after its answer, so questions about it
+    are repeated until the answer is as `expected`."""
     wire = Wire(port)
     answers = {}
     for question in QUESTIONS:

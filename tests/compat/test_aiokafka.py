@@ -1,4 +1,4 @@
-"""aiokafka, as it comes: an asyncio client that speaks none of the flexible versions."""
+"""Unmodified aiokafka: an asyncio client that uses none of the flexible versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka), as it comes, against a broker."""
+"""Unmodified confluent-kafka (librdkafka) against a broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def create(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> Ad
 
 
 def produce(bootstrap: str, topic: str, payloads: list[bytes], **settings: Any) -> list[Message]:
-    """Produce and wait; the reports, in order. A `partition` among the settings is the partition to write to."""
+    """Produce and wait; return the reports in order. The setting `partition` is the partition to write to."""
     partition = settings.pop("partition", 0)
     reports: list[Message] = []
     failures: list[KafkaError] = []
@@ -178,7 +178,7 @@ class Member:
 
 
 def settle(members: list[Member], partitions: int) -> None:
-    """Poll until the members share all partitions and none is without one."""
+    """Poll until the members share all partitions, each with at least one."""
 
     def shared() -> bool:
         counts = [len(member.owned) for member in members]

@@ -1,4 +1,4 @@
-"""A stock Connect worker with exactly-once source: lines of a file arrive once each, through kill -9 of the worker."""
+"""A stock Connect worker with exactly-once source: each line of a file arrives once, through kill -9 of the worker."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ottla.client.blocking.admin import Admin
 pytestmark = [pytest.mark.compat, pytest.mark.kafka, pytest.mark.timeout(1200), needs_streams_jars]
 PIECES = 30
 LINES = 50
-"""Of a piece. A batch of the connector has room for all of them: what it leaves over waits until the file grows."""
+"""Lines in a piece. A batch of the connector has room for all: it reads lines left over only when the file grows."""
 KILLS = (10, 20)
 PATIENCE_S = 300.0
 
 
 class Worker:
-    """A distributed worker by itself, reached over HTTP."""
+    """A single distributed worker, reached over HTTP."""
 
     def __init__(self, bootstrap: str, name: str, folder: Path) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -58,7 +58,7 @@ class Worker:
         self.program = JavaProgram(class_path, command, folder / "worker.log")
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """None where nobody answers yet, or not with success."""
+        """Send a request; return the answer, or None if there is none yet or it is an error."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}{path}", data, {"Content-Type": "application/json"}, method=method)
         try:
@@ -100,14 +100,14 @@ def test_lines_of_a_file_arrive_once_through_kills_of_the_worker(
         if number in KILLS:
             worker.program.kill()
             worker.program.start()
-        target.wait_for(before, worker)  # the next piece is written while this one is on its way
+        target.wait_for(before, worker)  # the next piece is written while this one is under way
     target.wait_for(len(written), worker)
     worker.program.stop()
     assert by_librdkafka(bootstrap, name) == written
 
 
 class Target:
-    """The topic, as far as a reader of committed records has come."""
+    """The topic as a reader of committed records has read it so far."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._lines = 0

@@ -1,4 +1,4 @@
-"""Apache Kafka's own Java clients 4.3.1, through its command-line tools: all that a Java runtime can start."""
+"""Apache Kafka's own Java clients 4.3.1, through its command-line tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOOLS = "org.apache.kafka.tools."
 
 
 def java(main: str, *arguments: str, feed: str = "", timeout: float = 90) -> str:
-    """What the tool said on stdout."""
+    """Run a tool; return its stdout."""
     options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     done = subprocess.run(
         ["java", *options, "-cp", f"{jars_folder()}/*", main if "kafka." in main else TOOLS + main, *arguments],

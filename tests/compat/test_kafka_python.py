@@ -1,4 +1,4 @@
-"""kafka-python 3, as it comes, against a broker."""
+"""Unmodified kafka-python 3 against a broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
 
 
 def produce(bootstrap: str, topic: str, payloads: list[bytes], codec: str = "none", partition: int = 0) -> list[int]:
-    """The offsets that the broker gave."""
+    """Produce the payloads; return the offsets that the broker gave them."""
     kind = None if codec == "none" else codec
     with KafkaProducer(bootstrap_servers=bootstrap, compression_type=kind, linger_ms=5) as producer:
         sent = [
@@ -91,7 +91,7 @@ def test_kafka_pythons_group_shares_its_partitions(bootstrap: str, name: str, in
     create(bootstrap, name, 4)
     members = [consumer_of(bootstrap, name, group_instance_id=each) for each in instances]
     for member in members:
-        member.partitions_for_topic(name)  # a leader that does not know the topic yet assigns nothing, and stays so
+        member.partitions_for_topic(name)  # a group leader that does not know the topic assigns nothing, for good
         member.subscribe([name])
     until(
         lambda: [len(member.assignment()) for member in members] == [2, 2],

@@ -1,4 +1,4 @@
-"""Debian's kcat: librdkafka 2.0, which takes a feature for absent where an exact version is not announced."""
+"""Debian's kcat: librdkafka 2.0, which counts a feature as absent unless an exact version is announced."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def tools() -> dict[str, Callable[[str, list[str]], Any]]:
 
 
 def described(place: Place, run: Callable[[str, list[str]], Any], topic: str) -> tuple[str, dict[str, list[str]]]:
-    """What kafka-log-dirs says of a topic, sizes left out, and which partitions each directory holds."""
+    """The output of kafka-log-dirs for a topic without sizes, and the partitions of each directory."""
     said = run("kafka-log-dirs", ["--bootstrap-server", place.bootstrap, "--describe", "--topic-list", topic]).stdout
     (line,) = [one for one in said.splitlines() if one.startswith("{")]
     (broker,) = json.loads(line)["brokers"]
@@ -77,14 +77,14 @@ def described(place: Place, run: Callable[[str, list[str]], Any], topic: str) ->
 
 
 def alike(place: Place, text: str, topic: str, home: str) -> str:
-    """With the same names on either side."""
+    """Text with the same names on both sides."""
     other = next(path for path in place.directories if path != home)
     text = text.replace(topic, "T").replace(home, "HOME").replace(other, "OTHER")
     return re.sub(r"(brokers |broker\":|replica )\d+", r"\1N", re.sub(r"(partition|broker) \d+", r"\1 N", text))
 
 
 def as_said(result: Any) -> str:
-    """Without Java's traces; a file of another order of directories says the same."""
+    """Output without Java's traces, in which directories may come in another order."""
     lines = [line for line in result.stdout.splitlines() if not line.startswith(("\tat ", "SLF4J"))]
     return "\n".join(lines)
 

@@ -16,7 +16,7 @@ from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGr
 
 ROUNDS = 4
 COMMITS = 5
-"""So many are acknowledged in each round before the kill."""
+"""Commits that are acknowledged in each round before the kill."""
 
 
 class Process:
@@ -80,7 +80,7 @@ def test_no_acknowledged_offset_is_lost_and_members_keep_their_assignments(tmp_p
                 assert answer.topics[0].partitions[0].error_code == 0
                 acknowledged += 1
                 if acknowledged - before == COMMITS:
-                    enough.set()  # and go on: the kill falls among commits
+                    enough.set()  # and go on, so that the kill comes between commits
         except OSError:  # killed
             pass
         finally:

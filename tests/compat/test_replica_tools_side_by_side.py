@@ -1,7 +1,7 @@
 """The tools for replicas, leaders and brokers beside Kafka's own, on three brokers.
 
-Against Apache Kafka and against ottla: both tools get the same arguments and must say the same. What a command changes
-is done once by each tool, on topics that are alike.
+Run against Apache Kafka and against ottla: both tools get the same arguments and must print the same. A command that
+changes something is run once by each tool, on equal topics.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def in_sync(admin: Admin, topic: str) -> list[int]:
 
 
 def without_trace(text: str) -> str:
-    """Java adds a stack trace to what it says is wrong."""
+    """Text without the stack trace that Java adds to an error."""
     kept = []
     for line in text.splitlines(keepends=True):
         if line.startswith(("\tat ", "Caused by: ", "\t... ")) or re.match(r"(java\.|org\.apache\.)[\w.$]+(:|$)", line):
@@ -62,7 +62,7 @@ def without_trace(text: str) -> str:
 
 
 def compare(cluster: Cluster, tool: str, *arguments: str, stderr: bool = False, ordered: bool = True) -> str:
-    """What ours says; `ordered` unless Kafka's tool prints in the order of a hash table."""
+    """Compare both tools; return our output. Not `ordered` if Kafka's tool prints in the order of a hash table."""
     words = [word.replace("$B", cluster.bootstrap) for word in arguments]
     theirs, mine = run_tool(tool, words), ours(tool, words, "")
     said = [without_trace(each.stdout).rstrip("\n").splitlines() for each in (mine, theirs)]
@@ -193,7 +193,7 @@ def test_kafka_reassign_partitions_executes_no_nonsense(
 
 
 def test_kafka_reassign_partitions_proposes(cluster: Cluster, tmp_path: Path) -> None:
-    """What it proposes is drawn by lot; what it says of the present is compared, and that the proposal is whole."""
+    """Proposals are random: the current assignment is compared, and each proposal is checked to be complete."""
     path = written(tmp_path, topics=[{"topic": "still"}, {"topic": "pair"}])
     at = ["--bootstrap-server", cluster.bootstrap, "--topics-to-move-json-file", path]
     said = []
@@ -221,7 +221,7 @@ def moved(admin: Admin, topic: str) -> bool:
 
 
 def test_partitions_are_moved_and_moved_back_alike(cluster: Cluster, tmp_path: Path) -> None:
-    """Each tool moves a topic of its own and rolls back by the file that it was told to save."""
+    """Each tool moves a topic of its own, and rolls back by the file that it saved."""
     said: dict[str, list[str]] = {}
     with Admin(cluster.bootstrap) as admin:
         for name, tool in tools().items():
@@ -254,7 +254,7 @@ def test_partitions_are_moved_and_moved_back_alike(cluster: Cluster, tmp_path: P
 
 
 def test_a_move_that_cannot_end_is_listed_described_and_taken_back_alike(cluster: Cluster, tmp_path: Path) -> None:
-    """Throttled to a crawl, so that it is there to be looked at."""
+    """The move is throttled, so that it lasts long enough to be listed."""
     said: dict[str, list[str]] = {}
     with Admin(cluster.bootstrap) as admin:
         for name, tool in tools().items():
@@ -288,7 +288,7 @@ def test_a_move_that_cannot_end_is_listed_described_and_taken_back_alike(cluster
 
 
 def fill(cluster: Cluster, topic: str) -> None:
-    """So much that Kafka's throttle, which lets a fetch of a megabyte pass now and then, has work for minutes."""
+    """Write enough for minutes of throttled fetching: Kafka's throttle lets a fetch of a megabyte pass now and then."""
     with Producer(cluster.bootstrap) as producer:
         for _ in range(60):
             producer.produce(topic, b"x" * 700_000)
@@ -296,7 +296,7 @@ def fill(cluster: Cluster, topic: str) -> None:
 
 
 def test_kafka_topics_with_a_broker_down(cluster: Cluster) -> None:
-    """The last: afterwards there are two brokers."""
+    """This test is the last one: it leaves two brokers."""
     with Admin(cluster.bootstrap) as admin:
         admin.elect_leaders(Election.PREFERRED)
         cluster.kill(3)

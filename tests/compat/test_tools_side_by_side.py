@@ -1,7 +1,7 @@
 """Kafka's command-line tools and ours, run with the same arguments against the same broker: the same output.
 
-Against Apache Kafka and against ottla. Compared are standard output and exit code, byte for byte, and the first line on
-standard error where that is what the tool has to say. Lines of Java's own (logging, stack traces) are left out.
+Run against Apache Kafka and against ottla. Standard output and exit code are compared, byte for byte, and the first
+line on standard error if the tool's message is there. Java's own lines (logging, stack traces) are left out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Server(NamedTuple):
 
 @pytest.fixture(scope="module", params=["apache", "ottla"])
 def server(request: pytest.FixtureRequest, kafka_libs: Path) -> Iterator[Server]:
-    """A broker with topics, records, groups, and two groups that are alive and commit nothing of their own accord."""
+    """A broker with topics, records and groups, two of which have members that commit only on request."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTTLA_KAFKA_JARS", str(kafka_libs))
         if request.param == "apache":
@@ -96,7 +96,7 @@ def _furnished(server: Server) -> Iterator[Server]:
 
 
 def _stay(consumer: Consumer, ended: threading.Event) -> None:
-    """Go on polling, so that the group stays as it is."""
+    """Poll on, so that the group stays as it is."""
     for partition in consumer.assignment:
         consumer.pause([partition])
     while not ended.is_set():
@@ -122,7 +122,7 @@ def _without_java(text: str) -> str:
 def compare(
     server: Server, tool: str, *arguments: str, stdin: str = "", change: Change = str, stderr: bool = False
 ) -> str:
-    """Run both; assert that they say the same; what they said."""
+    """Run both tools, check that their outputs are the same, and return the output."""
     words = [word.replace("$B", server.bootstrap).replace("$D", str(server.data)) for word in arguments]
     theirs = run_tool(tool, words, input_text=stdin)
     mine = ours(tool, words, stdin)
@@ -202,7 +202,7 @@ def test_kafka_get_offsets(server: Server, arguments: str) -> None:
 
 
 def _sorted_lines(text: str) -> str:
-    """For what Java prints in another order each time."""
+    """Sorted lines, for output whose order changes between runs of Java."""
     return "".join(sorted(text.splitlines(keepends=True)))
 
 
@@ -225,7 +225,7 @@ def test_kafka_log_dirs(server: Server, arguments: str) -> None:
 
 
 def test_each_tool_says_the_same_for_one_command_line_of_its_own(server: Server) -> None:
-    """What every run looks at; the tests marked `compat` go through the rest."""
+    """A small selection for every run; the tests marked `compat` go through the rest."""
     for words in (
         "kafka-topics --describe",
         "kafka-get-offsets",
@@ -380,7 +380,7 @@ def test_kafka_console_producer_says_what_is_wrong(server: Server, arguments: st
 
 
 def _shape(text: str) -> str:
-    """Every number as N: what is compared is the form."""
+    """Text with every number as N, to compare only the form."""
     return re.sub(r"\d[-\d.:]*", "N", text)
 
 

@@ -1,4 +1,4 @@
-"""`kafka-transactions` and `kafka-features` beside Kafka's own, on Apache Kafka and on ottla: the same is said."""
+"""`kafka-transactions` and `kafka-features` beside Kafka's own, on Apache Kafka and on ottla: the same output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Server(NamedTuple):
 
 @pytest.fixture(scope="module", params=["apache", "ottla"])
 def server(request: pytest.FixtureRequest, kafka_libs: object) -> Iterator[Server]:
-    """A broker with one transaction that is open, one that was committed, and one that was aborted."""
+    """A broker with an open, a committed and an aborted transaction."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTTLA_KAFKA_JARS", str(kafka_libs))
         is_apache = request.param == "apache"
@@ -59,7 +59,7 @@ def _furnish(bootstrap: str, producer: Producer) -> None:
 
 
 def compare(server: Server, tool: str, *arguments: str, stderr: bool = False) -> str:
-    """What ours says. Lines count in any order: Kafka's tool prints in the order of hash tables."""
+    """Run both tools and compare; return our output. Lines may come in any order: Kafka's tool prints hash tables."""
     words = ["--bootstrap-server", server.bootstrap, *arguments]
     theirs, mine = run_tool(tool, words), ours(tool, words, "")
     said = [sorted(_still(each.stdout).splitlines()) for each in (mine, theirs)]
@@ -72,7 +72,7 @@ def compare(server: Server, tool: str, *arguments: str, stderr: bool = False) ->
 
 
 def _still(text: str) -> str:
-    """How long a transaction has been open changes between two looks at it, and so does Apache Kafka's epoch."""
+    """Blank the duration of open transactions and the epoch: both change between two runs of the tools."""
     return re.sub(r"Epoch: \d+$", "Epoch: -", re.sub(r"(\d{13} *\t)\d+ *\t", r"\1-\t", text), flags=re.MULTILINE)
 
 

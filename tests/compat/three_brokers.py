@@ -1,4 +1,4 @@
-"""Clusters of three brokers, Apache Kafka's and ours, that a test can use alike."""
+"""Clusters of three brokers, Apache Kafka's and ours, with one interface for tests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ApacheCluster:
 
     @property
     def bootstrap(self) -> str:
-        """The first two: the third is the one that tests stop."""
+        """The first two brokers: tests stop the third."""
         return ",".join(self.address(number) for number in (1, 2))
 
     def address(self, number: int) -> str:
@@ -88,7 +88,7 @@ class OttlaCluster:
 
     @property
     def running(self) -> bool:
-        """False once one of them has ended."""
+        """False once one of the brokers has ended."""
         return all(node.process is not None and node.process.poll() is None for node in self.nodes.values())
 
     def last_words(self) -> str:
@@ -114,7 +114,7 @@ class OttlaCluster:
         self.nodes[number].kill()
 
     def stop(self, number: int) -> None:
-        """By SIGTERM; it must end cleanly."""
+        """Stop a broker by SIGTERM; it must end cleanly."""
         assert self.nodes[number].stop() == 0
 
     def start(self, number: int) -> None:

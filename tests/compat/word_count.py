@@ -1,6 +1,6 @@
 """A word count in Kafka Streams with `exactly_once_v2`, the lines that it is fed, and the counts that it commits.
 
-Nothing is cached in it, so a word that was said n times has the committed counts 1, 2, ..., n, in this order and once.
+It has no cache, so a word that occurs n times has the committed counts 1, 2, ..., n, in this order and once each.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ MARKS = [
 ]
 PIECES = 40
 LINES, WORDS = 50, 10
-"""Of a piece, and of a line: 20,000 words in all."""
+"""Lines of a piece, and words of a line: 20,000 words in all."""
 PATIENCE_S = 240.0
-"""The longest wait for counts: a JVM starts, and the group waits for who was killed."""
+"""The longest wait for counts: a JVM starts, and the group waits for the session of a killed member."""
 
 
 class WordCount:
@@ -50,7 +50,7 @@ class WordCount:
         self.program.start()
 
     def counts_right(self, kills: Mapping[int, Callable[[], None]]) -> None:
-        """Feed it piece by piece; a kill comes, with its piece, while the last piece is still being counted."""
+        """Feed it piece by piece; each kill comes while the last piece is still being counted."""
         chance = random.Random(431)
         said: Counter[str] = Counter()
         producer = confluent_kafka.Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
@@ -96,13 +96,13 @@ class Seen:
         return sum(map(len, self.counts.values()))
 
     def read(self) -> None:
-        """Take what has come."""
+        """Read the counts that have come since the last call."""
         for message in self._consumer.consume(1000, 0.2):
             if message.error() is None:
                 self.counts.setdefault(message.key().decode(), []).append(int(message.value()))
 
     def read_to_the_end(self) -> None:
-        """Also what nobody expects, up to where no transaction is open any more."""
+        """Read on, also unexpected counts, until no transaction is open any more."""
         ends = [self._consumer.get_watermark_offsets(place, 30)[1] for place in self._places]
 
         def at_the_end() -> bool:

@@ -1,4 +1,4 @@
-"""What DescribeConfigs tells about a value: its source, and what it would be otherwise."""
+"""DescribeConfigs gives each value with its source and its synonyms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options as values: typed, checked, unchangeable; each honoured one is read by somebody."""
+"""Options as values: typed, checked, unchangeable; each honoured one is read somewhere."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_misspelt_name_is_answered_with_the_one_that_was_meant():
 
 
 def test_importing_the_configuration_is_cheap():
-    """It is on the way of every start: bounded in modules, so that the bound holds on a loaded machine too."""
+    """Every start imports it. The bound counts modules, so that it also holds on a busy machine."""
     code = "import sys; before = set(sys.modules); import ottla.config.resolve; print(len(set(sys.modules) - before))"
     ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, env=_path())
     assert int(ran.stdout) < 75
@@ -92,7 +92,7 @@ def _path() -> dict[str, str]:
 
 
 def test_what_is_said_to_be_honoured_is_read_somewhere_and_the_rest_is_not():
-    """No option is honoured by its declaration alone, and none has an effect that it is said not to have."""
+    """Code reads each option that is declared as honoured, and no option that is declared without effect."""
     rooms = [path for path in SOURCE.rglob("*.py") if path.parent.name != "config"]
     rooms += [SOURCE / "config" / "resolve.py"]
     source = "\n".join(path.read_text(encoding="utf-8") for path in rooms)

@@ -1,4 +1,4 @@
-"""Names, types, defaults, synonyms and verdicts, beside those of Apache Kafka 4.3.1."""
+"""Compares names, types, defaults, synonyms and checks with those of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DYNAMIC_ONLY = {
     "leader.replication.throttled.rate",
     "replica.alter.log.dirs.io.max.bytes.per.second",
 }
-"""Apache Kafka takes these from a running broker's configuration alone, and declares them elsewhere."""
+"""Options that Apache Kafka takes only from dynamic configuration, and declares elsewhere."""
 OTHER_DEFAULTS = {
     "broker.session.timeout.ms",
     "listeners",
@@ -40,7 +40,7 @@ OTHER_DEFAULTS = {
     "transaction.state.log.segment.bytes",
     "replica.fetch.backoff.ms",
 }
-"""Each says why in its documentation, or is where a broker without a file listens and writes."""
+"""Options with other defaults. Each gives the reason in its documentation, or is an address or a directory."""
 NOT_DYNAMIC_HERE = {"config.providers", "listener.security.protocol.map", "listeners"}
 REFUSED_HERE = ("preallocate=true", "remote.storage.enable=true", "local.retention.ms=100", "local.retention.bytes=5")
 VALUES = (
@@ -82,7 +82,7 @@ def compared(kafka: list[list[str]], kind: str, ours: dict[str, Option]) -> None
         declared = ours[name]
         assert declared.kind.name == type_name, name
         assert declared.internal == (internal == "true"), name
-        told = declared.text(declared.default) or "null"  # an empty list is no list at all
+        told = declared.text(declared.default) or "null"  # an empty list counts as null
         assert name in OTHER_DEFAULTS or told == (default or "null"), name
 
 

@@ -1,4 +1,4 @@
-"""Where a value comes from: defaults, file, environment, command line, dynamic; and what is refused at start."""
+"""Values come from defaults, file, environment, command line or dynamic settings; wrong ones are refused at start."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ class Cable:
             return bool(self._open)
 
     def holds(self, part: bytes) -> bool:
-        """Whether bytes that wait here contain `part`."""
+        """True if bytes that wait here contain `part`."""
         with self._changed:
             return any(part in held for held in self._held_bytes)
 
     def hold(self, *, requests: bool, answers: bool) -> None:
-        """What is held waits here; nobody is told."""
+        """Begin or end holding back bytes; neither side is told."""
         with self._changed:
             self._holds_requests, self._holds_answers = requests, answers
             self._changed.notify_all()

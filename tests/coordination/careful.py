@@ -1,4 +1,4 @@
-"""A caller of the seam as a broker is one: it asks again, and what it does not know it settles by reading."""
+"""A caller of the seam that acts like a broker: it asks again, and settles unknown outcomes by reading."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MARK = struct.Struct(">QQ")
 
 
 class Careful:
-    """Its entries bear a mark in front, by which it finds them again (rule C1) and which no reader sees."""
+    """Puts a mark in front of its entries, by which it finds them again (rule C1); readers do not see it."""
 
     def __init__(self, way: Coordination, number: int) -> None:
         self.way = way

@@ -1,4 +1,4 @@
-"""The ensemble, and cables between it and a broker that can be cut."""
+"""Fixtures for the ensemble, and for cables between it and a broker that can be cut."""
 
 from __future__ import annotations
 

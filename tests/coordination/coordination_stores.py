@@ -1,4 +1,4 @@
-"""The stores that the conformance suite is run against, each opened in the same way and troubled in its own."""
+"""The stores of the conformance suite, all opened in the same way, each with its own faults."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ class Store(Protocol):
 
 
 class TroubledStore(Store, Protocol):
-    """One whose trouble a test can bring about, for one broker at a time."""
+    """A store in which a test can make faults for one broker at a time."""
 
     def open_fragile(self, broker_id: int) -> Coordination:
-        """The broker that trouble will meet."""
+        """Open the store as the broker that will meet the faults."""
 
     def append_unknown(
         self, broker: Coordination, witness: Coordination, fate: Fate, bodies: Sequence[bytes], expected: int
     ) -> Unknown:
-        """An append of the fragile broker whose answer is lost; the store answers it again afterwards."""
+        """Append as the fragile broker, and lose the answer; afterwards the store answers again."""
 
     def lose_session(self, broker: Coordination) -> None:
-        """The fragile broker is silent for longer than a session, from now on."""
+        """Keep the fragile broker silent for longer than a session."""
 
     def restore_session(self, broker: Coordination) -> None:
-        """It speaks again."""
+        """Let the fragile broker reach the store again."""
 
 
 class MemoryKind:
@@ -130,7 +130,7 @@ class SimKind:
 
 
 class RoughKind(SimKind):
-    """The model in a rough mood, asked by brokers that settle what they do not know."""
+    """The model with lost and late requests, used by brokers that settle unknown outcomes."""
 
     def __init__(self, seed: int = 7) -> None:
         super().__init__(ROUGH, seed)
@@ -150,7 +150,7 @@ class RoughKind(SimKind):
 
 
 class RealKind:
-    """Callbacks are run by whoever waits, as a broker's loop would."""
+    """A real store; a waiting caller runs the callbacks, as a broker's loop would."""
 
     def __init__(self) -> None:
         self.callbacks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -192,7 +192,7 @@ class SqliteKind(RealKind):
     def append_unknown(
         self, broker: Coordination, witness: Coordination, fate: Fate, bodies: Sequence[bytes], expected: int
     ) -> Unknown:
-        """The disk fails in the commit: before anything counts, or as the journal that would undo it is ended."""
+        """Let the disk fail in the commit: before it takes effect, or while the rollback journal is ended."""
         with FailingCommit(fate) as failing:
             outcome = self.wait(broker.append(bodies, expected))
         assert failing.failed == 1
@@ -200,15 +200,15 @@ class SqliteKind(RealKind):
         return outcome
 
     def lose_session(self, broker: Coordination) -> None:
-        """As if its loop had stood still for a session: nobody asks it for anything, and its heartbeat is that old."""
+        """Make its heartbeat older than a session, as if its loop had stood still that long."""
         assert isinstance(broker, SqliteCoordination)
         self.wait(broker.head())
-        asked = struct.pack("<q", broker._asked_ms)  # its worker writes this down in its next turn, and then no more
+        asked = struct.pack("<q", broker._asked_ms)  # its worker writes this in its next turn, and then stops
         assert self.wait_until(lambda: os.pread(broker._presence._lock, 8, 0) == asked)
         broker._presence.beat(time.monotonic_ns() // 1_000_000 - 6001)
 
     def restore_session(self, broker: Coordination) -> None:
-        """A heartbeat of the same millisecond as the last is not written, and the last is the one that was aged."""
+        """Wait a millisecond: a heartbeat with the same time as the last one is not written."""
         assert isinstance(broker, SqliteCoordination)
         assert self.wait_until(lambda: time.monotonic_ns() // 1_000_000 > broker._asked_ms)
         self.wait(broker.head())
@@ -248,7 +248,7 @@ class ZookeeperKind(RealKind):
     def append_unknown(
         self, broker: Coordination, witness: Coordination, fate: Fate, bodies: Sequence[bytes], expected: int
     ) -> Unknown:
-        """Where something else was on the way and kept it from being sent (OSError), it is tried again."""
+        """Append with an unknown outcome; try again if another call kept the append from being sent (OSError)."""
         for _ in range(10):
             asked = self._append_in_trouble(broker, witness, fate, bodies, expected)
             assert self.wait_until(self.answers(broker))
@@ -271,7 +271,7 @@ class ZookeeperKind(RealKind):
             assert self.wait_until(lambda: asked.full or self.wait(witness.head()) > expected)
         elif fate == Fate.NOT_DONE:
             assert self.wait_until(lambda: asked.full or cables.holds(bodies[0]))
-        if fate == Fate.LATE:  # the broker gives up by itself, and what is held goes on when the cables are mended
+        if fate == Fate.LATE:  # the broker gives up by itself; mending the cables releases the request
             assert self.wait_until(lambda: asked.full)
         else:
             cables.cut()
@@ -280,7 +280,7 @@ class ZookeeperKind(RealKind):
         return asked
 
     def _let_it_be_quiet(self, broker: Coordination) -> None:
-        """What the broker was told of and looks at again is behind it: its next append is all that it sends."""
+        """Wait until the broker has read what its watches told it: the next thing that it sends is its next append."""
         assert isinstance(broker, ZookeeperCoordination)
         self.wait(broker.head())
         passed_on = threading.Event()
@@ -298,7 +298,7 @@ class ZookeeperKind(RealKind):
         assert self.wait_until(self.answers(broker))
 
     def answers(self, broker: Coordination) -> Callable[[], bool]:
-        """Whether the store can be reached, asked again and again."""
+        """A condition that holds once the store answers; each look asks again after an OSError."""
         asked = [broker.head()]
 
         def look() -> bool:

@@ -1,4 +1,4 @@
-"""A disk that fails in the middle of an SQLite commit: the calls by which SQLite writes are replaced below it."""
+"""A disk that fails in the middle of an SQLite commit: SQLite's own write calls are replaced."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _WRITE = ctypes.CFUNCTYPE(ctypes.c_ssize_t, _DESCRIPTOR, _BYTES, _COUNT, use_err
 _PWRITE = ctypes.CFUNCTYPE(ctypes.c_ssize_t, _DESCRIPTOR, _BYTES, _COUNT, _OFFSET, use_errno=True)
 _FTRUNCATE = ctypes.CFUNCTYPE(ctypes.c_int, _DESCRIPTOR, _OFFSET, use_errno=True)
 _JOURNAL_END_BYTES = 28
-"""PERSIST ends a journal by zeros over this much of its head; TRUNCATE by taking all of it away."""
+"""PERSIST ends a journal with zeros over this many bytes of its head; TRUNCATE empties the file."""
 
 
 class Fate(Enum):
-    """What becomes of an append whose answer is lost."""
+    """The fate of an append whose answer is lost."""
 
     DONE = "done"
     NOT_DONE = "not done"
     LATE = "late"
-    """On its way still when its writer gives up."""
+    """It arrives after its writer has given up."""
 
 
 class _Vfs(ctypes.Structure):
@@ -39,7 +39,7 @@ class _Vfs(ctypes.Structure):
 
 
 class FailingCommit:
-    """While entered, one commit of this process fails with EIO; `failed` counts that it did."""
+    """A block in which one commit of this process fails with EIO; `failed` counts it."""
 
     def __init__(self, fate: Fate) -> None:
         self.failed = 0

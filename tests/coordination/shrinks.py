@@ -1,4 +1,4 @@
-"""Ten leaders whose followers all lag: what they decide, gather and encode for the metadata log, as brokers do."""
+"""Ten leaders whose followers all lag: they decide, gather and encode entries as brokers do."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ottla.metadata.state import Metadata
 LEADERS = range(1, 11)
 EACH = 500
 GATHERED = 200
-"""As many commands as a broker puts into one append."""
+"""The number of commands that a broker puts into one append."""
 
 
 class Shrinks:
-    """The state as the log has it, and by leader the commands that wait to be in it."""
+    """The state by the log, and by leader the commands that wait to be appended."""
 
     def __init__(self) -> None:
         cluster = a_cluster(*LEADERS)
@@ -32,7 +32,7 @@ class Shrinks:
         self.waiting = {leader: self._commands(leader) for leader in LEADERS}
         self._sequence = 0
         self.marks: list[tuple[int, int]] = []
-        """Of all entries that were applied: their writer's epoch, and its number."""
+        """(writer's epoch, its sequence number) of each applied entry."""
 
     def _commands(self, leader: int) -> list[ChangeInSync]:
         topic = self.state.topics[topic_id("lagging")]
@@ -47,7 +47,7 @@ class Shrinks:
         return [encode_entry(body, broker_epoch=0, sequence=at) for at, body in enumerate(self._cluster.entries)]
 
     def gathered(self, leader: int) -> list[bytes]:
-        """One append of a leader, decided on the state as it is."""
+        """The entries of a leader's next append, decided on the present state."""
         some = self.waiting[leader][:GATHERED]
         assert all(may_share_append(one, other) for one, other in pairwise(some))
         writer, data = self._cluster.writer(leader), []
@@ -63,7 +63,7 @@ class Shrinks:
         del self.waiting[leader][:GATHERED]
 
     def apply(self, entries: Sequence[LogEntry]) -> None:
-        """What was read from the log behind the state."""
+        """Apply entries that were read from the log after the state's version."""
         for entry in entries:
             assert entry.version == self.state.version + 1
             decoded = decode_entry(entry.body)

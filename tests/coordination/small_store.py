@@ -1,4 +1,4 @@
-"""A small metadata log in a SQLite file, and all that a broker learns from it."""
+"""Makes a small metadata log in a SQLite file, and reads it as a broker does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPICS = 4
 
 
 def fill(path: Path, *, snapshots: int = 0, level: int = SEALED_ENTRIES) -> Metadata:
-    """Write a cluster of one broker and some topics, with snapshots taken on the way; the state."""
+    """Write a cluster of one broker and some topics, with snapshots in between; return the state."""
     database, state = Database(str(path)), Metadata()
 
     def append(*bodies: Body) -> None:
@@ -42,7 +42,7 @@ def fill(path: Path, *, snapshots: int = 0, level: int = SEALED_ENTRIES) -> Meta
 
 
 def read(path: Path) -> bytes:
-    """The state that a broker makes of the store, as bytes; its head must be where the log ends."""
+    """The state that a broker reads from the store, as bytes; checks that the head is the log's end."""
     database = Database(str(path))
     try:
         saved = database.load_snapshot()

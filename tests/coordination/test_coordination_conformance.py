@@ -1,4 +1,4 @@
-"""What every coordination engine promises, and the simulator's model of one; run against each."""
+"""The promises of every coordination engine and of the simulator's model; run against each."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ottla.metadata.entries import decode_entry
 
 ENGINES = ("sqlite PERSIST", "sqlite TRUNCATE", "zookeeper")
 PUNCTUAL = ("memory", "simulated", *ENGINES)
-"""All but the model that loses hints."""
+"""All stores except the model that loses notifications."""
 UNKNOWN_OUTCOMES = (
     *((kind, fate) for kind in ("simulated", "zookeeper") for fate in Fate),
     *((kind, fate) for kind in ("sqlite PERSIST", "sqlite TRUNCATE") for fate in (Fate.DONE, Fate.NOT_DONE)),
 )
-"""In memory there are none; and a commit is on its way no more when SQLite has answered."""
+"""Stores with unknown outcomes: memory has none, and SQLite has none that arrive late."""
 
 
 @pytest.fixture(params=["rough", *PUNCTUAL])
@@ -36,7 +36,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture(params=["simulated", *ENGINES])
 def troubled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store whose broker 1 meets trouble."""
+    """A store whose broker 1 meets faults."""
     with an_open_store(request, request.param, tmp_path) as opened:
         yield opened
 
@@ -224,7 +224,7 @@ def test_a_broker_that_was_closed_finds_the_log_as_it_was(store):
 
 
 def test_ten_brokers_shrink_five_hundred_in_sync_sets_each_at_once(store):
-    """Of those who append at once one is first; the others decide again on what it wrote. Each shrink is there once."""
+    """One of the brokers that append at once wins; the others decide again after it. Each shrink is there once."""
     shrinks, brokers = Shrinks(), {leader: store.open(leader) for leader in LEADERS}
     begin = store.wait(brokers[1].append(shrinks.what_made_the_cluster(), 0)).version
     assert begin == shrinks.state.version
@@ -247,7 +247,7 @@ def test_ten_brokers_shrink_five_hundred_in_sync_sets_each_at_once(store):
         (leader, (leader,), 1) for leader in LEADERS for _ in range(500)
     ]
     assert len(set(shrinks.marks)) == len(shrinks.marks) == 5000
-    for leader, broker in brokers.items():  # each reads a part of its own, over the seam of two appends
+    for leader, broker in brokers.items():  # each reads a part of its own that spans two appends
         start = 450 * leader
         read = [decode_entry(entry.body) for entry in store.wait(broker.read(begin + start, limit=200))]
         assert [(one.broker_epoch, one.sequence) for one in read] == shrinks.marks[start : start + 200]
@@ -255,7 +255,7 @@ def test_ten_brokers_shrink_five_hundred_in_sync_sets_each_at_once(store):
 
 @pytest.mark.parametrize(("troubled", "fate"), UNKNOWN_OUTCOMES, indirect=["troubled"])
 def test_an_append_of_unknown_outcome_is_there_whole_or_not_at_all_and_its_writer_goes_on(troubled, fate):
-    """Rule C1. One that is late may have arrived by the time somebody looks, or not."""
+    """Rule C1. A late append may arrive before or after another broker reads."""
     one, two = troubled.open_fragile(1), troubled.open(2)
     assert troubled.wait(one.append([b"first"], 0)) == Written(1)
     bodies = [b"unknown", b"b" * 100_000, b"c"]
@@ -270,7 +270,7 @@ def test_an_append_of_unknown_outcome_is_there_whole_or_not_at_all_and_its_write
 
 @pytest.mark.parametrize(("troubled", "fate"), UNKNOWN_OUTCOMES, indirect=["troubled"])
 def test_of_an_append_of_unknown_outcome_and_another_writers_one_is_there(troubled, fate):
-    """Rule C1: both are at one version, whichever was first."""
+    """Rule C1: both expect the same version, and either may win."""
     one, two = troubled.open_fragile(1), troubled.open(2)
     assert troubled.wait(one.append([b"first"], 0)) == Written(1)
     troubled.append_unknown(one, two, fate, [b"unknown"], 1)
@@ -283,7 +283,7 @@ def test_of_an_append_of_unknown_outcome_and_another_writers_one_is_there(troubl
 
 
 def goes_on(store: TroubledStore, broker: Coordination, bodies: list[bytes], expected: int) -> bool:
-    """What a broker does that does not know: read, and where nothing is there append again; whether it was first."""
+    """Act as a broker after an unknown outcome: read, and append again if nothing is there; True if its entry won."""
     while True:
         after = store.wait(broker.read(expected))
         if after:
@@ -294,7 +294,7 @@ def goes_on(store: TroubledStore, broker: Coordination, bodies: list[bytes], exp
 
 @pytest.mark.parametrize("seed", range(10))
 def test_in_a_rough_world_every_append_is_there_once_for_those_who_settle_what_they_do_not_know(seed):
-    """Rule C1. Each writer is told of what it wrote and what it did not, and so it is."""
+    """Rule C1. Each writer learns which of its appends succeeded, and the log agrees."""
     store = RoughKind(seed)
     brokers = [store.open(number) for number in range(1, 5)]
     heads, told = [0] * 4, dict[bytes, int]()
@@ -329,7 +329,7 @@ def test_a_lost_session_ends_a_brokers_presence_and_the_others_are_told_of_that_
 
 @pytest.mark.parametrize("troubled", ["rough", "simulated", *ENGINES], indirect=True)
 def test_a_broker_that_lost_its_session_comes_back_to_what_was_written_meanwhile(troubled):
-    """Its presence is there again, and what it decided before is refused by the version it was based on (rule C5)."""
+    """Its presence is back, and its earlier decision is refused because of the expected version (rule C5)."""
     one, two = troubled.open_fragile(1), troubled.open(2)
     assert troubled.wait(one.append([b"before"], 0)) == Written(1)
     assert troubled.wait_until(lambda: one.live() == two.live() == {1, 2})

@@ -1,4 +1,4 @@
-"""Not one damaged byte of a metadata store is taken for what was written, and each is said in a sentence."""
+"""No damaged byte of a metadata store is read as valid, and each gives an error message."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_an_entry_that_is_missing_is_named(tmp_path: Path, version: int):
 
 @pytest.mark.parametrize("snapshots", [0, 2])
 def test_no_damaged_byte_of_the_file_changes_what_is_read(tmp_path: Path, snapshots: int):
-    """Zeros between rows are mostly nobody's: every sixteenth of them is flipped, and every other byte."""
+    """Flip every byte that is not zero, and every sixteenth zero: those between rows are mostly unused."""
     path = tmp_path / "metadata.db"
     expected = take_snapshot(fill(path, snapshots=snapshots)).body
     sound = path.read_bytes()
@@ -125,7 +125,7 @@ def test_what_an_older_release_wrote_without_checksums_is_read(tmp_path: Path, s
 
 
 def test_damage_without_a_checksum_is_a_sentence_too(tmp_path: Path):
-    """A topic id that is none is found when the entry is applied; there is no checksum to find every other byte by."""
+    """An invalid topic id is found when the entry is applied; other bytes cannot be checked without a checksum."""
     path = tmp_path / "metadata.db"
     expected = take_snapshot(fill(path, level=SEALED_ENTRIES - 1)).body
     version, body = rows(path, "log")[-1]

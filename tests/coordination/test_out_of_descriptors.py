@@ -1,4 +1,4 @@
-"""A process that has used up its file descriptors, for its clients perhaps: the store goes on when there are some."""
+"""After a process has used up its file descriptors, the store continues once some are free."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_nobody_is_thought_dead_and_the_store_goes_on(tmp_path: Path):
 
 
 def test_an_append_that_is_written_is_answered_although_nobody_can_be_told(tmp_path: Path):
-    """Else it would be decided again, on its own outcome."""
+    """Otherwise the command would be decided again on top of its own result."""
     source = SOURCE.format(directory=str(tmp_path / "metadata")).partition("resource.setrlimit")[0]
     source += """
 listdir = os.listdir

@@ -1,4 +1,4 @@
-"""What rule C7 asks of the shared file: its journal, its place, its locks, and the look when nobody rang."""
+"""Tests of rule C7 on the shared file: its journal, its place, its locks, and polling for lost datagrams."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_place_on_a_network_file_system_is_refused(tmp_path, monkeypatch, kind
     ids=["local", "all of it", "above", "local in remote", "mounted over", "a longer name", "below"],
 )
 def test_the_mount_nearest_to_the_place_decides(tmp_path, monkeypatch, mounts, refused):
-    """Rule C7; a path may lead there by a symbolic link, and have a space in it."""
+    """Rule C7; the path may contain a symbolic link or a space."""
     place = tmp_path / "a place"
     place.mkdir()
     (tmp_path / "link").symlink_to(place)
@@ -101,7 +101,7 @@ def test_what_a_lost_datagram_did_not_tell_is_found_by_a_look_at_the_file(store,
 
 
 def test_a_child_that_outlives_its_broker_does_not_keep_the_brokers_lock(store, tmp_path):
-    """Rule C7: it is started by exec, and the lock's descriptor is closed there even where others are handed on."""
+    """Rule C7: the child is started by exec, and the lock's descriptor is closed in it even if others are inherited."""
     directory = tmp_path / "metadata"
     survivor = store.open(1)
     source = f"""
@@ -122,7 +122,7 @@ time.sleep(60)
         broker.kill()
         broker.wait()
         assert store.wait_until(lambda: survivor.live() == {1})
-        os.kill(child, 0)  # it is there still
+        os.kill(child, 0)  # it still runs
         store.open(2)
         assert store.wait_until(lambda: survivor.live() == {1, 2})
     finally:
@@ -134,7 +134,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize("lock", ["a writer", "a reader"])
 def test_a_file_that_stays_busy_fails_an_append_and_nothing_is_written(store, tmp_path, monkeypatch, lock):
-    """Rule C7. Another writer keeps it from beginning; a reader, in a rollback journal's mode, from committing."""
+    """Rule C7. Another writer keeps it from beginning, and a reader from committing (with a rollback journal)."""
     monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 100)
     broker = store.open(1)
     assert isinstance(store.wait(broker.append([b"before"], 0)), Written)
@@ -154,7 +154,7 @@ def test_an_entry_that_comes_while_the_end_of_the_log_is_read_is_not_taken_for_a
     assert writer.append([b"one"], 0) == Written(1)
 
     class Watched(Database):
-        """Whose every look at the head is followed by another process's append."""
+        """A database in which another process appends right after the first look at the head."""
 
         def _head(self, connection: sqlite3.Connection) -> int:
             if writer.head() == 1:

@@ -1,4 +1,4 @@
-"""The shared file: who may open it, who is seen dying, what a full disk does, what survives a kill."""
+"""The shared file: opening it, noticing deaths, full disks, and kills."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_store_that_is_asked_nothing_lets_its_heartbeat_grow_old(tmp_path):
 
 
 def test_what_was_appended_survives_a_kill_at_any_moment(store, tmp_path):
-    """Whatever number the child printed was appended: it is there, and nothing is torn."""
+    """Each version that the child printed was appended, and no append is torn."""
     directory = tmp_path / "metadata"
     process = a_process(
         directory,
@@ -183,7 +183,7 @@ def test_on_a_full_disk_metadata_goes_on_with_the_reserve(tmp_path, journal):
 
 @pytest.mark.root
 def test_metadata_goes_on_where_others_have_filled_the_file_system(tmp_path):
-    """Pages and journal were both set aside: nothing that others write can take them."""
+    """Room for pages and journal is reserved: no other file can take it."""
     place = tmp_path / "small"
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place)], check=True)
@@ -251,7 +251,7 @@ def test_the_doorbell_rings_in_a_directory_whose_path_is_longer_than_a_sockets_m
     with pytest.raises(BlockingIOError):
         one.socket.recv(16)
     two.close()
-    one.ring()  # nobody there: no error
+    one.ring()  # no broker listens: no error
     one.close()
 
 
@@ -273,7 +273,7 @@ def test_who_comes_upon_a_death_by_another_call_tells_the_others_too(tmp_path, m
         time.sleep(0.001)
     third.close()
     with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as bell:
-        bell.sendto(b"\0", "brokers/1.sock")  # something was written: nobody suspects a death
+        bell.sendto(b"\0", "brokers/1.sock")  # an entry was written; no death is suspected
     while not (first.live() == second.live() == {1, 2}):
         time.sleep(0.001)
     first.close()
@@ -285,7 +285,7 @@ def _patient(directory, number, callbacks) -> SqliteCoordination:
 
 
 def test_who_suspects_a_death_finds_it_at_once_and_tells_the_others(tmp_path, monkeypatch):
-    monkeypatch.setattr("ottla.coordination.sqlite.POLL_MS", 600_000)  # nobody looks by itself
+    monkeypatch.setattr("ottla.coordination.sqlite.POLL_MS", 600_000)  # no broker polls by itself
     callbacks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
     first, second, third = (_patient(tmp_path, number, callbacks) for number in (1, 2, 3))
     first.look_now()
@@ -307,7 +307,7 @@ def test_who_suspects_a_death_finds_it_at_once_and_tells_the_others(tmp_path, mo
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_store_that_is_removed_or_replaced_takes_and_tells_nothing_more(tmp_path, replaced):
-    """Those who have it open would go on among themselves, and a broker that starts would begin another."""
+    """Otherwise brokers with the old file open would go on, while a new broker would begin another store."""
     path = tmp_path / "metadata.db"
     database = Database(str(path))
     assert database.append([b"one"], 0) == Written(1)

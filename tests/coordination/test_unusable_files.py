@@ -1,4 +1,4 @@
-"""Files of the shared store that cannot be opened: one sentence with the file, what is wrong and what to do."""
+"""Files of the shared store that cannot be opened give one sentence with the file, the reason and advice."""
 
 from __future__ import annotations
 

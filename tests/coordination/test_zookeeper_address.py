@@ -1,4 +1,4 @@
-"""How users say where an ensemble is."""
+"""Addresses of ZooKeeper ensembles as users write them."""
 
 from __future__ import annotations
 

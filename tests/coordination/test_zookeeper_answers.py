@@ -1,4 +1,4 @@
-"""What kazoo answers, and on which thread (rule C5): less than was asked, refusals among the results, callbacks."""
+"""Answers of kazoo (rule C5): fewer results than calls, refusals among the results, callbacks on another thread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def emptied(results: list[object]) -> list[object]:
 
 @pytest.mark.parametrize("drop", [shortened, emptied])
 def test_an_append_of_which_fewer_results_come_back_than_were_asked_is_unknown(store, monkeypatch, drop):
-    """Rule C5: kazoo leaves out what it takes for nothing, so only the full count is success."""
+    """Rule C5: kazoo leaves empty results out, so only the full count means success."""
     one = store.open(1)
     assert store.wait(one.append([b"first"], 0)) == Written(1)
     whole = Transaction.deserialize
@@ -45,7 +45,7 @@ def test_an_append_of_which_fewer_results_come_back_than_were_asked_is_unknown(s
 
 
 def test_an_append_with_a_refusal_among_its_results_is_an_error_and_wrote_nothing(store, zookeeper):
-    """Rule C5: `commit` of a transaction does not raise. Somebody's node stands where an entry should be."""
+    """Rule C5: `commit` of a transaction does not raise. Another's node is in the place of an entry."""
     one = store.open(1)
     assert store.wait(one.append([b"first"], 0)) == Written(1)
     raw = KazooClient(zookeeper.hosts, auth_data=[("digest", "ottla:secret")])

@@ -29,22 +29,22 @@ def raw(zookeeper: ZookeeperEnsemble, store: ZookeeperKind) -> Iterator[KazooCli
 
 
 def sessions(store: ZookeeperKind, raw: KazooClient) -> list[int]:
-    """Those in which brokers 1 and 2 are alive."""
+    """The sessions of brokers 1 and 2."""
     return [raw.retry(raw.get, f"{store.chroot}/live/{number}")[1].ephemeralOwner for number in (1, 2)]
 
 
 def write_first(store: ZookeeperKind, broker: Coordination) -> None:
-    """An append of which this broker has heard all: the next one asks nothing before it is sent."""
+    """Append, and wait for all notifications of it, so that the next append is sent at once."""
     told: list[str] = []
     assert store.wait_until(lambda: broker.live() == {1, 2})
-    store.wait(broker.head())  # by now it was told of the other broker, and the next it is told of is the head
+    store.wait(broker.head())  # the other broker's presence was notified; the next notification is about the head
     broker.on_change(lambda: told.append("changed"))
     assert store.wait(broker.append([b"first"], 0)) == Written(1)
     assert store.wait_until(lambda: bool(told))
 
 
 def append_in_the_end(store: ZookeeperKind, broker: Coordination, body: bytes) -> int:
-    """As a broker does it (rule C1): an unknown outcome is settled by reading; the number of unknown ones."""
+    """Append as a broker does (rule C1): settle an unknown outcome by reading; return the number of unknown ones."""
     unknown = 0
     while True:
         assert store.wait_until(store.answers(broker))
@@ -116,7 +116,7 @@ def test_a_broker_whose_server_is_lost_goes_on_at_another_in_the_same_session(st
 
 
 def test_a_server_that_falls_silent_is_left_before_the_lease_ends(store, cables, monkeypatch):
-    """A quarter of a session is all that an answer may take; kazoo by itself would wait until the lease has ended."""
+    """An answer may take a quarter of a session; kazoo by itself would wait until after the lease's end."""
     one, two = store.open(1, hosts=cables.hosts), store.open(2)
     assert store.wait_until(lambda: two.live() == {1, 2})
     seen: list[frozenset[BrokerId]] = []
@@ -166,7 +166,7 @@ def test_a_broker_that_is_silent_for_a_session_is_gone_and_comes_back_in_a_new_o
 
 def test_a_process_that_replaces_another_of_the_same_number_outlives_its_session(store, cables, raw):
     def owner() -> int:
-        """Whose session the presence is of, as far as this client's server has heard; 0 for nobody's."""
+        """The session that owns the presence node, by this client's server; 0 if there is none."""
         stat = raw.exists(f"{store.chroot}/live/1")
         return 0 if stat is None else stat.ephemeralOwner
 
@@ -312,7 +312,7 @@ def test_a_log_of_a_newer_layout_is_left_alone(store, raw):
 
 
 def test_sessions_shorter_than_the_lease_counts_on_are_refused(store):
-    """The ensemble grants twenty ticks at most, 10 seconds; a lease of two thirds of a minute would outlive them."""
+    """The ensemble grants at most twenty ticks, 10 seconds; a lease of 40 seconds would outlive such a session."""
     with pytest.raises(OSError, match="maxSessionTimeout"):
         store.open(1, session_timeout_ms=60_000)
 

@@ -1,4 +1,4 @@
-"""Who is seen alive in the ensemble: a broker that lives is, whoever else came and went and whatever was lost."""
+"""A running broker is seen alive in the ensemble, also after another of its number came and went."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kazoo.exceptions import NodeExistsError
 
 
 def test_a_broker_outlives_another_of_its_number_that_came_and_went(store):
-    """As one that was started with a wrong number, whose directory is another's and which is refused for that."""
+    """Like a broker that was started with another's number and is then refused because of its directory."""
     one, two = store.open(1), store.open(2)
     assert store.wait_until(lambda: two.live() == {1, 2})
     by_mistake = store.open(1)
@@ -26,7 +26,7 @@ def test_a_broker_outlives_another_of_its_number_that_came_and_went(store):
 
 
 def test_one_whose_number_another_takes_at_the_same_moment_starts_all_the_same(store, monkeypatch):
-    """What says that it is not there is older than what another has made meanwhile."""
+    """The answer that no node exists is outdated: another broker has created the node meanwhile."""
     one = store.open(1)
     create = KazooClient.create_async
     quicker: list[bool] = []
@@ -34,7 +34,7 @@ def test_one_whose_number_another_takes_at_the_same_moment_starts_all_the_same(s
     def late(client: KazooClient, path: str, *values: object, **options: object) -> object:
         if client is not one._client and path.endswith("/live/1") and not quicker:
             quicker.append(True)
-            with contextlib.suppress(NodeExistsError):  # it has made it of itself
+            with contextlib.suppress(NodeExistsError):  # the broker has made the node by itself
                 create(one._client, path, ephemeral=True).get(timeout=60)
         return create(client, path, *values, **options)
 

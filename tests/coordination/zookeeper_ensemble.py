@@ -1,4 +1,4 @@
-"""A ZooKeeper ensemble of three servers for tests, of the jars that `tools/jars.py zookeeper` fetched."""
+"""A ZooKeeper ensemble of three servers for tests, from the jars of `tools/jars.py zookeeper`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def zookeeper_jars() -> Path | None:
 
 
 class ZookeeperEnsemble:
-    """Three processes. `ports` are those for clients, by server number.
+    """Three server processes. `ports` are the clients' ports by server number.
 
-    `prefix` are words before each command, to start the servers elsewhere, where `address` is theirs.
+    `prefix` precedes each command, to start the servers on another host, whose address is `address`.
     """
 
     def __init__(self, libs: Path, folder: Path, *, address: str = "127.0.0.1", prefix: Sequence[str] = ()) -> None:
@@ -44,7 +44,7 @@ class ZookeeperEnsemble:
             data = folder / str(number)
             data.mkdir()
             (data / "myid").write_text(str(number))
-            # More patient than what the guide recommends: a test machine may stand still for seconds.
+            # More patient than the guide recommends: a test machine may stand still for seconds.
             lines = ["tickTime=500", "initLimit=40", "syncLimit=20", f"dataDir={data}", *peers]
             lines += [f"clientPort={self.ports[number]}", f"clientPortAddress={address}", "admin.enableServer=false"]
             (data / "zoo.cfg").write_text("\n".join([*lines, "4lw.commands.whitelist=srvr\n"]))
@@ -72,14 +72,14 @@ class ZookeeperEnsemble:
         return next((number for number in SERVERS if self._mode(number) == "leader"), None)
 
     def wait_for_leader(self) -> None:
-        """Those that are left have elected one."""
+        """Wait until the remaining servers have elected a leader."""
         deadline = time.monotonic() + 300
         while self.leader() is None:
             assert time.monotonic() < deadline, f"no leader: {self._last_words()}"
             time.sleep(0.1)
 
     def wait_until_whole(self) -> None:
-        """Every server that was killed is back, and all of them serve."""
+        """Wait until every killed server is back and all of them serve."""
         for number, process in self._processes.items():
             if process.poll() is not None:
                 self.start(number)
@@ -97,7 +97,7 @@ class ZookeeperEnsemble:
         return "\n".join(f"--- {number}, {self._mode(number)}\n{log[-3000:]}" for number, log in logs.items())
 
     def _mode(self, number: int) -> str | None:
-        """What a server says of itself; None while it does not serve."""
+        """The mode that a server reports; None while it does not serve."""
         with contextlib.suppress(OSError), socket.create_connection((self._address, self.ports[number]), 2) as asked:
             asked.settimeout(2)
             asked.sendall(b"srvr")

@@ -1,6 +1,6 @@
-"""`make damage`: each kind of file of a broker, damaged in each way; ARGS="--cases 60" or ARGS="--only port".
+"""`make damage`: damages each kind of file of a broker in each way; ARGS="--cases 60" or ARGS="--only port".
 
-With `--resume FILE` each result is kept there, and what is there is not run again: a whole campaign takes hours.
+With `--resume FILE` each result is kept there, and cases in it are not run again: a whole campaign takes hours.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> int:
         return 2
     folder = options.folder / f"damage-{seed}-{time.time_ns() // 1_000_000}"
     folder.mkdir(parents=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the table of what has run is told then too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the table so far is printed then too
     _say(f"seed {seed}, in {folder}")
     began = time.monotonic()
     try:
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def _command(options: argparse.Namespace) -> str:
-    """What makes the same cases again."""
+    """The command that repeats the same cases."""
     unlike = {"--out", str(options.out), "--resume", str(options.resume)}
     if options.cases == 0:
         unlike |= {"--cases", "0"}
@@ -102,7 +102,7 @@ def _verdict(case: Case, judged: Judged) -> str:
 
 
 def _commit() -> str:
-    """Of the tree that is tested."""
+    """The commit of the tree under test."""
     asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return asked.stdout.strip() or "unknown"
 
@@ -112,7 +112,7 @@ def _say(line: str) -> None:
 
 
 def _memory() -> Path:
-    """A folder in memory where there is one: what is tested does not need the disk to be slow."""
+    """A folder in memory, if there is one: these tests need no real disk."""
     shared = Path("/dev/shm")
     has_room = shared.is_dir() and os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > 1 << 30
     return shared if has_room else Path(os.environ.get("TMPDIR", "/tmp"))

@@ -1,4 +1,4 @@
-"""Broker processes over one folder: `broker-1`, `broker-2`... and, where there are several, the `store` of all."""
+"""Broker processes over one folder: `broker-1`, `broker-2`... and, for several brokers, their `store`."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _OPTIONS = {
     "replica.high.watermark.checkpoint.interval.ms": "200",
 }
 _OF_SEVERAL = {"min.insync.replicas": "2"}
-"""With two of three in sync at least, any one broker may be missing after a clean stop too."""
+"""With at least two of three in sync, any one broker may be missing, also after a clean stop."""
 BYTECODE = tempfile.TemporaryDirectory(prefix="ottla-damage-bytecode-")
-"""Compiled once for all brokers, and nothing of it is left in the source tree."""
+"""A folder for bytecode, compiled once for all brokers, so that none is left in the source tree."""
 LAUNCH = """
 import ctypes, os, sys
 PR_CAPBSET_DROP = 24
@@ -42,7 +42,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def until(holds: Callable[[], object], within_s: float, step_s: float = STEP_S) -> bool:
-    """Wait for a condition; whether it came to hold."""
+    """Wait for a condition; True if it came to hold in time."""
     end = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > end:
@@ -52,7 +52,7 @@ def until(holds: Callable[[], object], within_s: float, step_s: float = STEP_S) 
 
 
 class BrokerProcess:
-    """One `ottla start`, which may refuse to start or end by itself. Modes bind it even where it runs as root."""
+    """One `ottla start`, which may refuse to start or end by itself. File modes bind it even as root."""
 
     def __init__(self, folder: Path, number: int, join: Path | None) -> None:
         self.number = number
@@ -83,7 +83,7 @@ class BrokerProcess:
 
     @property
     def address(self) -> str:
-        """Where it listens; empty before it is ready."""
+        """The broker's address; empty before it is ready."""
         said = self._out.read_text(errors="replace") if self._out.exists() else ""
         return said.split(" ready: ")[1].split()[0] if " ready: " in said and said.endswith("\n") else ""
 
@@ -92,7 +92,7 @@ class BrokerProcess:
         return self.process is not None and self.process.poll() is None
 
     def stop(self) -> int | None:
-        """SIGTERM; the exit status, None where it had to be killed."""
+        """Send SIGTERM; return the exit status, or None if it had to be killed."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         if until(lambda: not self.running, STOPS_WITHIN_S):
@@ -106,7 +106,7 @@ class BrokerProcess:
             self.process.wait()
 
     def lines(self) -> list[Line]:
-        """Everything that it has said on stderr. What is not of its log is an error, but for the greeting."""
+        """All lines of its stderr. Other lines than log lines count as errors, except for the greeting."""
         text = self._err.read_text(errors="replace") if self._err.exists() else ""
         return said_on_stderr(self.number, text)
 
@@ -137,7 +137,7 @@ class Brokers:
         self.of = {number: BrokerProcess(folder, number, join) for number in range(1, count + 1)}
 
     def give_ports(self) -> None:
-        """Have each listen where nobody else does: copies of one folder were all given the same ports."""
+        """Give each broker a free port: all copies of a folder name the same ports."""
         for number, port in zip(self.of, free_ports(len(self.of)), strict=True):
             directory = self.folder / f"broker-{number}"
             directory.mkdir(exist_ok=True)
@@ -148,14 +148,14 @@ class Brokers:
         return ",".join(broker.address for broker in self.of.values() if broker.running and broker.address)
 
     def start(self, *numbers: int) -> dict[int, Start]:
-        """Start these, or all, side by side."""
+        """Start the given brokers, or all, at the same time."""
         chosen = numbers or tuple(self.of)
         for number in chosen:
             self.of[number].spawn()
         return {number: self.of[number].settle() for number in chosen}
 
     def stop(self) -> dict[int, int | None]:
-        """SIGTERM to all that run, one after the other."""
+        """Stop all running brokers by SIGTERM, one after the other."""
         return {number: broker.stop() for number, broker in self.of.items() if broker.running}
 
     def kill(self) -> None:

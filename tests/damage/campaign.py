@@ -1,4 +1,4 @@
-"""Runs cases side by side, judges each, and keeps the folders of those that were condemned where that is wanted."""
+"""Runs cases in parallel, judges each, and on request keeps the folders of condemned ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECOND_READER_EVERY = 10
 
 
 class Judged(NamedTuple):
-    """One case and what is wrong with it."""
+    """One case and its findings."""
 
     case: Case
     findings: list[Finding]
@@ -25,7 +25,7 @@ class Judged(NamedTuple):
 
 
 def prepared(folder: Path, wanted: Iterable[tuple[int, str]], jobs: int) -> dict[tuple[int, str], Template]:
-    """The known set for each number of brokers and each stop, after a look that all is well without any damage."""
+    """The known set for each number of brokers and each stop, after a check that undamaged ones pass."""
     chosen = sorted(set(wanted))
     with ThreadPoolExecutor(jobs) as pool:
         made = list(pool.map(lambda each: prepare(folder / f"{each[0]}-{each[1]}", *each), chosen))
@@ -49,9 +49,9 @@ def run_all(
     told: Callable[[Judged], None],
     checks: bool = False,
 ) -> list[Judged]:
-    """Run and judge all cases, or those before an interrupt; `told` hears of each as it ends.
+    """Run and judge all cases until an interrupt; `told` is called with each result.
 
-    `checks`: no broker is started, only `ottla log check` is run.
+    `checks`: start no broker, only run `ottla log check`.
     """
     found: dict[Case, Judged] = {}
     with ThreadPoolExecutor(jobs) as pool:
@@ -97,5 +97,5 @@ def _one(
 
 
 def judge(case: Case, known: Known, outcome: Outcome) -> list[Finding]:
-    """The judges' word, each sentence once: three views often show the same."""
+    """The findings of all judges, each sentence once: three views often show the same."""
     return list(dict.fromkeys(condemn(case, known, outcome)))

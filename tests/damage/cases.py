@@ -1,4 +1,4 @@
-"""Which cases there are: each kind of file, each damage, each stop, each setting; and a sample that leaves none out."""
+"""Lists the cases (each kind of file, damage, stop and setting), and draws samples in which every kind occurs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SETTINGS = (ONE, FIRST, LAST, ALONE)
 def cases_of(
     templates: Mapping[tuple[int, str], Template], seed: int, *, bits: int, only: Collection[str]
 ) -> list[Case]:
-    """All cases: for each cell a file is drawn, and for one bit so many places in it."""
+    """All cases: a file is drawn for each cell, and for single bits `bits` places in it."""
     found: list[Case] = []
     for setting in SETTINGS:
         for stop in STOPS:
@@ -46,8 +46,8 @@ def _of_template(
 
 
 def _makes_sense(kind: str, setting: str) -> bool:
-    """All brokers want the store at once; and with the one directory of the one broker everything is gone, the store
-    too, so that nobody could know."""
+    """False for cases without meaning: all brokers need the store at once; and the only directory of a single broker
+    holds the store too, so that nothing could tell of its loss."""
     if KINDS[kind].concerns is Concerns.STORE:
         return setting in (ONE, FIRST)
     return kind != "log directory" or setting != ONE
@@ -82,8 +82,8 @@ def bit_of(case: Case, content: bytes, seed: int) -> Bit | None:
 
 
 def sample(cases: Sequence[Case], count: int, seed: int) -> list[Case]:
-    """So many cases: each kind in turn, and no damage of a kind again before each damage of each kind was taken; stops
-    and settings change."""
+    """Draw `count` cases: the kinds take turns, and no kind's damage repeats before each damage of each kind was
+    drawn once; stops and settings vary."""
     random = Random(f"{seed} sample")
     by_damage: dict[str, dict[str, list[Case]]] = defaultdict(lambda: defaultdict(list))
     for case in random.sample(cases, len(cases)):

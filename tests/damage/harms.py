@@ -1,4 +1,4 @@
-"""What is done to a file: emptied, halved, garbage, one bit, removed, unreadable, a directory, an older version."""
+"""Damages a file: emptied, halved, garbage, one bit, removed, unreadable, a directory, an older version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 HARMS = ("emptied", "halved", "garbage", "bit", "removed", "unreadable", "directory", "older")
 NOTHING = "nothing"
-"""What is done in a control: a judge that condemns it is wrong, or the broker is without any damage."""
+"""No damage, as a control: if it is condemned, a judge is wrong, or the broker is faulty without damage."""
 ON_DIRECTORIES = ("emptied", "removed", "unreadable", "older")
 
 
@@ -50,8 +50,9 @@ _TIME_ENTRY = Struct(">qi")
 def bits_of(name: str, content: bytes, random: Random) -> list[Bit]:
     """One bit in each stratum of a file.
 
-    Of a segment these are each header field and the payload of its first, middle and last batch; of an index the fields
-    of its first, middle and last entry; of a text its lines; else the beginning, middle and end of what is not zero.
+    The strata of a segment are each header field and the payload of its first, middle and last batch; those of an
+    index the fields of its first, middle and last entry; those of a text its lines; else the first, middle and last
+    bytes that are not zero.
     """
     if name.endswith(".log"):
         strata = _strata_of_log(content)
@@ -112,7 +113,7 @@ def _thirds(size: int) -> list[tuple[str, int, int]]:
 
 
 def _used_bytes(content: bytes, random: Random) -> list[tuple[str, int, int]]:
-    """A byte of the beginning, middle and end of what is not zero: a database keeps much unused room."""
+    """The first, middle and last byte that is not zero: a database has much unused room."""
     used = [at for at, byte in enumerate(content) if byte]
     chosen = [(name, used[random.randrange(start, end)]) for name, start, end in _thirds(len(used))]
     return [(name, at, at + 1) for name, at in chosen]
@@ -123,7 +124,7 @@ def _is_text(content: bytes) -> bool:
 
 
 def applies(harm: str, path: Path, older: Path | None) -> bool:
-    """Whether a damage would change the file."""
+    """True if a damage would change the file."""
     if harm == "older":
         return older is not None
     if path.is_dir():
@@ -171,7 +172,7 @@ def _remove_it(path: Path, _: Random) -> None:
 
 
 def _hide(path: Path, _: Random) -> None:
-    """Take away all rights; the brokers run without root's right to ignore them (brokers.py)."""
+    """Take away all permissions; brokers run without root's right to ignore them (brokers.py)."""
     path.chmod(0)
 
 

@@ -1,7 +1,7 @@
-"""Whether a broker met a damage as it must: pure functions from what was written and what was seen to findings.
+"""Judges how brokers handled a damaged file: pure functions from what was written and what was seen to findings.
 
-A record may be missing only where there is one replica, a fetch at its offset gets an error, and a warning names the
-partition and the offsets. Nothing else may be lost, changed, come back or be given twice, anywhere, silently or not.
+A record may be missing only if there is one replica, a fetch at its offset gets an error, and a warning names the
+partition and the offsets. No other record may be lost, changed, brought back or delivered twice, warning or not.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"(?<![\w./-])\d+(?![\w/])")
 
 
 def condemn(case: Case, known: Known, outcome: Outcome) -> list[Finding]:
-    """All that is wrong with a case, the worst first."""
+    """All findings about a case, the worst first."""
     found = [finding for judge in JUDGES for finding in judge(case, known, outcome)]
     return sorted(found, key=lambda finding: WORDS.index(finding.word))
 
@@ -56,12 +56,12 @@ def damaged_partition(case: Case) -> TopicPartition | None:
 
 
 def damaged_broker(case: Case) -> int | None:
-    """None where the store that all share is damaged."""
+    """The broker with the damaged file; None if the shared store is damaged."""
     return broker_of(case.path)
 
 
 def is_served(case: Case, outcome: Outcome) -> bool:
-    """Whether there is a broker to read from at all: not where the only one, or all for want of the store, refused."""
+    """True if at least one broker started, so that there is something to read from."""
     return any(start is Start.READY for start in outcome.starts.values())
 
 
@@ -69,7 +69,7 @@ def is_served(case: Case, outcome: Outcome) -> bool:
 
 
 def records(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
-    """Every acknowledged record is there and unchanged, or missing with an error and a warning where it may be."""
+    """Every acknowledged record is there unchanged, or it may be missing and has an error and a warning."""
     if not is_served(case, outcome):
         return
     for view in outcome.views:
@@ -82,7 +82,7 @@ def records(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
 
 
 def is_all_said(case: Case, known: Known, outcome: Outcome) -> bool:
-    """Whether the brokers have said all that they must say by now; what a scrub finds is said some moments later."""
+    """True if the brokers have logged all that they must; a scrub logs its findings some moments after the start."""
     silent = (finding for judge in (records, saying) for finding in judge(case, known, outcome))
     return not any(finding.word in ("unsaid", "offsets not named") for finding in silent)
 
@@ -115,7 +115,7 @@ def _one_log(
 
 
 def _differs(log: TopicPartition, written: Written, offset: int, content: Content) -> bool:
-    """Whether a record is not one that was written, before or, by us, after the damage."""
+    """True if a record is neither one that was written before the damage nor one that we wrote after it."""
     if offset < written.end:
         if written.compacted and offset not in written.records:
             return log.topic != OFFSETS_TOPIC and written.earlier.get(offset) != content
@@ -139,17 +139,17 @@ def _refused_ones(
 
 
 def _may_miss(case: Case, log: TopicPartition) -> bool:
-    """Whether a damage may cost records of a log: other files than its own do not hold any."""
+    """True if the damage may cost records of a log: the file holds records, and belongs to this log or to none."""
     return KINDS[case.kind].holds_records and damaged_partition(case) in (log, None)
 
 
 def _whose(case: Case, log: TopicPartition) -> str:
-    """The word for a log that is not served and holds all of its records."""
+    """The finding's word for a log that is not served although it holds all of its records."""
     return "sound log refused" if log == damaged_partition(case) and case.setting == ONE else "others suffer"
 
 
 def _expected(written: Written, seen: LogView) -> Iterator[int]:
-    """Offsets whose record must be there: of a compacted log those that no later record of their key has replaced."""
+    """Offsets whose record must be there; in a compacted log, only those without a later record of their key."""
     if not written.compacted:
         yield from written.records
         return
@@ -165,7 +165,7 @@ def _refused(seen: LogView, offset: int) -> bool:
 
 
 def _names(line: Line, log: TopicPartition, offsets: list[int]) -> bool:
-    """Whether a warning names a partition, and numbers between which the offsets lie."""
+    """True if a line is a warning that names the partition, and numbers that enclose the offsets."""
     if line.level not in SAID or str(log) not in line.text:
         return False
     numbers = [int(number) for number in _NUMBER.findall(line.text)]
@@ -176,7 +176,7 @@ def _names(line: Line, log: TopicPartition, offsets: list[int]) -> bool:
 
 
 def writes(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
-    """A new record gets a new offset; a batch that is sent again gets the offset that it got; others take writes."""
+    """New records get new offsets; a batch sent again gets its first offset; other partitions take writes."""
     lost = {log for view in outcome.views for log, seen in view.logs.items() if seen.error or seen.refused}
     for probe in outcome.probes:
         written = known.logs[probe.log]
@@ -192,7 +192,7 @@ def writes(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
 
 
 def lookups(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
-    """ListOffsets by time answers as before, where all records are there."""
+    """ListOffsets by time answers as before if all records are there."""
     for view in outcome.views:
         for log, seen in view.logs.items():
             written = known.logs.get(log)
@@ -205,12 +205,12 @@ def lookups(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
 
 
 def _is_whole(written: Written, seen: LogView) -> bool:
-    """Whether exactly the records that must be there are."""
+    """True if every expected record was seen, and none below the log start."""
     return min(seen.records, default=0) >= written.start and all(at in seen.records for at in _expected(written, seen))
 
 
 def groups(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
-    """Every committed offset is there, or refused where its partition is what was damaged and there is no other."""
+    """Every committed offset is there, or it is refused and its partition's only replica was damaged."""
     for view in outcome.views:
         if not view.final:
             continue
@@ -243,7 +243,7 @@ def configs(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
 
 
 def starting(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
-    """Brokers start and go on; one without a file that concerns all of it ends with a sentence and what to do."""
+    """Brokers start and run; one that lacks a file for the whole broker ends with a message and advice."""
     damaged = damaged_broker(case)
     for broker, start in sorted(outcome.starts.items()):
         words = _last_words(outcome, broker)
@@ -278,7 +278,7 @@ def sound_replicas(case: Case, known: Known, outcome: Outcome) -> Iterator[Findi
 
 
 def saying(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
-    """A warning names the file or its partition, whatever was done about it."""
+    """A warning names the file or its partition, also after a repair."""
     kind = KINDS[case.kind]
     if (
         case.harm == NOTHING
@@ -303,7 +303,7 @@ def doctoring(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
 
 
 def checking(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
-    """`ottla log check` names a damage of a log directory, and what to do; it is content with a sound one."""
+    """`ottla log check` names a damage of a log directory, with advice; it finds nothing in a sound one."""
     told, kind = outcome.checked, KINDS[case.kind]
     if told is None:
         return
@@ -321,7 +321,7 @@ def checking(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
 
 
 def _is_about(case: Case, text: str) -> bool:
-    """Whether a line names the damaged file, by its name, or its partition or directory."""
+    """True if a line names the damaged file, its partition or its directory."""
     partition = damaged_partition(case)
     if partition is not None:
         return str(partition) in text

@@ -15,7 +15,7 @@ from ottla.kernel.ids import TopicPartition
 
 
 class Concerns(Enum):
-    """Whom the loss of a file may cost something."""
+    """The largest part of the cluster that the loss of a file may affect."""
 
     PARTITION = "one partition"
     BROKER = "one broker"
@@ -26,16 +26,16 @@ class Kind(NamedTuple):
     name: str
     concerns: Concerns
     may_refuse: bool = False
-    """Whether a broker may refuse to start without this file, with a sentence that names it."""
+    """True if a broker may refuse to start without this file, with a sentence that names it."""
     silent: frozenset[str] = frozenset()
-    """Damages of which nothing need be said; `reason` says why."""
+    """Damages that need not be reported; `reason` says why."""
     reason: str = ""
     holds_records: bool = False
-    """Whether records may be refused for the want of it, where there is one replica."""
+    """True if a partition with one replica may refuse to serve records while this file is missing."""
     unchecked: frozenset[str] = frozenset()
-    """Damages that `ottla log check` does not name: only the cluster's metadata can tell, or no log is concerned."""
+    """Damages that `ottla log check` does not name: only the cluster's metadata shows them, or no log is concerned."""
     silent_bits: str = ""
-    """Where a bit may flip in silence: the beginning of a stratum's name (harms.py)."""
+    """Strata (harms.py) whose names begin so: a flipped bit there may stay unnoticed."""
 
 
 EVERY = frozenset({"emptied", "halved", "garbage", "bit", "removed", "unreadable", "directory", "older"})
@@ -43,7 +43,7 @@ ADVISORY = "it says how far some work has come; the work begins anew"
 
 
 def may_be_silent(kind: Kind, harm: str, stratum: str) -> bool:
-    """An offset in a time index may lie anywhere in its batch; a wrong lookup is a finding of its own."""
+    """True if the damage may stay unreported. An offset in a time index may lie anywhere in its batch."""
     return harm in kind.silent or (bool(kind.silent_bits) and stratum.startswith(kind.silent_bits))
 
 
@@ -178,7 +178,7 @@ class UnknownFile(Exception):
 
 
 def sort_out(paths: Iterable[str]) -> dict[str, list[str]]:
-    """The files by the names of their kinds; partition directories and log directories are there too.
+    """The files by the names of their kinds, with partition directories and log directories.
 
     Paths are relative to the folder that holds `broker-1`, `broker-2`... and, for several brokers, `store`.
     """

@@ -1,6 +1,6 @@
-"""The results of a campaign in a file, one line each as it ends: a campaign that was interrupted goes on behind them.
+"""Keeps the results of a campaign in a file, a line for each case, so that an interrupted campaign can continue.
 
-Another run makes the same cases from the seed, but files may have other names in it (a kill comes at any moment). So
+Another run makes the same cases from the seed, but its files may have other names (a kill comes at any moment). So
 cases are counted by kind, damage, stop and setting, and not by path.
 """
 
@@ -17,11 +17,11 @@ from tests.damage.cases import parse
 from tests.damage.values import Case, Finding, Outcome
 
 Plan = Mapping[tuple[str, str], int]
-"""How many cases there are of each kind and damage."""
+"""The number of cases of each (kind, damage)."""
 
 
 class Ledger:
-    """Results, kept in a file if there is one. A line that an interrupt has cut off is left out."""
+    """Results, kept in a file if one is given. A line that an interrupt has cut short is ignored."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -42,11 +42,11 @@ class Ledger:
 
     @property
     def made(self) -> Counter[tuple[str, str]]:
-        """How many of the results were made at which commit, on which day."""
+        """The number of results by (commit, day)."""
         return Counter(self._made.values())
 
     def begin(self, seed: int, plan: Plan) -> None:
-        """Note down what the seed makes of the campaign: known before the first case ends."""
+        """Write the seed and the number of cases of each kind, before the first case ends."""
         counts: dict[str, dict[str, int]] = {}
         for (kind, harm), count in plan.items():
             counts.setdefault(kind, {})[harm] = max(count, self.plan.get((kind, harm), 0))
@@ -86,7 +86,7 @@ def planned(cases: Iterable[Case]) -> Counter[tuple[str, str]]:
 
 
 def without(cases: Sequence[Case], settled: Iterable[Judged]) -> list[Case]:
-    """The cases that are left."""
+    """The cases without those that are settled."""
     done = Counter(_cell(judged.case) for judged in settled)
     left = []
     for case in cases:

@@ -1,4 +1,4 @@
-"""Reading everything back: logs with the errors in them, groups, configurations, lookups by time."""
+"""Reads everything back: logs with their errors, groups, configurations, lookups by time."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from ottla.records.reader import read_records
 
 SETTINGS = ClientSettings(request_timeout_ms=8000, api_timeout_ms=4000, connect_timeout_ms=4000)
 PATIENCE_S = 20
-"""How long partitions may have no leader, and damage that was read be served, before that is what clients see."""
+"""Clients wait so long for a leader, or for an error in place of damage, before their view counts."""
 NOTICES_WITHIN_S = 40
-"""How long damage may be served before a scrub must have seen it: each pass of it waits for a process of its own."""
+"""Damage may be served for so long before a scrub must have found it: each pass waits for its own process."""
 AGAIN_S = 0.3
 _OF_ONE_OFFSET = {ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.OFFSET_OUT_OF_RANGE}
 _FAILED = (ApiError, ClientError)
@@ -37,7 +37,7 @@ _EARLIEST = -2
 
 
 def see(bootstrap: str, known: Known, when: str, *, final: bool = True, patience_s: float = PATIENCE_S) -> View:
-    """Read all that is known from the leaders of now."""
+    """Read all known logs, groups and configurations from the present leaders."""
     view = View(when, final=final)
     with Cluster(bootstrap, settings=SETTINGS) as cluster:
         end = time.monotonic() + (patience_s if final else 1)
@@ -51,7 +51,7 @@ def see(bootstrap: str, known: Known, when: str, *, final: bool = True, patience
 
 
 def _topics(cluster: Cluster, known: Known, end: float) -> Mapping[str, TopicView]:
-    """All topics, once each known partition has a leader, or does not get one."""
+    """All topics, once each known partition has a leader or the time is up."""
     found: dict[str, TopicView] = {}
 
     def all_led() -> bool:
@@ -70,8 +70,9 @@ def _topics(cluster: Cluster, known: Known, end: float) -> Mapping[str, TopicVie
 
 
 def _see_log(cluster: Cluster, log: TopicPartition, written: Written, end: float) -> tuple[LogView, int]:
-    """Read one log from its leader, and who that is. Damage that is served or refused is read again until the broker
-    has noticed it, and repaired it if it can.
+    """Read one log; return it with its leader.
+
+    Damage that is served or refused is read again until the broker has noticed it, and repaired it if it can.
     """
     refused: list[dict[int, str]] = []
     last, leader = LogView(), -1
@@ -124,7 +125,7 @@ class _Reader:
         view.start = self._offset_at(_EARLIEST)
         below = sorted({0, self._written.start - 1, self._written.start // 2})
         for offset in (each for each in below if 0 <= each < self._written.start):
-            self._read_on(offset)  # what is deleted must not be there
+            self._read_on(offset)  # deleted records must not be there
         position = max(view.start, 0)
         while not view.error and (following := self._read_on(position)) is not None:
             position = following
@@ -137,7 +138,7 @@ class _Reader:
         return view
 
     def _read_on(self, position: int) -> int | None:
-        """Take what one fetch gives; where to go on, None at the end."""
+        """Take the records of one fetch; return the next position, or None at the end."""
         view = self._view
         data = self._fetch(position)
         code = ErrorCode(data.error_code)
@@ -154,7 +155,7 @@ class _Reader:
         return self._behind(position)
 
     def _behind(self, position: int) -> int | None:
-        """The next offset that is worth a fetch: of a known record, or the end, to see what has come behind it."""
+        """The next offset to fetch: that of a known record, or the end, to see later records."""
         known = next((offset for offset in self._offsets if offset > position), self._written.end)
         return known if known > position else None
 
@@ -172,7 +173,7 @@ class _Reader:
         except CorruptRecords:
             view.garbled.add(following)
             return self._behind(following)
-        if following == position:  # nothing below the high watermark
+        if following == position:  # no more records below the high watermark
             view.refused.setdefault(position, "an empty answer")
             return self._behind(position)
         return following
@@ -226,7 +227,7 @@ def _see_the_rest(cluster: Cluster, known: Known, view: View) -> None:
 
 
 def differing(bootstrap: str, view: View) -> list[TopicPartition]:
-    """Logs without errors of which confluent-kafka reads something else than was seen."""
+    """Logs without errors that confluent-kafka reads differently."""
     found = []
     for log, seen in view.logs.items():
         if not seen.error and not seen.refused and not seen.garbled and seen.records:
@@ -249,7 +250,7 @@ def _by_confluent(bootstrap: str, log: TopicPartition, start: int, end: int) -> 
             if offset + 1 >= end:
                 break
     except KafkaException:
-        pass  # what was read until then is compared
+        pass  # the records read so far are compared
     finally:
         consumer.close()
     return found

@@ -1,6 +1,6 @@
-"""The known set: what is written before each damage, and read once, so that all of it is known to be there.
+"""Writes the known set before each damage, and reads it once to be sure that all of it is there.
 
-Its files lie in a folder that each case copies, beside copies of them at two earlier moments of the story.
+Its files are in a folder that each case copies, beside copies from two earlier moments of the story.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ottla.storage.directory.checkpoint import TEMPORARY
 
 WAIT_S = 60
 BEGAN_MS = int(time.time() * 1000) - 3_600_000
-"""Not long ago, since producers are forgotten a day after their last record."""
+"""The first timestamp: recent, since producers are forgotten a day after their last record."""
 PLAIN, SMALL = TopicPartition("plain", 0), TopicPartition("plain", 1)
 COMPACTED, MOVED, PACKED = TopicPartition("compacted", 0), TopicPartition("moved", 0), TopicPartition("packed", 0)
 _SMALL_SEGMENTS = {"internal.segment.bytes": "8000", "index.interval.bytes": "500", "retention.ms": "-1"}
@@ -69,7 +69,7 @@ class Producer:
         self.written += count
 
     def contents(self, *, keys: int) -> dict[int, Content]:
-        """All that was ever written, by offset: every record is of this producer."""
+        """All records ever written, by offset: this producer has written every one."""
         records = {number: self._record(number, keys) for number in range(self.written)}
         return {number: Content(*record[1:]) for number, record in records.items()}
 
@@ -81,7 +81,7 @@ class Producer:
 
 @dataclass
 class Template:
-    """The folder that cases copy, and what is in it."""
+    """The folder that cases copy, and its content."""
 
     folder: Path
     known: Known
@@ -110,7 +110,7 @@ def _bytes_of(path: Path) -> dict[str, bytes]:
 
 
 class CannotPrepare(Exception):
-    """The story itself failed: nothing can be said about damages."""
+    """The story itself failed, so that no damage can be judged."""
 
 
 def prepare(folder: Path, count: int, stop: str) -> Template:
@@ -170,7 +170,7 @@ def _keep_copy(template: Template) -> None:
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """All but the sockets that a killed broker leaves, and files half written, which only chance leaves."""
+    """Copy a folder without a killed broker's sockets and half-written files, which are there only by chance."""
 
     def no_part(at: str, names: list[str]) -> list[str]:
         return [name for name in names if name.endswith(TEMPORARY) or (Path(at) / name).is_socket()]
@@ -179,7 +179,7 @@ def copy_tree(source: Path, target: Path) -> None:
 
 
 def _tidy(root: Path) -> None:
-    """What the brokers said until now is no part of a case, nor a file that the kill left half written."""
+    """Remove the brokers' output so far, and files that the kill left half written: they belong to no case."""
     for path in [*root.glob("*.err"), *root.glob("*.out"), *root.rglob(f"*{TEMPORARY}")]:
         path.unlink()
 
@@ -233,7 +233,7 @@ def _wait_until_whole(cluster: Cluster, count: int) -> None:
 
 
 def _wait_until_compacted(root: Path, count: int) -> None:
-    """Every broker has compacted all but the active segment, and deleted what it replaced."""
+    """Wait until every broker has compacted all closed segments and deleted the replaced ones."""
 
     def compacted() -> bool:
         for number in range(1, count + 1):
@@ -255,7 +255,7 @@ def _offsets_in(path: Path) -> dict[TopicPartition, int]:
 
 
 def _wait_until_followers_know(template: Template) -> None:
-    """Every broker has noted down that all is committed."""
+    """Wait until every broker has checkpointed the last high watermark."""
 
     def noted() -> bool:
         for number in range(1, template.count + 1):
@@ -269,7 +269,7 @@ def _wait_until_followers_know(template: Template) -> None:
 
 
 def _read_all(bootstrap: str, producers: Mapping[TopicPartition, Producer], count: int) -> Known:
-    """What is there, checked against what was acknowledged."""
+    """Read everything back, and check it against what was acknowledged."""
     offsets = TopicPartition(OFFSETS_TOPIC, 0)
     hints = {log: Written(0, 0, {}, times=_times(producer)) for log, producer in producers.items()}
     configs = {
@@ -299,12 +299,12 @@ def _read_all(bootstrap: str, producers: Mapping[TopicPartition, Producer], coun
 
 
 def _times(producer: Producer) -> dict[int, int]:
-    """Timestamps to look up, spread over what was written."""
+    """Timestamps to look up, spread over the written records."""
     return {BEGAN_MS + 1000 * (producer.written * part // 6) + 1: -1 for part in range(6)}
 
 
 def _check(log: TopicPartition, producer: Producer, written: Written) -> None:
-    """Every acknowledged record was read: of a compacted log the last of each key."""
+    """Check that every acknowledged record was read; in a compacted log, the last of each key."""
     expected = range(written.start, producer.written)
     if log == COMPACTED:
         expected = range(producer.written - 7, producer.written)

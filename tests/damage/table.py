@@ -1,4 +1,4 @@
-"""What a campaign found, as a table of kinds and damages: for a terminal, as JSON, as a page of the docs."""
+"""Shows a campaign's findings as a table of kinds and damages: on a terminal, as JSON, as a page of the docs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.damage.ledger import Plan
 from tests.damage.values import ALONE, CLEAN, FIRST, KILL, LAST, ONE
 
 NONE = "-"
-"""There is no such case: the damage changes nothing, or none of the files was ever another."""
+"""No such case: the damage would change nothing, or no file of the kind has an older version."""
 NOT_RUN = ""
 _HEADINGS = {"bit": "one bit", "directory": "a directory", "older": "an older one"}
 MEANING = {
@@ -48,18 +48,18 @@ MEANING = {
 
 
 class Page(NamedTuple):
-    """What a page tells of how its results were made."""
+    """The facts on a page about how its results were made."""
 
     seed: int
     command: str
     made: Mapping[tuple[str, str], int]
-    """How many of the results were made at which commit, on which day."""
+    """The number of results by (commit, day)."""
     plan: Plan
 
 
 def rows(results: Sequence[Judged], plan: Plan) -> list[list[str]]:
-    """The heading, and a row for each kind: `ok 6`, or the worst finding with how many of the cases it condemns; at
-    last how many cases ran, of how many."""
+    """The heading and a row for each kind: `ok 6`, or the worst finding with the number of condemned cases; in the last
+    column, how many of the kind's cases ran."""
     cells: dict[tuple[str, str], list[Judged]] = defaultdict(list)
     for judged in results:
         cells[judged.case.kind, judged.case.harm].append(judged)
@@ -83,7 +83,7 @@ def _cell(cell: Sequence[Judged], planned: int) -> str:
 
 
 def as_text(results: Sequence[Judged], plan: Plan) -> str:
-    """Aligned columns."""
+    """The table in aligned columns."""
     table = rows(results, plan)
     widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
     lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in table]
@@ -128,11 +128,11 @@ finding.
   checkpoint is up to `replica.high.watermark.checkpoint.interval.ms` old.
 """
 _PLACE = re.compile(r"/\S*/root/")
-"""Where a case was run."""
+"""The folder of a case."""
 
 
 def as_page(results: Sequence[Judged], page: Page) -> str:
-    """docs/internals/damage.md: what a command found at a commit."""
+    """The text of docs/internals/damage.md: the findings of a command at a commit."""
     condemned = [judged for judged in results if judged.findings]
     words = sorted({finding.word for judged in condemned for finding in judged.findings}, key=WORDS.index)
     table = rows(results, page.plan)
@@ -173,7 +173,7 @@ def as_page(results: Sequence[Judged], page: Page) -> str:
 
 
 def _commits(made: Mapping[tuple[str, str], int]) -> str:
-    """The commits, with how many cases each, where there are several."""
+    """The commits, each with its number of cases if there are several."""
     if not made:
         return "no commit: nothing has run"
     if len(made) == 1:
@@ -183,7 +183,7 @@ def _commits(made: Mapping[tuple[str, str], int]) -> str:
 
 
 def _by_setting(results: Sequence[Judged]) -> list[str]:
-    """How many cases ran of each stop and setting."""
+    """A table of how many cases ran with each stop and setting."""
     counts = Counter((judged.case.stop, judged.case.setting) for judged in results)
     settings = {ONE: "one broker", FIRST: "three, damaged first", LAST: "damaged last", ALONE: "damaged alone"}
     lines = ["| cases run | " + " | ".join(settings.values()) + " |", "|" + "---|" * (len(settings) + 1)]

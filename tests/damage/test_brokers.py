@@ -1,4 +1,4 @@
-"""What a broker says on stderr as lines with levels, ports of copies, and rights that bind root too."""
+"""Tests of the rig: stderr as lines with levels, ports of copies, and file modes that bind root too."""
 
 from __future__ import annotations
 

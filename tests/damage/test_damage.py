@@ -17,11 +17,11 @@ OPEN = {
     "closed segment": {"older"},
     "leader-epoch-checkpoint": {"older"},
 }
-"""Damages that may be condemned, as nobody can know of them (docs/internals/damage.md): the sample leaves them out."""
+"""Damages that no broker can detect (docs/internals/damage.md), which the sample leaves out."""
 
 
 def told(_: Judged) -> None:
-    """Nobody waits for the progress of a test."""
+    """Ignore progress."""
 
 
 def test_what_is_left_out_are_known_kinds_and_damages() -> None:

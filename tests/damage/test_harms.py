@@ -1,4 +1,4 @@
-"""What is done to files: each damage changes its file, and single bits reach each field."""
+"""Tests of the damages: each changes its file, and single bits reach each field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judges: what was written and what was seen in, findings out."""
+"""Tests of the judges: from what was written and what was seen to findings."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ KNOWN = Known(
 
 
 def well(case: Case = CASE) -> Outcome:
-    """All is there, and the damage is said."""
+    """An outcome in which every record is there and the damage is reported."""
     logs = {
         log: LogView(start=each.start, visible_to=each.end, records=dict(each.records), times=dict(each.times))
         for log, each in KNOWN.logs.items()
@@ -75,7 +75,7 @@ def words(case: Case, outcome: Outcome, known: Known = KNOWN) -> list[str]:
 
 
 def refuse(outcome: Outcome, *offsets: int, log: TopicPartition = A, code: str = "CORRUPT_MESSAGE") -> Outcome:
-    """Have fetches at these offsets get an error."""
+    """Let fetches at these offsets get an error."""
     seen = outcome.views[0].logs[log]
     for offset in offsets:
         del seen.records[offset]

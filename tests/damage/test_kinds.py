@@ -1,4 +1,4 @@
-"""The kinds of files: each file of a real directory has one, and a file without one is an error."""
+"""Each file of a real directory has a kind, and a file without one is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that outlive an interrupt of the campaign."""
+"""Tests that results survive an interrupt of the campaign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cases a campaign runs, and the table that comes of them."""
+"""Tests of which cases a campaign runs, and of the table of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that an administrator runs on damage: `ottla log check` before the start, `ottla doctor` behind it."""
+"""The commands that an administrator runs after damage: `ottla log check` before the start, `ottla doctor` after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WITHIN_S = 60
 
 
 def log_check(directory: Path) -> Told:
-    """What it says of the log directory of a stopped broker."""
+    """Run `ottla log check` on the log directory of a stopped broker."""
     return _run("log", "check", str(directory))
 
 
@@ -23,7 +23,7 @@ def doctor(bootstrap: str) -> Told:
 
 
 def _run(*words: str) -> Told:
-    """As the brokers run: root obeys modes."""
+    """Run a command as the brokers are run: file modes bind root too."""
     launcher = [sys.executable, "-I", "-S", "-c", LAUNCH] if os.geteuid() == 0 else []
     done = subprocess.run(
         [*launcher, sys.executable, "-m", "ottla", *words],

@@ -1,4 +1,4 @@
-"""One case: copies the known set, damages one file, starts, reads and writes, stops, and tells what was seen."""
+"""Runs one case: copies the known set, damages one file, starts, reads and writes, stops, and returns all it saw."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ LEADS_WITHIN_S = 10
 SAYS_WITHIN_S = 30
 _PASSES = 2
 _HEADING_LINES = 2
-"""Of a checkpoint: its version, and how many entries there are."""
+"""Lines at the head of a checkpoint: its version, and its number of entries."""
 ALONE_S = 5
-"""One broker that is ready leads all that it ever will; only what a scrub finds takes time."""
+"""The patience with a single broker: once ready it leads everything, and only a scrub takes time."""
 _FAILED = (ApiError, ClientError)
 
 
 def run(template: Template, case: Case, place: Path, seed: int, *, second_reader: bool) -> Outcome:
-    """What came of one case; its folder is `place`."""
+    """Run one case in the folder `place`."""
     began = time.monotonic()
     root, brokers = place / "root", Brokers(place / "root", template.count)
     path = root / case.path
@@ -77,14 +77,14 @@ def run(template: Template, case: Case, place: Path, seed: int, *, second_reader
 
 
 def check(template: Template, case: Case, place: Path, seed: int) -> Outcome:
-    """What `ottla log check` says of one case, and nothing more."""
+    """Run `ottla log check` on one case, and nothing else."""
     began = time.monotonic()
     _damage(template, case, Brokers(place / "root", template.count), seed)
     return Outcome(checked=_checked(case, place / "root"), took_s=time.monotonic() - began)
 
 
 def _damage(template: Template, case: Case, brokers: Brokers, seed: int) -> bytes:
-    """Copy the known set, and damage one file of it; what was in that file."""
+    """Copy the known set and damage one file of it; return the file's content before."""
     copy_tree(template.root, brokers.folder)
     brokers.give_ports()
     path = brokers.folder / case.path
@@ -97,12 +97,12 @@ def _damage(template: Template, case: Case, brokers: Brokers, seed: int) -> byte
         bit=bit_of(case, before, seed),
     )
     if case.kind == "log directory" and case.harm == "older":
-        brokers.give_ports()  # the copy has the port of all copies
+        brokers.give_ports()  # the copy names the same port as all copies
     return before
 
 
 def _checked(case: Case, root: Path) -> Told | None:
-    """The store is no log directory: its start says what is wrong with it."""
+    """The result of `ottla log check`; None if the store is damaged, which is no log directory."""
     damaged = broker_of(case.path)
     if damaged is None or KINDS[case.kind].concerns is Concerns.STORE:
         return None
@@ -149,9 +149,9 @@ def _look(template: Template, brokers: Brokers, outcome: Outcome, *, second_read
 
 
 def _hear(case: Case, template: Template, brokers: Brokers, outcome: Outcome) -> None:
-    """Give the brokers time to say what they must: where a scrub may find it, until a whole pass has been over it.
+    """Give the brokers time to log what they must: if a scrub may find the damage, until a whole pass has ended.
 
-    The first that ends may have begun before the start, behind the damage.
+    The first pass that ends may have begun before the start, and have resumed after the damaged segment.
     """
     checkpoint = Path(f"broker-{broker_of(case.path) or 1}", "scrub-offset-checkpoint")
     ignored = {0, _pass_ended_ns(template.root / checkpoint)}
@@ -168,7 +168,7 @@ def _hear(case: Case, template: Template, brokers: Brokers, outcome: Outcome) ->
 
 
 def _pass_ended_ns(path: Path) -> int:
-    """When the last pass of the scrub ended; 0 while one is under way, or before the first."""
+    """The time at which the last pass of the scrub ended; 0 during a pass or before the first."""
     try:
         has_entries = len(path.read_text().splitlines()) > _HEADING_LINES
         return 0 if has_entries else path.stat().st_mtime_ns
@@ -190,7 +190,7 @@ def _leaders(cluster: Cluster, template: Template) -> dict[TopicPartition, int]:
 
 
 def _wait_until_whole(cluster: Cluster, template: Template) -> list[TopicPartition]:
-    """Wait until all replicas are in sync; the partitions where they do not come to be."""
+    """Wait until all replicas are in sync; return the partitions for which that took too long."""
     behind: list[TopicPartition] = list(template.known.logs)
 
     def whole() -> bool:
@@ -225,7 +225,7 @@ def _probes(cluster: Cluster, logs: Mapping[TopicPartition, Written]) -> Iterato
 
 
 def _move_leaders(cluster: Cluster, logs: Mapping[TopicPartition, Written]) -> None:
-    """Have the next broker lead each partition, as far as it is in sync."""
+    """Move each partition's leadership to the next broker, if that is in sync."""
     admin = Admin(cluster=cluster)
     with suppress(*_FAILED):
         topics = cluster.topics()
@@ -247,7 +247,7 @@ def _move_leaders(cluster: Cluster, logs: Mapping[TopicPartition, Written]) -> N
 
 
 def _changed(template: Template, case: Case, root: Path) -> Iterator[str]:
-    """Segments that lost bytes, of replicas that no damage concerns. Compaction changes those of compacted topics."""
+    """Segments of undamaged replicas that lost bytes. Compaction may change those of compacted topics."""
     for path in template.root.rglob("*.log"):
         name = path.relative_to(template.root).as_posix()
         partition = partition_of(name)
@@ -261,8 +261,8 @@ def _changed(template: Template, case: Case, root: Path) -> Iterator[str]:
 
 
 def _is_damaged(case: Case, name: str) -> bool:
-    """Whether the damage may lead to other bytes in a segment: in its own replica, or anywhere in the damaged broker
-    where others hold everything."""
+    """True if a segment may have other bytes because of the damage: in the damaged replica, or in any replica of the
+    damaged broker if other brokers hold everything."""
     if broker_of(name) != broker_of(case.path):
         return False
     if KINDS[case.kind].concerns is Concerns.PARTITION:
@@ -271,7 +271,7 @@ def _is_damaged(case: Case, name: str) -> bool:
 
 
 def clean_up(place: Path) -> None:
-    """Remove what a case has left, also where it may not be read."""
+    """Remove a case's files, also unreadable ones."""
     for path in place.rglob("*"):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o700)

@@ -1,4 +1,4 @@
-"""What passes between the parts of the campaign: what was written, what was seen afterwards, and what is wrong."""
+"""Values passed between the parts of the campaign: records written, records seen afterwards, and findings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLEAN, KILL = "clean", "kill"
 
 
 class Content(NamedTuple):
-    """All of a record but its offset."""
+    """A record without its offset."""
 
     timestamp: int
     key: bytes | None
@@ -38,7 +38,7 @@ class Case(NamedTuple):
     """`one` broker, or three with the damaged one started `first`, `last` or `alone` at first."""
     path: str
     stratum: str = ""
-    """Where in the file the bit lies."""
+    """The part of the file in which the bit lies."""
 
     @property
     def name(self) -> str:
@@ -55,11 +55,11 @@ class Written:
     records: Mapping[int, Content]
     compacted: bool = False
     earlier: Mapping[int, Content] = field(default_factory=dict)
-    """Records that compaction has taken; a replica that has not compacted them yet may show them."""
+    """Records that compaction has removed; a replica that has not compacted yet may still show them."""
     times: Mapping[int, int] = field(default_factory=dict)
-    """What ListOffsets answered to some timestamps."""
+    """Answers of ListOffsets to some timestamps."""
     last_batch: bytes = b""
-    """The last batch of an idempotent producer; sent again it must get the offset that it got."""
+    """The last batch of an idempotent producer; sent again, it must get its first offset."""
     last_batch_offset: int = -1
 
     @property
@@ -70,7 +70,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Known:
-    """All that must be there afterwards."""
+    """Everything that must be there afterwards."""
 
     logs: Mapping[TopicPartition, Written]
     offsets: Mapping[str, Mapping[TopicPartition, int]]
@@ -82,7 +82,7 @@ class LogView:
     """One partition as one broker showed it."""
 
     error: str = ""
-    """Why nothing of it could be read."""
+    """The reason why nothing of the log could be read."""
     start: int = -1
     visible_to: int = -1
     """The high watermark."""
@@ -96,16 +96,16 @@ class LogView:
 
 @dataclass
 class View:
-    """What clients saw at one moment."""
+    """The cluster as clients saw it at one moment."""
 
     when: str
     logs: dict[TopicPartition, LogView] = field(default_factory=dict)
     leaders: dict[TopicPartition, int] = field(default_factory=dict)
     offsets: dict[str, Mapping[TopicPartition, int] | str] = field(default_factory=dict)
-    """By group; a text is the error."""
+    """Committed offsets by group; a text is the error."""
     configs: dict[str, Mapping[str, str] | str] = field(default_factory=dict)
     final: bool = True
-    """Whether all brokers that can run do so: nothing is late any more."""
+    """True if all brokers that can run were running, so that nothing may still come late."""
 
 
 class Start(Enum):
@@ -123,17 +123,17 @@ class Line(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """What came of one write after the start: the offset that it got, or the error."""
+    """The result of one write after the start: its offset, or the error."""
 
     log: TopicPartition
     offset: int
     error: str = ""
     again: bool = False
-    """Whether it was the last batch of before, sent again."""
+    """True if this was the last batch from before the damage, sent again."""
 
 
 class Told(NamedTuple):
-    """What a command said, and its exit code."""
+    """The exit code and the output of a command."""
 
     code: int
     text: str
@@ -141,14 +141,14 @@ class Told(NamedTuple):
 
 @dataclass
 class Outcome:
-    """All that was seen in one case."""
+    """Everything that was seen in one case."""
 
     views: list[View] = field(default_factory=list)
     probes: list[Probe] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     starts: dict[int, Start] = field(default_factory=dict)
     stops: dict[int, int | None] = field(default_factory=dict)
-    """Exit statuses of SIGTERM; None: it had to be killed."""
+    """Exit statuses after SIGTERM; None if a broker had to be killed."""
     fell: list[int] = field(default_factory=list)
     """Brokers that were ready and ended by themselves."""
     changed: list[str] = field(default_factory=list)
@@ -161,7 +161,7 @@ class Outcome:
     doctored: Told | None = None
     """`ottla doctor`, once all was read."""
     restored: bool = False
-    """Whether the damaged file has the same bytes as before when the case is over."""
+    """True if the damaged file has the same bytes as before when the case is over."""
     took_s: float = 0.0
 
 

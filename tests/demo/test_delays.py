@@ -1,4 +1,4 @@
-"""Means are of departures, weighted by how many there were, and silent where there were too few."""
+"""Mean delays are weighted by the number of departures, and left out if there were too few."""
 
 from __future__ import annotations
 

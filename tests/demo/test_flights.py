@@ -1,4 +1,4 @@
-"""The events say what the files say."""
+"""The demo's events have the same content as its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit of the lake sees a missing row, a doubled one and a changed value."""
+"""The audit of the lake finds a missing row, a doubled one and a changed value."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _hindered(options: argparse.Namespace) -> str:
-    """Why it cannot begin."""
+    """The reason why the campaign cannot begin; empty if it can."""
     if (options.power_cuts is None) == (options.minutes is None):
         return "give --power-cuts or --minutes"
     if not can_mount():

@@ -1,4 +1,4 @@
-"""Three broker processes, each with a disk of its own whose power can be cut, and what is asked of all of them."""
+"""Three broker processes, each with its own disk whose power can be cut, and questions to all of them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ STEP_S = 0.05
 
 
 class Stuck(Exception):
-    """What was waited for did not come."""
+    """A condition did not hold within the time allowed."""
 
 
 def until(holds: Callable[[], object], what: str, patience_s: float = 120) -> None:
-    """Wait for a condition. Counted are the looks, so that a machine that stood still for a while does no harm."""
+    """Wait for a condition. The timeout counts looks, so that a pause of the whole machine does no harm."""
     for _ in range(int(patience_s / STEP_S)):
         if holds():
             return
@@ -70,7 +70,7 @@ class Broker:
         return self.process is not None and self.process.poll() is None
 
     def fell(self) -> bool:
-        """It ended, and nobody made it."""
+        """True if it has ended by itself."""
         return self.process is not None and self.process.poll() is not None
 
     def signal(self, number: int) -> None:
@@ -84,7 +84,7 @@ class Broker:
             self.process = None
 
     def stop(self) -> None:
-        """SIGTERM; it hands over first."""
+        """Stop it by SIGTERM, so that it hands over first."""
         assert self.process is not None
         self.process.terminate()
         until(lambda: not self.running, f"broker {self.number} stops")
@@ -94,7 +94,7 @@ class Broker:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def stands(self) -> bool:
-        """Whether no thread of it runs or will before it gets SIGCONT; one may still wait for the disk."""
+        """True if no thread runs or can run before SIGCONT; a thread may still wait for the disk."""
         assert self.process is not None
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             for task in Path(f"/proc/{self.process.pid}/task").iterdir():
@@ -104,9 +104,10 @@ class Broker:
 
 
 def cut_power(brokers: Iterable[Broker], disks: Iterable[ImageDisk]) -> None:
-    """As if the plug was pulled: at one moment the brokers stand still and the disks take nothing more.
+    """Simulate a power cut: at one moment the brokers stop and the disks take no more writes.
 
-    They are stopped first, so that nobody is told of a sync that the shutdown of the file system only made look done.
+    The brokers are stopped first. Otherwise one could acknowledge a sync that only seemed to succeed because the
+    file system was shut down.
     """
     struck, gone = [broker for broker in brokers if broker.running], list(disks)
     for broker in struck:
@@ -123,7 +124,7 @@ def cut_power(brokers: Iterable[Broker], disks: Iterable[ImageDisk]) -> None:
 
 
 class Brokers:
-    """All three."""
+    """The three brokers."""
 
     def __init__(self, brokers: Sequence[Broker]) -> None:
         self.of = {broker.number: broker for broker in brokers}
@@ -141,7 +142,7 @@ class Brokers:
         return self._admin
 
     def start(self) -> None:
-        """Those that do not run; returns when they serve."""
+        """Start the brokers that do not run; return once they serve."""
         started = [broker for broker in self.of.values() if not broker.running]
         for broker in started:
             broker.spawn()
@@ -170,7 +171,7 @@ class Brokers:
         return None
 
     def differing(self) -> list[str]:
-        """Partitions whose replicas do not hold the same bytes; asked when nobody writes."""
+        """Partitions whose replicas do not hold the same bytes; used while nobody writes."""
         found = []
         for name in (f"{TOPIC}-{number}" for number in range(PARTITIONS)):
             sums = {number: _digest(broker.disk.mount / "data" / name) for number, broker in self.of.items()}

@@ -1,4 +1,4 @@
-"""What both campaigns share: brokers with their clients, how a round is settled, read and judged, and what is kept."""
+"""Shared by both campaigns: brokers with their clients; settling, reading and judging a round; files that are kept."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.faults.witness import Witness
 from ottla.sim.checkers.history import Anomaly, Disturbed, Failed, Healed, LogKey, Scanned, Traits
 
 BROKEN_OFF = (Stuck, AssertionError, OSError, subprocess.SubprocessError, KafkaException)
-"""What ends a campaign before its time."""
+"""Exceptions that end a campaign early."""
 
 WITHIN_S = 60
-"""After the last healing every partition takes a write within this time."""
+"""The time after the last healing within which every partition must take a write."""
 
 
 class Campaign:
-    """Three brokers under load; `settle` and `judge` when everything is healed."""
+    """Three brokers under load; call `settle` and `judge` once everything is healed."""
 
     def __init__(self, brokers: Brokers, witness: Witness, seed: int, *, per_second: float, ahead: int) -> None:
         self.brokers = brokers
@@ -36,7 +36,7 @@ class Campaign:
         self.began_s = time.monotonic()
 
     def begin(self, config: Mapping[str, str] | None = None) -> None:
-        """Start the brokers and the clients; `config` is the topic's, beside what makes it safe."""
+        """Start the brokers and the clients; `config` adds to the topic's safe configuration."""
         for partition in range(PARTITIONS):
             self.witness.promise(LogKey(TOPIC, partition), Traits(TOPIC))
         self.brokers.start()
@@ -58,16 +58,16 @@ class Campaign:
         self.witness.saw(Disturbed(self.witness.now_us(), what))
 
     def settle(self) -> None:
-        """Begin nothing new; all that was begun is acknowledged, and every replica is in sync."""
+        """Begin no new writes; wait until all are acknowledged and every replica is in sync."""
         for writer in self.writers:
             writer.going.clear()
         until(lambda: not any(writer.waits for writer in self.writers), "what was sent is acknowledged")
         until(self.brokers.are_whole, "all replicas are in sync again")
 
     def judge(self, *, last: bool = False) -> list[Anomaly]:
-        """Read everything, and let the checkers speak of all that happened until now.
+        """Read everything, and check all events so far.
 
-        What was read goes into the history where there is something wrong, and in the end.
+        The records read are added to the history if something is wrong, and at the end.
         """
         until_now = self.witness.told()
         unplaced = [place for writer in self.writers for place in writer.unplaced]
@@ -81,7 +81,7 @@ class Campaign:
         return found
 
     def _find(self, unplaced: list[tuple[LogKey, bytes]], scans: list[Scanned]) -> None:
-        """What was acknowledged without its offset must be somewhere."""
+        """Check that records acknowledged without an offset are somewhere in their log."""
         there = {(event.log, value) for event in scans for _, value in event.records}
         for log, value in unplaced:
             if (log, value) not in there:
@@ -89,7 +89,7 @@ class Campaign:
                 self.witness.saw(Failed(self.witness.now_us(), what, "lost-write"))
 
     def finish(self) -> list[Anomaly]:
-        """Everything is healed: a write to every partition, everything read, the last word of the checkers."""
+        """After the last healing: write to every partition, read everything, and check for the last time."""
         self.witness.saw(Healed(self.witness.now_us(), WITHIN_S * 1_000_000))
         self.prober.probe()
         until(self.prober.is_told, "every partition takes a write")
@@ -115,7 +115,7 @@ def put_away(brokers: list[Broker]) -> None:
 
 
 def folder_of(seed: int, keep: Path) -> Path:
-    """A new one for this run."""
+    """A new folder for this run."""
     folder = keep / f"faults-{seed}-{time.time_ns() // 1_000_000}"
     folder.mkdir(parents=True)
     return folder

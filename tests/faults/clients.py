@@ -33,7 +33,7 @@ _QUICK = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500, "log_leve
 
 
 class _Client:
-    """A thread that goes on until it is told to stop."""
+    """A thread that runs until it is told to stop."""
 
     def __init__(self, witness: Witness) -> None:
         self.witness = witness
@@ -52,9 +52,9 @@ class _Client:
 
 
 class Writer(_Client):
-    """Idempotent, acks=all; tries until it knows. `going` lets it begin new records, as many a second as it may.
+    """An idempotent producer with acks=all, which retries without limit. While `going` is set it sends new records.
 
-    At most `ahead` wait to be acknowledged; those for one partition do not keep the others from going on.
+    At most `ahead` records wait for their acknowledgement; a slow partition does not hold up the others.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Writer(_Client):
         self.broken = False
         self._waiting = [0] * PARTITIONS
         self.unplaced: list[tuple[LogKey, bytes]] = []
-        """Acknowledged without an offset: to librdkafka the answer to a later batch speaks for an earlier one too."""
+        """Records acknowledged without an offset: librdkafka infers some acknowledgements from a later batch's."""
         self._random = Random(f"{name}-{seed}")
         self._per_second, self._ahead = per_second, ahead // PARTITIONS
         self._numbers = 0
@@ -76,7 +76,7 @@ class Writer(_Client):
     def _run(self) -> None:
         try:
             self._write_on()
-        except (KafkaException, SystemError) as why:  # the second is what it makes of some errors of ours
+        except (KafkaException, SystemError) as why:  # it turns some exceptions of our callbacks into the second
             self.broken = True
             self.witness.saw(Failed(self.witness.now_us(), f"{self.name} cannot go on: {why}", "refused"))
 
@@ -96,7 +96,7 @@ class Writer(_Client):
 
     @property
     def waits(self) -> bool:
-        """For acknowledgements, which may come."""
+        """True while it waits for acknowledgements that may still come."""
         return sum(self._waiting) > 0 and not self.broken
 
     def write(self, partition: int) -> None:
@@ -127,7 +127,7 @@ class Writer(_Client):
 
 
 class Prober(Writer):
-    """After healing: one record to every partition, and nothing else."""
+    """Writes one record to every partition after healing."""
 
     def probe(self) -> None:
         for partition in range(PARTITIONS):
@@ -144,7 +144,7 @@ class Prober(Writer):
 
 
 class Reader(_Client):
-    """Reads all partitions from their starts on; `again` makes it another process that goes on from there."""
+    """Reads all partitions from their starts; `again` replaces it by another consumer that continues from there."""
 
     def __init__(self, bootstrap: str, witness: Witness) -> None:
         super().__init__(witness)
@@ -181,7 +181,7 @@ class Reader(_Client):
             self._positions[partition] = records[-1][0] + 1
 
     def _stumbled(self, error: KafkaError, partition: int) -> None:
-        """Most errors are of the moment; a place that is gone, and bytes that do not parse, are not."""
+        """Ignore passing errors; report lost positions and bytes that do not parse."""
         now_us, log = self.witness.now_us(), LogKey(TOPIC, partition or 0)
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION):
             self.witness.saw(OutOfRange(now_us, self.name, log, self._positions[log.partition]))
@@ -192,7 +192,7 @@ class Reader(_Client):
 
 
 class Group(_Client):
-    """One client that commits offsets, one at a time, and asks for what is committed."""
+    """A client that commits offsets, one at a time, and reads the committed ones."""
 
     def __init__(self, bootstrap: str, witness: Witness, seed: int) -> None:
         super().__init__(witness)
@@ -230,7 +230,7 @@ def consumer_of(bootstrap: str, group: str, settings: dict[str, object]) -> Cons
 
 
 def scan(bootstrap: str, witness: Witness, patience_s: float = 120) -> list[Scanned]:
-    """Every partition from its start to its end."""
+    """Read every partition from its start to its end."""
     consumer = consumer_of(bootstrap, "scan", {})
     scans = []
     for number in range(PARTITIONS):

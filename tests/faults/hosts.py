@@ -1,6 +1,6 @@
-"""Hosts of their own for processes: network namespaces around one that routes between them, and drops what it is told.
+"""Separate hosts for processes: network namespaces around one that routes between them and drops chosen packets.
 
-The process that makes them stays where it is, and is a neighbour like any other. For root on Linux.
+The process that makes them stays in its own namespace, as one more host. Needs root on Linux.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class Hosts:
         self._remove()
 
     def prefix(self, name: str) -> list[str]:
-        """Words before a command that is to run on this host. It keeps our mounts, which `ip netns exec` would not."""
+        """The prefix of a command that runs on this host. It keeps our mounts, unlike `ip netns exec`."""
         return ["nsenter", f"--net=/run/netns/{self._space[name]}"]
 
     @contextlib.contextmanager
     def dropped(self, *directions: tuple[str, str]) -> Iterator[None]:
-        """Packets from the one to the other are lost on their way; nobody is told."""
+        """Drop packets from one host to the other, in silence, during a block."""
         rules = [
             ["pref", _RULE, "from", self.address[source], "to", self.address[sink], "blackhole"]
             for source, sink in directions

@@ -1,4 +1,4 @@
-"""The faults of the mix: each is begun, lasts while its block does, and is healed when it ends."""
+"""The faults of the mix: each lasts during a `with` block, and is healed at its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLKIO = Path("/sys/fs/cgroup/blkio")
 
 
 class Field(NamedTuple):
-    """What faults happen to."""
+    """The parts that faults act on."""
 
     brokers: Brokers
     hosts: Hosts
@@ -33,7 +33,7 @@ class Field(NamedTuple):
         return self.brokers.of[self.random.choice(NUMBERS)]
 
     def leader(self) -> Broker:
-        """Of some partition; if nobody can tell, any."""
+        """The leader of a random partition; any broker if the leader is unknown."""
         leader = self.brokers.some_leader(self.random.randrange(PARTITIONS))
         return self.brokers.of[leader] if leader is not None else self.any()
 
@@ -47,7 +47,7 @@ Begun = Iterator[str]
 
 @contextlib.contextmanager
 def _kill(field: Field) -> Begun:
-    """kill -9, as everything here that is called so."""
+    """Kill a broker by SIGKILL, as all kills here do."""
     struck = field.any()
     struck.kill()
     yield f"broker {struck.number}"
@@ -118,7 +118,7 @@ def _zookeeper_cut(field: Field) -> Begun:
 
 @contextlib.contextmanager
 def _alone(field: Field) -> Begun:
-    """Neither the others nor ZooKeeper, only clients."""
+    """Cut a broker off from the others and from ZooKeeper, but not from clients."""
     struck = field.leader()
     ends = [ZOOKEEPER, *(f"broker{number}" for number in NUMBERS if number != struck.number)]
     both = [pair for end in ends for pair in ((host_of(struck), end), (end, host_of(struck)))]
@@ -194,13 +194,13 @@ def _power_all(field: Field) -> Begun:
 
 
 class Fault(NamedTuple):
-    """How it is done, and how long it lasts, in seconds."""
+    """A fault: how it begins, and its duration in seconds."""
 
     begin: Callable[[Field], AbstractContextManager[str]]
     shortest_s: float
     longest_s: float
     now_and_then_s: float = 0.0
-    """Lasts this long instead, one time of five: who lags leaves the in-sync set after 30 to 45 s."""
+    """The duration of every fifth such fault; a lagging replica leaves the in-sync set after 30 to 45 s."""
 
     def draw_s(self, random: Random) -> float:
         lasts_s = random.uniform(self.shortest_s, self.longest_s)
@@ -227,7 +227,7 @@ FAULTS = {
 
 
 def possible() -> list[str]:
-    """The kinds that this kernel allows; what it does not is said."""
+    """The kinds that this kernel allows; print those that it does not."""
     if _can_slow_disks():
         return list(FAULTS)
     print(f"faults: without disk-slow: no group under {_BLKIO} can be made that slows a disk", file=sys.stderr)

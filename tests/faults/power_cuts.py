@@ -1,4 +1,4 @@
-"""Power cuts of a whole cluster: under load, while it starts, while leaders change; all is read back after each."""
+"""Cuts the power of a whole cluster: under load, during a start, while leaders change; reads everything after each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.storage.image_disk import ImageDisk
 from ottla.sim.checkers.history import Anomaly
 
 RECORDS_A_ROUND = 2000
-"""Acknowledged at least, between one round's cut and the next."""
+"""The least number of records acknowledged between two cuts."""
 
 
 class PowerCuts:
@@ -32,7 +32,7 @@ class PowerCuts:
         self.cuts = 0
 
     def run(self, rounds: int, config: Mapping[str, str]) -> list[Anomaly]:
-        """The anomalies; ends at the first round that has some."""
+        """Run the rounds until one has anomalies; return these."""
         campaign, witness = self.campaign, self.campaign.witness
         campaign.begin(config)
         moments = self._moments(rounds)
@@ -62,7 +62,7 @@ class PowerCuts:
         return campaign.finish()
 
     def _moments(self, rounds: int) -> list[Callable[[PowerCuts], None]]:
-        """Each kind as often as the others, in any order."""
+        """The kinds of moments for the cuts, each as often as the others, in random order."""
         kinds = [PowerCuts._under_load, PowerCuts._while_starting, PowerCuts._while_leaders_change]
         drawn = [kinds[number % len(kinds)] for number in range(rounds)]
         self.random.shuffle(drawn)
@@ -81,7 +81,7 @@ class PowerCuts:
         self._cut()
 
     def _while_starting(self) -> None:
-        """Cut, then once or twice again at some moment of the start."""
+        """Cut the power, then once or twice more during the start."""
         self._cut()
         for _ in range(self.random.randint(1, 2)):
             for broker in self.brokers.of.values():
@@ -90,12 +90,12 @@ class PowerCuts:
             self._cut()
 
     def _while_leaders_change(self) -> None:
-        """A leader is killed, and shortly afterwards the power goes."""
+        """Kill a leader, and cut the power shortly afterwards."""
         leader = self.brokers.some_leader(self.random.randrange(3)) or self.random.choice(NUMBERS)
         self.brokers.of[leader].kill()
         self.campaign.disturbed(f"killed {leader}")
         time.sleep(self.random.uniform(0, 1))
-        if self.random.random() < 0.5:  # it is on its way back already
+        if self.random.random() < 0.5:  # it is starting again already
             self.brokers.of[leader].spawn()
             time.sleep(self.random.uniform(0, 1.5))
         self._cut()
@@ -104,7 +104,7 @@ class PowerCuts:
 def run_power_cuts(
     folder: Path, seed: int, rounds: int, config: Mapping[str, str] | None = None
 ) -> tuple[Witness, list[Anomaly]]:
-    """Prints as it goes; the witness, whose file is `folder`/history.jsonl, and the anomalies."""
+    """Run the rounds; return the witness, whose file is `folder`/history.jsonl, and the anomalies."""
     witness = Witness(folder / "history.jsonl")
     with contextlib.ExitStack() as held:
         held.callback(witness.close)

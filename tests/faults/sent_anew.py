@@ -1,9 +1,9 @@
-"""Tells records that a client sent as new ones, although it had sent them before, from records that a broker doubled.
+"""Tells records that a client sent twice as new ones from records that a broker doubled.
 
-Where a batch is refused because the one before it was, librdkafka takes a new producer epoch, and under it sends again
-whatever has not been answered, in other partitions too (its issue 4953). Sequences begin anew in a new epoch, so no
-broker can see that these are repeats. The headers of the batches on disk show who sent each copy in which epoch: copies
-that all differ in that are as many records; copies of one epoch are a broker's fault.
+If a batch is refused because the one before it was, librdkafka takes a new producer epoch and sends again in it all
+unanswered records, in other partitions too (its issue 4953). Sequences restart in a new epoch, so no broker can see
+that these are repeats. The headers of the batches on disk show the producer and epoch of each copy: copies that all
+differ in these were sent as separate records; copies of one epoch are a broker's fault.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SenderOf = Callable[[Place], tuple[int, int]]
 
 
 def older_copies(scans: Iterable[Scanned], sender_of: SenderOf) -> dict[Place, bytes]:
-    """Where an older copy of a record stands, and by what value it is to be told from the last one."""
+    """Places of older copies of a record, with a value that tells each from the newest copy."""
     found: dict[Place, bytes] = {}
     for scan in scans:
         places: dict[bytes, list[Place]] = {}
@@ -42,7 +42,7 @@ def older_copies(scans: Iterable[Scanned], sender_of: SenderOf) -> dict[Place, b
 
 
 def told_apart(history: History, older: dict[Place, bytes]) -> History:
-    """The same history, in which each older copy is a record of its own whose sender never heard of it."""
+    """The same history, with each older copy as a separate record that was never acknowledged."""
     if not older:
         return history
     other = History()
@@ -68,7 +68,7 @@ def _renamed(event: Event, older: dict[Place, bytes]) -> Event:
 
 
 def senders_on_disk(data: Path) -> SenderOf:
-    """As the segments below a broker's log directory say; each log is read once, where it is asked for."""
+    """A lookup of senders in a broker's segments; each log is read once, at its first lookup."""
     known: dict[LogKey, tuple[list[int], list[tuple[int, int]]]] = {}
 
     def sender_of(place: Place) -> tuple[int, int]:

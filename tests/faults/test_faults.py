@@ -1,4 +1,4 @@
-"""The campaigns of `make faults`, for a moment each; and that its judges miss what is taken out of a real history."""
+"""Short runs of the campaigns of `make faults`, and tests that their judges notice removed events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> History:
-    """Of three real brokers whose power was cut while they were written to, as it was written down."""
+    """The recorded history of three real brokers whose power was cut while clients wrote."""
     folder = tmp_path_factory.mktemp("power-cuts")
     _, found = run_power_cuts(folder, seed=1, rounds=1)
     assert not found
@@ -88,7 +88,7 @@ LOG = LogKey("faults", 0)
 
 
 def twice(*senders: tuple[int, int]) -> set[str]:
-    """What is said of a record that stands in a log twice; the senders are those of offsets 0, 1 and 2."""
+    """The anomalies found for a record that is in a log twice; the senders are those of offsets 0, 1 and 2."""
     history = History()
     history.replicated = True
     history.traits[LOG] = Traits("faults")
@@ -115,7 +115,7 @@ def without(scan: Scanned, lost: Acknowledged) -> Scanned:
 
 
 def with_scans(history: History, change) -> History:
-    """The same, but for what was read in the end."""
+    """The same history with changed scans at its end."""
     other = History()
     other.traits, other.replicated = history.traits, True
     events: list[Event] = [change(event) if isinstance(event, Scanned) else event for event in history.events]

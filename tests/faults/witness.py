@@ -1,4 +1,4 @@
-"""What the clients of real brokers did and saw: a history for the simulator's checkers, kept in a file as it grows."""
+"""Records what clients of real brokers did and saw: a history for the simulator's checkers, written to a file."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _KINDS = {kind.__name__: kind for kind in get_args(Event)}
 
 
 class Witness:
-    """Threads tell it events; each is one line of JSON in `path`, in the order in which they were told."""
+    """Takes events from threads, and writes each as a line of JSON to `path`, in their order."""
 
     def __init__(self, path: Path) -> None:
         self.history = History()
         self.history.replicated = True
         self.acknowledged = 0
         self.older_copies: dict[Place, bytes] = {}
-        """Records that stand there twice because librdkafka sent them anew (sent_anew.py), by the last judgement."""
+        """Records that are there twice because librdkafka sent them anew (sent_anew.py), by the last judgement."""
         self.longest_pause_s = 0.0
-        """Without an acknowledgement, since `count_pauses`."""
+        """The longest time without an acknowledgement since `count_pauses`."""
         self._last_s = time.monotonic()
         self._lock = threading.Lock()
         self._file = path.open("w", encoding="utf-8")
@@ -51,7 +51,7 @@ class Witness:
             self.longest_pause_s, self._last_s = 0.0, time.monotonic()
 
     def counts_one(self) -> None:
-        """One more was acknowledged just now."""
+        """Count a record that was acknowledged just now."""
         with self._lock:
             now_s = time.monotonic()
             self.longest_pause_s = max(self.longest_pause_s, now_s - self._last_s)
@@ -59,14 +59,15 @@ class Witness:
             self.acknowledged += 1
 
     def told(self) -> int:
-        """So many events until now."""
+        """The number of events so far."""
         with self._lock:
             return len(self.history.events)
 
     def judged(self, until: int, scans: Iterable[Scanned], sender_of: SenderOf) -> list[Anomaly]:
-        """What the checkers say of the events before `until`, and of scans that began then, as the last.
+        """Check the events before `until`, followed by scans that began then.
 
-        What is acknowledged while they are read may lie behind their end; what is sent then may lie before it.
+        Records acknowledged during the scans may lie after their end, so those events are left out; records sent
+        meanwhile may lie before it, so those stay.
         """
         with self._lock:
             events = self.history.events[:until]
@@ -78,7 +79,7 @@ class Witness:
         return check(told_apart(so_far, self.older_copies))
 
     def keep(self, scans: Iterable[Scanned]) -> None:
-        """Write the scans of the last judgement down, and which copies it told apart."""
+        """Write the scans of the last judgement, and the copies that it told apart."""
         for event in scans:
             self.saw(event)
         for place, name in self.older_copies.items():
@@ -94,7 +95,7 @@ def as_line(event: Event) -> str:
 
 
 def from_file(path: Path) -> History:
-    """The history that a Witness wrote, as its last judgement saw it."""
+    """Read the history that a Witness wrote, as its last judgement saw it."""
     history, older = History(), {}
     history.replicated = True
     with path.open(encoding="utf-8") as lines:

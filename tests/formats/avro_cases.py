@@ -1,4 +1,4 @@
-"""Random Avro schemas with values of them, and how fastavro reads a payload: the oracle of the tests."""
+"""Random Avro schemas with values, and fastavro's reading of a payload as the oracle of the tests."""
 
 import io
 import json
@@ -14,7 +14,7 @@ TEXT = st.text(max_size=6)
 
 
 class Named:
-    """Numbers for names: a schema may define each but once."""
+    """Numbers for names: a schema may define each name only once."""
 
     def __init__(self):
         self.count = 0
@@ -99,7 +99,7 @@ def records(draw):
 
 
 def raw(schema, value):
-    """A value whose decimals are bytes, as a schema without logical types wants them."""
+    """A value whose decimals are bytes, as in a schema without logical types."""
     if isinstance(schema, list):
         return None if value is None else raw(branch_of(schema, value), value)
     if not isinstance(schema, dict):
@@ -117,7 +117,7 @@ def raw(schema, value):
 
 
 def branch_of(schema, value):
-    """The branch of a union that a value is of; the unions made here leave no doubt."""
+    """The branch of a union that a value belongs to; it is unique in the unions made here."""
     branches = [branch for branch in schema if branch != "null"]
     if len(branches) == 1:
         return branches[0]
@@ -126,7 +126,7 @@ def branch_of(schema, value):
 
 
 def payload_of(schema, value):
-    """What fastavro writes for a value of these strategies."""
+    """The bytes that fastavro writes for a value of these strategies."""
     whole = {"type": "record", "name": "top", "fields": [{"name": "it", "type": _bare(schema)}]}
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(whole), {"it": raw(schema, value)})
@@ -149,7 +149,7 @@ def _bare(schema):
 
 
 def read_by_fastavro(schema, payload):
-    """The value that fastavro reads, logical types and all; raises what fastavro raises."""
+    """The value that fastavro reads, with logical types; raises fastavro's exceptions."""
     stream = io.BytesIO(payload)
     value = fastavro.schemaless_reader(stream, fastavro.parse_schema(json.loads(json.dumps(schema))), None)
     if stream.tell() != len(payload):
@@ -190,7 +190,7 @@ def _union_row(schema, value):
 
 
 def has_column(schema):
-    """Whether anything of a value can be seen in a column."""
+    """True if a column can show anything of a value."""
     if isinstance(schema, list):
         return any(has_column(branch) for branch in schema)
     if schema == "null":
@@ -203,7 +203,7 @@ def has_column(schema):
 
 
 def has_something(schema):
-    """Whether a value may take any bytes: a record of lists of nulls is a struct without members."""
+    """True if a value of this schema may take bytes: a record of lists of nulls is a struct without members."""
     if isinstance(schema, dict) and schema["type"] == "record":
         return any(has_something(field["type"]) for field in schema["fields"])
     return schema != "null"

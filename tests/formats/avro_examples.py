@@ -59,7 +59,7 @@ def fields(draw: st.DrawFn, name: str, depth: int, counter: list[int]) -> Json:
 
 
 def _distinct(branches: list[Json]) -> list[Json]:
-    """A union's branches without unions and without two of a type."""
+    """Branches of a union: no unions among them, and one of each type."""
     found: dict[str, Json] = {}
     for each in branches:
         if not isinstance(each, list):
@@ -70,7 +70,7 @@ def _distinct(branches: list[Json]) -> list[Json]:
 
 @st.composite
 def changed(draw: st.DrawFn, schema: Json) -> Json:
-    """A schema as somebody may have changed it: most changes are harmless, some are not."""
+    """A changed schema: most changes are compatible, some are not."""
     made = copy.deepcopy(schema)
     return draw(_changed(made, draw(st.integers(0, 2))))
 
@@ -114,7 +114,7 @@ def _changed_fields(draw: st.DrawFn, before: list[Json], times: int) -> list[Jso
 
 
 def values(schema: Json) -> st.SearchStrategy[Any]:
-    """Values that a writer with this schema may write. Union branches are marked by fastavro's tuples."""
+    """Values that a writer with this schema may write. fastavro's tuples mark union branches."""
     if isinstance(schema, list):
         return st.one_of([st.tuples(st.just(_tag(each)), values(each)) for each in schema])
     kind = schema if isinstance(schema, str) else schema["type"]

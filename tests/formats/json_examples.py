@@ -92,7 +92,7 @@ def _arrays(inner: Any, some: Any) -> dict[str, Any]:
 
 @st.composite
 def changed(draw: st.DrawFn, schema: Json, depth: int = 3) -> Json:
-    """A schema as somebody may have changed it: mostly looser, now and then stricter."""
+    """A changed schema: mostly looser, sometimes stricter."""
     choice = draw(st.sampled_from(["keep", "inside", "inside", "drop", "drop", "widen", "add", "new"]))
     if choice == "keep" or not depth or isinstance(schema, bool):
         return schema
@@ -119,7 +119,7 @@ def changed(draw: st.DrawFn, schema: Json, depth: int = 3) -> Json:
 
 
 def of_2020(schema: Json) -> Json:
-    """A schema of draft 7 as one of draft 2020-12 that says the same."""
+    """A schema of draft 7, translated to draft 2020-12."""
     if isinstance(schema, list):
         return [of_2020(each) for each in schema]
     if not isinstance(schema, dict):

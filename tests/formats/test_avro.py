@@ -1,4 +1,4 @@
-"""Avro payloads become the columns that fastavro's values would make, and a bad one costs only its own row."""
+"""Avro payloads become the columns that fastavro's values would make, and a bad payload costs only its own row."""
 
 import json
 
@@ -32,7 +32,7 @@ def record(*fields):
 
 
 def field(kind, *payloads):
-    """Read payloads of a record with one field; their values and the faults by row."""
+    """Read payloads of a record with one field; return the values, and the faults by row."""
     block = reader(record(("f", kind))).read(column(payloads))
     return [None if row is None else row["f"] for row in block.array.to_pylist()], dict(block.faults)
 
@@ -71,7 +71,7 @@ def test_blocks_and_single_rows_give_the_same(case):
 @UNHURRIED
 @given(records(), st.data())
 def test_a_damaged_payload_is_read_as_the_strict_reader_reads_it(case, data):
-    """Bytes are changed, cut off and moved from one payload to the next: blocks never read what single rows refuse."""
+    """Bytes are changed, cut off and moved between payloads: blocks never accept what single rows refuse."""
     schema, values = case
     assume(has_column(schema))
     payloads = [bytearray(payload_of(schema, value)) for value in values] * 3

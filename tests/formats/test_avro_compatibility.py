@@ -1,4 +1,4 @@
-"""What is called compatible is read by fastavro; the rules one by one."""
+"""Schemas called compatible are read by fastavro; and tests of each rule."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_recursive_types_come_to_an_end() -> None:
 
 
 def test_a_pair_that_passed_inside_a_failed_one_is_looked_at_again() -> None:
-    """The union's first branch fails; what was taken for granted while it was tried must not count later."""
+    """The union's first branch fails; assumptions made while it was tried must not count later."""
     inner = record(field("up", ["null", "A"], default=None), name="B")
     writer = record(field("b", inner), field("x", "string"), field("again", ["null", "B"]), name="A")
     new_inner = record(field("up", ["null", "A"], default=None), name="B")

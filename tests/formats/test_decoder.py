@@ -1,4 +1,4 @@
-"""The door: columns of framed values in, rows of one schema out, whatever schemas the values were written with."""
+"""The decoder turns columns of framed values, written with several schemas, into rows of one schema."""
 
 import json
 

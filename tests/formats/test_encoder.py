@@ -1,4 +1,4 @@
-"""What is written is read again, by our decoder and by other people's; and what they write is read by ours."""
+"""Our payloads are read by our decoder and by others, and payloads of others are read by ours."""
 
 import json
 from datetime import UTC, date, datetime

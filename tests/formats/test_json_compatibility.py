@@ -1,4 +1,4 @@
-"""What is called compatible accepts all documents that jsonschema-rs accepts for the writer; the rules one by one."""
+"""A reader called compatible accepts all documents that jsonschema-rs accepts for the writer; and each rule."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_one_and_true_are_not_the_same() -> None:
 
 
 def test_going_in_circles_proves_nothing() -> None:
-    """Opening a writer's alternatives, or a reader's $ref, must not take for granted what is to be shown."""
+    """Opening a writer's alternatives, or a reader's $ref, must not assume what is to be proved."""
     assert kinds({"type": "string"}, {"not": False, "allOf": [{"anyOf": [{}]}]})
     assert kinds({"anyOf": [{"$ref": "#"}, {"type": "string"}]}, {"type": "integer"})
     assert not kinds({"anyOf": [{"$ref": "#"}, {"type": "string"}]}, {"type": "string"})

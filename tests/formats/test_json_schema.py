@@ -1,4 +1,4 @@
-"""JSON payloads become the columns that their schema declares, at once or row by row alike."""
+"""JSON payloads become the columns that their schema declares, the same in blocks as row by row."""
 
 import json
 from datetime import UTC, date, datetime

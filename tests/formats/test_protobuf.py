@@ -1,4 +1,4 @@
-"""Protobuf payloads become the columns that google.protobuf's own messages say, and a bad one costs only its row."""
+"""Protobuf payloads become the columns of google.protobuf's own messages, and a bad payload costs only its row."""
 
 import base64
 import struct
@@ -94,7 +94,7 @@ def time_row(time):
 
 
 def as_row(order):
-    """The row that an order makes, from the values that it was made of."""
+    """The row of an order, from its original values."""
     row = {**dict.fromkeys(FILE.message_types_by_name["Order"].fields_by_name), **ZERO, **order}
     row["color"] = {0: "RED", 1: "GREEN", 5: "BLUE"}.get(row["color"], str(row["color"]))
     row["u64"], row["f64"] = Decimal(row["u64"]), Decimal(row["f64"])

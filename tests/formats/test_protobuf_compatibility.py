@@ -1,4 +1,4 @@
-"""What is called compatible is parsed by google.protobuf with the values kept; the rules one by one."""
+"""Schemas called compatible are parsed by google.protobuf without loss; and tests of each rule."""
 
 from __future__ import annotations
 

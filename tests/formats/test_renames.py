@@ -1,4 +1,4 @@
-"""Fields that were renamed, by an option, by aliases, or by their numbers: values go where the new name is."""
+"""Fields renamed by an option, by aliases or by their numbers: values go into the column of the new name."""
 
 import json
 
@@ -28,7 +28,7 @@ def text(name, *others):
 
 
 def decoded(schemas, column, *, kind="avro", evolution=None, target=None):
-    """The rows, read until the target holds all columns; how often that took, and the target."""
+    """Read until the target has all columns; return (rows, number of attempts, target)."""
     for _ in range(4):
         found = Decoder(kind, schemas.__getitem__, target, evolution=evolution).decode(column)
         if target is not None and found.wanted.equals(target, check_metadata=True):

@@ -1,4 +1,4 @@
-"""A column of values is taken apart by schema id as a loop over its rows would do it."""
+"""A column of values is split by schema id with the same result as a loop over its rows."""
 
 from uuid import UUID
 

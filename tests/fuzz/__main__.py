@@ -1,4 +1,4 @@
-"""`make fuzz`: a bounded campaign with a seed that is printed, `ARGS="--seed N"` to see it again."""
+"""`make fuzz`: a bounded campaign that prints its seed; `ARGS="--seed N"` repeats it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Ways to be a bad client. Each attack takes the broker's address and a seeded source of chance, and is over soon.
+"""Attacks of bad clients. Each takes the broker's address and a seeded random source, and ends soon.
 
 Valid requests come from tests/messages/building.py. Counts of partitions to create are kept small: a topic of many
-partitions is a big order, not a malformed one.
+partitions is an expensive request, not a malformed one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.schema.varints import MOST_ELEMENTS
 from ottla.wire.apis import APIS, Api
 
 TARGET = "topic-1"
-"""A topic that is there: building.py uses the name now and then."""
+"""A topic that exists: building.py sometimes uses its name."""
 _MOST_PARTITIONS = 4
 Attack = Callable[[str, random.Random], str]
 
@@ -46,7 +46,7 @@ class Corpus:
 
 
 def made(cls: type, version: int, number: int, examples: int) -> list[Any]:
-    """Messages of one class and version, always the same ones for a seed."""
+    """Messages of one class and version, the same for each seed."""
     found: list[Any] = []
 
     @seed(number)
@@ -63,7 +63,7 @@ def made(cls: type, version: int, number: int, examples: int) -> list[Any]:
 
 
 def tame(message: Any) -> None:
-    """Few partitions for a new topic, and no more than a moment for a wait."""
+    """Limit a request to few new partitions and short waits."""
     for topic in getattr(message, "topics", None) or ():
         for name in ("num_partitions", "count"):
             if getattr(topic, name, 0) > _MOST_PARTITIONS:
@@ -72,7 +72,7 @@ def tame(message: Any) -> None:
 
 def valid(corpus: Corpus) -> Attack:
     def attack(bootstrap: str, chance: random.Random) -> str:
-        """Well-formed requests with senseless contents, answered or refused one by one."""
+        """Send well-formed requests with senseless contents, one by one."""
         api, version, raw = corpus.pick(chance)
         tell(bootstrap, raw, patience=0.3)
         return f"valid {api.name} v{version}"
@@ -82,7 +82,7 @@ def valid(corpus: Corpus) -> Attack:
 
 def mutated(corpus: Corpus) -> Attack:
     def attack(bootstrap: str, chance: random.Random) -> str:
-        """A request with some bytes changed, lost, doubled, or with another count in its middle."""
+        """Send a request with some bytes changed, lost or doubled, or with another count inside."""
         api, version, raw = corpus.pick(chance)
         for _ in range(20):
             tell(bootstrap, mutation(raw, chance), patience=0.02)
@@ -116,7 +116,7 @@ def mutation(raw: bytes, chance: random.Random) -> bytes:
 
 def session(corpus: Corpus) -> Attack:
     def attack(bootstrap: str, chance: random.Random) -> str:
-        """Many requests on one connection without waiting, whole or in pieces, and answers read or not."""
+        """Send many requests on one connection without waiting, whole or in pieces; read the answers or not."""
         raw = b"".join(corpus.pick(chance)[2] for _ in range(chance.randint(2, 40)))
         with RawConnection(bootstrap, timeout=0.2) as connection:
             try:
@@ -132,7 +132,7 @@ def session(corpus: Corpus) -> Attack:
 
 
 def garbage(bootstrap: str, chance: random.Random) -> str:
-    """Other protocols, and noise."""
+    """Send other protocols, and noise."""
     noise = [
         b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + chance.randbytes(500),
@@ -143,7 +143,7 @@ def garbage(bootstrap: str, chance: random.Random) -> str:
 
 
 def huge_lengths(bootstrap: str, chance: random.Random) -> str:
-    """Announced and never sent: nothing may be allocated for a promise."""
+    """Announce huge frames and send nothing: the broker must not allocate for an announced length."""
     lengths = [0x7FFFFFFF, -1, -0x80000000, 0, 1, 7, 104857600, 104857601, 90 << 20]
     connections = [RawConnection(bootstrap, timeout=0.05) for _ in range(12)]
     for connection in connections:
@@ -158,7 +158,7 @@ def huge_lengths(bootstrap: str, chance: random.Random) -> str:
 
 def slow_loris(corpus: Corpus) -> Attack:
     def attack(bootstrap: str, chance: random.Random) -> str:
-        """Forty connections that send one byte at a time and never finish."""
+        """Open forty connections that send one byte at a time and never finish."""
         connections = [RawConnection(bootstrap, timeout=0.2) for _ in range(40)]
         frames = [corpus.pick(chance)[2] for _ in connections]
         for at in range(12):
@@ -175,7 +175,7 @@ def slow_loris(corpus: Corpus) -> Attack:
 
 def half_closed(corpus: Corpus) -> Attack:
     def attack(bootstrap: str, chance: random.Random) -> str:
-        """The sending side closed, or the whole connection reset, with requests under way."""
+        """Close the sending side, or reset the whole connection, with requests under way."""
         with RawConnection(bootstrap, timeout=0.2) as connection:
             try:
                 for _ in range(chance.randint(1, 10)):
@@ -194,7 +194,7 @@ def half_closed(corpus: Corpus) -> Attack:
 
 
 def never_reads(bootstrap: str, chance: random.Random) -> str:
-    """Asks and asks for everything, and reads no answer."""
+    """Send large requests again and again, and read no answer."""
     everything = struct.pack(">ihhih", 0, 3, 1, 7, len(CLIENT_ID)) + CLIENT_ID + b"\xff\xff\xff\xff"
     everything = struct.pack(">i", len(everything) - 4) + everything[4:]
     with RawConnection(bootstrap, timeout=0.3) as connection:
@@ -208,7 +208,7 @@ def never_reads(bootstrap: str, chance: random.Random) -> str:
 
 
 def bomb(bootstrap: str, chance: random.Random) -> str:
-    """As many elements as a request may have, in one of its arrays."""
+    """Send a request with as many elements as one may have, all in one of its arrays."""
     api = chance.choice([api for api in APIS.values() if any(arrays_of(api.request, api.served.last))])
     version = chance.randint(api.served.first, api.served.last)
     fields = arrays_of(api.request, version)
@@ -246,7 +246,7 @@ def element(kind: Any, number: int) -> Any:
 
 
 def tell(bootstrap: str, raw: bytes, *, patience: float) -> None:
-    """Send, and wait for an answer or the end as long as the patience lasts."""
+    """Send, and wait up to `patience` seconds for an answer or the end."""
     with RawConnection(bootstrap, timeout=5.0) as connection:
         try:
             connection.send(raw)

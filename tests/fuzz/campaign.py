@@ -1,4 +1,4 @@
-"""One campaign: a live broker, attackers, a canary and a probe of the loop; then the verdict."""
+"""Runs one campaign: a live broker, attackers, a canary and a probe of the loop; then the verdict."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from raw_connection import RawConnection
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 TURN_MS = 200.0
-"""Of its own CPU that one turn of the loop may take."""
+"""CPU time that one turn of the broker's loop may take."""
 MEMORY_MIB = 80 + 256
-"""What an idle broker may take and the bytes of requests and answers that it may own."""
+"""Memory of an idle broker, plus the bytes of requests and answers that it may own."""
 _ATTACKERS = 2
 
 
@@ -45,7 +45,7 @@ class Verdict:
 
 
 def campaign(seed: int, *, seconds: float, examples: int = 3, turn_ms: float = TURN_MS) -> Verdict:
-    """Attack for so long; `Verdict.faults` says what the broker did not stand, turns of more than `turn_ms` too."""
+    """Attack for `seconds`; `Verdict.faults` lists the broker's failures, also turns of more than `turn_ms`."""
     verdict = Verdict(seed)
     corpus = Corpus(seed, examples=examples)
     with OttlaProcess({"connections.max.idle.ms": "60000"}) as broker:

@@ -1,4 +1,4 @@
-"""What is watched while the broker is under attack: its loop, its memory, and a client that goes on working."""
+"""Watches a broker under attack: its loop, its memory, and a client that must keep working."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _API_VERSIONS = 18
 class Loop(threading.Thread):
     """Pings the broker without a pause and reads how much CPU its loop's thread spent while a ping was under way.
 
-    The kernel counts that in nanoseconds (schedstat). A ping waits for the turn that it met to end and for the one
-    that serves it, so the figure is never below the longest turn, and other processes on the machine are not in it.
+    The kernel counts that in nanoseconds (schedstat). A ping waits for the present turn to end and for the one that
+    serves it, so the figure is never below the longest turn, and it does not include other processes.
     """
 
     def __init__(self, bootstrap: str, pid: int) -> None:
@@ -31,7 +31,7 @@ class Loop(threading.Thread):
         self.longest_ms = 0.0
         self.pings = 0
         self.doing = ""
-        """What the attackers do, as far as they said; `during` is what it was at the longest."""
+        """The attack under way, as the attackers name it; `during` is its value at the longest turn."""
         self.during = ""
         self.failure: str | None = None
 

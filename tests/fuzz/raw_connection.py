@@ -1,4 +1,4 @@
-"""A connection that says exactly what a test wants: requests as messages, or any bytes at all."""
+"""A connection that sends exactly what a test wants: requests as messages, or any bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Ended(Exception):
 
 
 class RawConnection:
-    """Blocking, one request at a time unless `send` and `receive` are used apart."""
+    """A blocking connection, with one request at a time unless `send` and `receive` are used separately."""
 
     def __init__(self, bootstrap: str, *, timeout: float = 60.0) -> None:
         host, _, port = bootstrap.rpartition(":")

@@ -1,4 +1,4 @@
-"""What each client does while tools/capture_frames.py watches: `python tests/golden/sessions.py CLIENT BOOTSTRAP`."""
+"""Sessions of each client for tools/capture_frames.py to record: `python tests/golden/sessions.py CLIENT BOOTSTRAP`."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def kafka_python_as(bootstrap: str, topic: str, common: dict[str, object]) -> No
 
 
 def attempt(call: Callable[[], object]) -> None:
-    """Errors are answers too: their frames count."""
+    """Make a call and ignore its error: frames of errors are captured too."""
     try:
         call()
     except Exception as fault:
@@ -155,7 +155,7 @@ async def aiokafka_session(bootstrap: str) -> None:
 
 
 def group_records(bootstrap: str) -> None:
-    """Print the records of `__consumer_offsets`, key and value in hex: what tests/golden/group_records.txt holds."""
+    """Print the records of `__consumer_offsets` in hex, as in tests/golden/group_records.txt."""
     import kafka
 
     where = [kafka.TopicPartition("__consumer_offsets", number) for number in range(5)]

@@ -38,7 +38,7 @@ NEVER_CAPTURED = {
     "ConsumerGroupHeartbeat",
     *OF_TRANSACTIONS,
 }
-"""One broker was captured, and no transaction: nobody asks it for what takes a change of leaders or a second broker."""
+"""APIs that a single broker without transactions and without changes of leaders does not receive."""
 
 
 class Frame(NamedTuple):

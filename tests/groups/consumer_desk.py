@@ -1,4 +1,4 @@
-"""Consumer groups at work without a broker: the desk of test shards, with topics, and clients that obey."""
+"""Consumer groups without a broker: the desk of test shards, with topics, and clients that follow the protocol."""
 
 from __future__ import annotations
 
@@ -140,9 +140,9 @@ class ConsumerDesk(Desk):
 
 
 class Client:
-    """One consumer: it takes what it is given at once, and goes on reading what it must give up until it settles.
+    """One consumer: it takes assigned partitions at once, and reads those to be given up until it settles.
 
-    It says all of itself when it joins and when an answer was lost, else only what has changed.
+    Its heartbeats are full when it joins and after a lost answer, else they contain only changes.
     """
 
     def __init__(self, desk: ConsumerDesk, member_id: str, *topics: str, instance: str | None = None) -> None:
@@ -154,7 +154,7 @@ class Client:
         self._says_all = True
 
     def settle(self) -> None:
-        """Give up what is not assigned any more."""
+        """Give up partitions that are no longer assigned."""
         self.owned = {name: set(indexes) for name, indexes in self._told.items()}
 
     def beat(self, *, lost: bool = False) -> ConsumerGroupHeartbeatResponse:

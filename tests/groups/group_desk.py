@@ -1,4 +1,4 @@
-"""A shard at work without a broker: decisions are carried out at once, time is moved by the test."""
+"""A shard without a broker: decisions are carried out at once, and the test moves the clock."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def offers(*names: str, metadata: bytes = b"") -> list[JoinGroupRequestProtocol]
 
 
 class Desk:
-    """Plays the broker to one shard. `log` is what has been appended, `refusing` what appends are answered with."""
+    """Plays the broker to one shard. `log` holds the appended records, `refusing` is the error of appends."""
 
     def __init__(self, **settings: int) -> None:
         settings.setdefault("initial_rebalance_delay_ms", 0)
@@ -80,7 +80,7 @@ class Desk:
             ticket.fill(answer)
 
     def pass_ms(self, milliseconds: int) -> None:
-        """Let time go by, deadline by deadline."""
+        """Let time pass, deadline by deadline."""
         until_ms = self.now_ms + milliseconds
         while (due_ms := self.shard.next_deadline_ms) is not None and due_ms <= until_ms:
             self.now_ms = max(self.now_ms, due_ms)
@@ -92,7 +92,7 @@ class Desk:
             self.carry_out(decision)
 
     def replayed(self) -> GroupShard:
-        """What another broker would read from the log."""
+        """The shard that another broker would read from the log."""
         shard = self._new_shard()
         for offset, (key, value) in enumerate(self.log):
             entry = decode_entry(key, value)
@@ -101,11 +101,11 @@ class Desk:
         return shard
 
     def fail_over(self) -> None:
-        """The shard moves: what is not in the log is lost."""
+        """Move the shard: everything that is not in the log is lost."""
         self.shard = self.replayed()
         self.carry_out(self.shard.loaded(self.now))
 
-    # Requests. Each gives the slot; `.result()` is the answer once it is there.
+    # Requests. Each returns its slot; `.result()` is the answer once it is there.
 
     def join(
         self,
@@ -236,7 +236,7 @@ class Desk:
         return slot.result()  # type: ignore[no-any-return]
 
     def committed(self, group: str = "g") -> dict[tuple[str, int], int]:
-        """All offsets of a group, as OffsetFetch tells them."""
+        """All offsets of a group, by OffsetFetch."""
         answer = self.fetch(group=group)
         return {
             (topic.name, each.partition_index): each.committed_offset
@@ -273,7 +273,7 @@ class Desk:
     # Whole scenes
 
     def stable(self, *clients: str, group: str = "g", **options: Any) -> tuple[int, list[str]]:
-        """A stable group of members, the first of them its leader; gives its generation and their ids."""
+        """A stable group whose first member leads; return its generation and the members' ids."""
         joins = [self.join_by_id(group=group, client=client, **options) for client in clients]
         self.pass_ms(0)
         ids = [member_id for member_id, _ in joins]

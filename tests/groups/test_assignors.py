@@ -1,4 +1,4 @@
-"""The assignors on their own: complete, disjoint, balanced, sticky; and exact where the outcome is known."""
+"""The assignors alone: complete, disjoint, balanced, sticky; and exact results for known cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ A, B, C = (letter * 16 for letter in (b"a", b"b", b"c"))
 
 
 def member(member_id: str, *topics: bytes, instance: str | None = None, **target: set[int]) -> Subscriber:
-    """`target` by the letter of a topic: `a={0, 1}`."""
+    """A member with its target by the letter of a topic: `a={0, 1}`."""
     held = {letter.encode() * 16: frozenset(indexes) for letter, indexes in target.items()}
     return Subscriber(member_id, instance, frozenset(topics), held)
 
@@ -25,7 +25,7 @@ def spec(partitions: dict[bytes, int], *members: Subscriber) -> Spec:
 
 
 def shown(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
-    """By member and letter of a topic."""
+    """The assignment by member and letter of a topic."""
     return {
         member_id: {topic[:1].decode(): sorted(indexes) for topic, indexes in sorted(topics.items())}
         for member_id, topics in assignment.items()
@@ -125,7 +125,7 @@ def groups(draw: st.DrawFn) -> tuple[Spec, Spec]:
 
 
 def owners(assignment: Assignment) -> dict[tuple[bytes, int], str]:
-    """Who has what; fails where two have one partition."""
+    """The member that has each partition; fails if two have the same."""
     found: dict[tuple[bytes, int], str] = {}
     for name, topics in assignment.items():
         for topic, indexes in topics.items():
@@ -175,7 +175,7 @@ def test_uniform_is_balanced_and_moves_no_more_than_that_takes(both: tuple[Spec,
 @settings(deadline=None, max_examples=300, database=None)
 @given(groups())
 def test_uniform_leaves_no_move_that_would_balance_better(both: tuple[Spec, Spec]):
-    """No partition is with a member that has two more than another subscriber of its topic."""
+    """No partition belongs to a member that has two more than another subscriber of its topic."""
     for each in both:
         assignment = assign_uniform(each)
         loads = {name: sum(map(len, topics.values())) for name, topics in assignment.items()}

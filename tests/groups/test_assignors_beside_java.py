@@ -70,13 +70,13 @@ def flat(assignment: Assignment) -> set[tuple[str, str, int]]:
 
 
 def loads(places: set[tuple[str, str, int]], spec: Spec) -> list[int]:
-    """How many partitions the members have, sorted."""
+    """The numbers of partitions that the members have, sorted."""
     counted = Counter(member for member, _, _ in places)
     return sorted(counted[each.member_id] for each in spec.subscribers)
 
 
 def kept(places: set[tuple[str, str, int]], spec: Spec) -> int:
-    """How many partitions stay where they were."""
+    """The number of partitions that stay with their member."""
     before = {
         (each.member_id, uuid(topic), index)
         for each in spec.subscribers
@@ -87,9 +87,9 @@ def kept(places: set[tuple[str, str, int]], spec: Spec) -> int:
 
 
 def test_the_same_groups_get_the_same_partitions(kafka_libs: Path) -> None:
-    """Java takes several topics in the order of a hash table, so there `uniform` may only be as balanced and as sticky.
+    """Java takes several topics in the order of a hash table, so `uniform` is then compared for balance and stickiness.
 
-    Where subscriptions differ it is compared for the loads alone, which may differ by one partition.
+    With different subscriptions only the loads are compared, which may differ by one partition.
     """
     asked = groups(seed=848)
     exact = 0

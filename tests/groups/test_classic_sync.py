@@ -285,7 +285,7 @@ def test_assignments_and_metadata_are_opaque(names):
 
 
 def test_what_a_member_said_when_it_joined_again_is_what_another_broker_reads():
-    """The log kept the first entry too: its timeouts and topics were taken for those of the member to this day."""
+    """The log once kept the first entry: a new coordinator read the member's old timeouts and topics from it."""
     desk = Desk()
     generation, (member_id,) = desk.stable("a")
     desk.join(member_id, protocols=offers("range", metadata=subscription("other")), rebalance_ms=5_000)

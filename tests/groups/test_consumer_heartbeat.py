@@ -15,7 +15,7 @@ def error_of(answer: Any) -> ErrorCode:
     return ErrorCode(answer.error_code)
 
 
-# What contradicts itself
+# Contradictory requests
 
 
 @pytest.mark.parametrize(

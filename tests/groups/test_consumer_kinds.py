@@ -1,4 +1,4 @@
-"""One name space for groups of all kinds: what classic members meet in a consumer group, and the other way round."""
+"""Groups of all kinds share one name space: classic members meet consumer groups, and the other way round."""
 
 from __future__ import annotations
 

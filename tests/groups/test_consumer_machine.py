@@ -1,7 +1,7 @@
 """Consumer groups under any order of heartbeats, lost answers, departures, growing topics and failovers.
 
-A partition never has two owners, what is replayed is what lives, and a group that is left alone becomes stable with
-all partitions assigned.
+A partition never has two owners, a replay gives the live state, and an undisturbed group becomes stable with all
+partitions assigned.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     @rule()
     def be_left_alone(self) -> None:
-        """Clients that only beat and settle reach a stable group, whatever was before."""
-        self.desk.pass_ms(61_000)  # those that are dead or did not revoke are gone
+        """Clients that only send heartbeats and settle reach a stable group, from any state."""
+        self.desk.pass_ms(61_000)  # dead members, and those that did not revoke, are gone
         for _ in range(12):
             for client in list(self.clients.values()):
                 client.beat()

@@ -1,4 +1,4 @@
-"""Subscriptions by regular expressions: resolved some names at a time, refreshed, written, and given up."""
+"""Subscriptions by regular expressions: resolved in steps, refreshed, written, and removed."""
 
 from __future__ import annotations
 

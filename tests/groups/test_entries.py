@@ -30,7 +30,7 @@ from ottla.schema.codec import MalformedMessage
     ],
 )
 def test_a_group_lives_where_java_hashes_it(group: str, partition: int):
-    """Numbers as Java gives them; the last name hashes to the one integer that has no absolute value."""
+    """Numbers from Java; the last name hashes to the one integer that has no absolute value."""
     assert partition_for(group, 50) == partition
 
 

@@ -1,4 +1,4 @@
-"""Random lives of groups: whatever clients, time and moves of the coordinator do, the promises hold."""
+"""Random sequences of requests, timeouts and moves of the coordinator: the promises of groups hold."""
 
 from collections import defaultdict
 
@@ -39,7 +39,7 @@ class GroupLives(RuleBasedStateMachine):
         self.collect()
 
     def collect(self) -> None:
-        """Look at the answers that have come; each generation must be newer than any a group had before."""
+        """Check the answers that have come: each generation must be newer than all earlier ones of its group."""
         still = []
         for group, slot in self.waiting:
             if not slot.full:
@@ -156,7 +156,7 @@ class GroupLives(RuleBasedStateMachine):
 
     @rule()
     def move(self):
-        """What waits is lost, and so is a generation without an assignment."""
+        """Move the coordinator: waiting requests are lost, and so is a generation without an assignment."""
         self.desk.fail_over()
         self.waiting = []
         for group in ("g", "h"):
@@ -169,7 +169,7 @@ class GroupLives(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.desk.log)
     def restart_elsewhere(self):
-        """Replaying twice gives the same."""
+        """Check that two replays give the same state."""
         assert persisted(self.desk.replayed()) == persisted(self.desk.replayed())
 
     @invariant()

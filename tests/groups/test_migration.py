@@ -1,4 +1,4 @@
-"""Groups with members change their protocol: when, what is written, and what their members are told."""
+"""Groups with members change their protocol: the moment, the entries, and the answers to members."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL = {("t", index) for index in range(4)}
 
 
 def live(desk: ConsumerDesk, *clients: Any, rounds: int = 12, ms: int = 1_000) -> None:
-    """Let clients of both protocols do what they do; at no moment two of them read one partition."""
+    """Let clients of both protocols run; check that no two of them ever read one partition."""
     for _ in range(rounds):
         for client in clients:
             client.beat() if isinstance(client, Client) else client.step()
@@ -41,7 +41,7 @@ def nobody_shares(*clients: Any) -> None:
 
 
 def kinds(desk: ConsumerDesk) -> set[str]:
-    """The kind of the group, here and where the log is read again."""
+    """The kind of the group, here and in a replay of the log."""
     kinds = {each.group_type for each in desk.list()}
     replayed = desk.replayed()
     assert kinds == {group.kind.value for group in replayed.all_groups()}
@@ -456,12 +456,12 @@ def _offered(name: str = "range") -> list[JoinGroupRequestProtocol]:
 
 
 def _padded(version: int) -> bytes:
-    """A subscription that says a newer version than version 0, and holds no more, as some clients write it."""
+    """A subscription with a newer version number but only the fields of version 0, as some clients write it."""
     return subscription("t", version=version)
 
 
 def _stable(desk: ConsumerDesk, **options: Any) -> tuple[int, list[str]]:
-    """A stable group of two members that have been given nothing."""
+    """A stable group of two members without partitions."""
     joins = [desk.join_by_id(protocols=_offered(), **options) for _ in range(2)]
     desk.pass_ms(0)
     generation = joins[0][1].result().generation_id

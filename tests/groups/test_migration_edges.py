@@ -1,4 +1,4 @@
-"""Groups that change their protocol, at the edges: time that runs out, entries that are refused, changes in a row."""
+"""Edge cases of groups that change their protocol: timeouts, refused entries, several changes in a row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def offered() -> list[JoinGroupRequestProtocol]:
 
 
 def mixed(desk: ConsumerDesk, **options: Any) -> int:
-    """A group of a consumer member `m` and a classic one `x` that has its assignment; gives the epoch of `x`."""
+    """A group of a consumer member `m` and a classic one `x` with its assignment; return the epoch of `x`."""
     desk.join_consumer("m", client="c")
     joined = desk.join("x", protocols=offered(), **options).result()
     assert desk.sync("x", joined.generation_id).result().error_code == ErrorCode.NONE

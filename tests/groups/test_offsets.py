@@ -411,7 +411,7 @@ def test_an_empty_group_that_has_promised_an_id_is_kept():
 
 
 def test_a_wall_clock_that_jumps_ahead_does_not_make_offsets_old():
-    """Rule B9: a day's jump is waited out, and a jump back ends the wait."""
+    """Rule B9: a jump of a day pauses expiration, and a jump back ends the pause."""
     desk = Desk(offsets_retention_ms=5 * DAY_MS)
     desk.fail_over()
     desk.commit({("t", 0): 5})

@@ -24,7 +24,7 @@ def test_an_api_error_says_its_code_and_its_sentence() -> None:
 
 
 def test_of_a_long_sentence_an_api_error_says_the_beginning_and_the_end() -> None:
-    """The longest that a client can send, echoed with words of ours around it, is more than a string can hold."""
+    """The longest string of a client, quoted in a message of ours, is longer than a string field can be."""
     for letter in ("a", "ä", "\N{SNOWMAN}", "\N{GRINNING FACE}"):
         said = ApiError(ErrorCode.INVALID_CONFIG, f"Unknown option {letter * 32767} of this topic").message
         assert said.startswith(f"Unknown option {letter}") and said.endswith(f"{letter} of this topic")

@@ -1,4 +1,4 @@
-"""Ids: their text, and what is no id of anybody's."""
+"""Ids: their text form, and invalid ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.kernel.ids import new_id, parse_topic_id, topic_id_text
 
 
 class Given:
-    """Entropy that is what it was told to be."""
+    """Entropy that returns given bytes."""
 
     def __init__(self, *draws: bytes) -> None:
         self.draws = list(draws)

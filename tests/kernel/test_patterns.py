@@ -1,4 +1,4 @@
-"""Patterns of clients match what Python's own expressions match, in linear time, and say what is wrong with them."""
+"""Patterns match what Python's own expressions match, in linear time, and faulty ones give an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stories driven by hand: stepped when their slot is filled, and never again once they are closed."""
+"""Stories driven by hand: stepped when their slot is filled, and never after they are closed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_story_goes_on_in_the_turn_that_fills_its_slot():
 
 
 def test_a_story_that_fills_its_own_slot_as_it_is_closed_is_not_stepped():
-    """As a fetch without a session does it, which closes the session that it waits in."""
+    """A fetch without a session does so: closing it closes the session that it waits in."""
     slot: Slot[None] = Slot()
     ends: list[object] = []
 
@@ -40,7 +40,7 @@ def test_a_story_that_fills_its_own_slot_as_it_is_closed_is_not_stepped():
 
 
 def test_a_story_that_is_closed_inside_out_closes_no_coroutine_twice(monkeypatch: pytest.MonkeyPatch):
-    """The collector begins where it likes, and the slot may hold the last reference to the outer story."""
+    """The collector may begin with any object, and the slot may hold the last reference to the outer story."""
     slot: Slot[None] = Slot()
     faults: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", faults.append)

@@ -1,4 +1,4 @@
-"""What tests of the lake share: the pipeline's fixtures (tests/pipeline.py), and stores to load into."""
+"""Shared by the lake's tests: the pipeline's fixtures (tests/pipeline.py), and stores to load into."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def mini_hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniHdfs]:
 
 @pytest.fixture
 def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A holder that is dead is followed after four seconds; less than that a busy machine may take for a renewal."""
+    """Let leases run out after four seconds; on a busy machine a renewal may take almost as long."""
     monkeypatch.setenv("OTTLA_LAKE_LEASE_SECONDS", "4")
 
 
 @pytest.fixture
 def s3_url(moto: MotoServer, monkeypatch: pytest.MonkeyPatch, short_lease: None) -> str:
-    """The URL of a new lake on S3; the environment says where S3 is."""
+    """The URL of a new lake on S3; the environment names the endpoint."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in moto.environment().items():
@@ -66,7 +66,7 @@ def s3_url(moto: MotoServer, monkeypatch: pytest.MonkeyPatch, short_lease: None)
 
 @pytest.fixture
 def az_url(azure: AzuriteServer, monkeypatch: pytest.MonkeyPatch, short_lease: None) -> str:
-    """The URL of a new lake on Azure; the environment says where Azure is."""
+    """The URL of a new lake on Azure; the environment names the endpoint."""
     for name, value in azure.environment().items():
         monkeypatch.setenv(name, value)
     return f"az://{BUCKET}/{os.getpid()}-{next(_numbers)}"
@@ -82,7 +82,7 @@ def hdfs_url(mini_hdfs: MiniHdfs, monkeypatch: pytest.MonkeyPatch, short_lease: 
 
 @pytest.fixture
 def load(spark, bootstrap, tmp_path):  # type: ignore[no-untyped-def]
-    """`load("topic", json=True)` into tmp_path / "lake"; `load.told` is what it said, `load.place` the lake."""
+    """`load("topic", json=True)` loads into tmp_path / "lake"; `load.told` is its output, `load.place` the lake."""
     told: list[str] = []
 
     def run(*names, to=tmp_path / "lake", **options):  # type: ignore[no-untyped-def]

@@ -1,4 +1,4 @@
-"""A proxy in front of an HTTP store that does to chosen requests what networks and stores do on bad days."""
+"""A proxy in front of an HTTP store that makes chosen requests fail as networks and stores do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOP = ("transfer-encoding", "connection", "keep-alive", "content-length")
 
 @dataclass
 class Rule:
-    """What to do to the next `times` requests of a method whose path and query contain `where`."""
+    """A fault for the next `times` requests of a method whose path and query contain `where`."""
 
     method: str
     where: str
@@ -38,13 +38,13 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that is killed breaks its connection: no news."""
+        """Ignore a broken connection: clients are killed."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class FaultProxy:
-    """Listens on a port of its own; forwards all that no rule is about."""
+    """Listens on a port of its own; forwards every request that no rule matches."""
 
     def __init__(self, upstream_port: int) -> None:
         self.upstream_port = upstream_port
@@ -62,7 +62,7 @@ class FaultProxy:
     def rule(
         self, method: str, where: str, action: str, *, times: int = 1, status: int = 503, unless: str = "\0"
     ) -> Iterator[Rule]:
-        """Inside, requests meet the fault; the end of the block demands that one did."""
+        """A block in which requests meet the fault; its end asserts that one did."""
         rule = Rule(method, where, action, times, status, unless)
         with self._lock:
             self._rules.append(rule)
@@ -141,13 +141,13 @@ def _handler_of(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
 
         def log_message(self, format: str, *args: object) -> None:
-            """Tests ask `asked` instead."""
+            """Log nothing; tests use `asked`."""
 
     return Handler
 
 
 def _body_of(request: BaseHTTPRequestHandler) -> bytes:
-    """A request's body, also where it comes in chunks, as AWS's own clients send it."""
+    """A request's body, also if it comes in chunks, as AWS's own clients send it."""
     if request.headers.get("Transfer-Encoding", "").lower() != "chunked":
         return request.rfile.read(int(request.headers.get("Content-Length") or 0))
     chunks = []

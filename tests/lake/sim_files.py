@@ -1,4 +1,4 @@
-"""A local lake's file calls on the simulated disk, whose power can be cut."""
+"""File calls of a local lake on the simulated disk, whose power can be cut."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _Sink:
         return len(piece)
 
     def flush(self) -> None:
-        """The page cache has it."""
+        """Do nothing: the page cache has the bytes."""
 
     def close(self) -> None:
         if not self.closed:

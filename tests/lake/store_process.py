@@ -25,7 +25,7 @@ def main(url: str) -> None:
 def done(store: Store, held: list[Hold], word: str, rest: list[str]) -> str:
     if word == "create":
         return str(store.create(rest[0], rest[1].encode()))
-    if word == "write":  # and leave it there
+    if word == "write":  # and leave the file there
         output = store.open_output(rest[0])
         for _ in range(int(rest[1])):
             output.sink.write(b"half" * (MIB // 4))

@@ -41,7 +41,7 @@ class MotoServer:
         self.client().create_bucket(Bucket=BUCKET)
 
     def environment(self, endpoint: str | None = None) -> dict[str, str]:
-        """What a client finds the server by; `endpoint` where something stands in front of it."""
+        """Environment variables by which a client finds the server, or a proxy in front of it at `endpoint`."""
         return {
             "AWS_ENDPOINT_URL": endpoint or self.url,
             "AWS_ACCESS_KEY_ID": "test",
@@ -51,7 +51,7 @@ class MotoServer:
         }
 
     def client(self) -> Any:
-        """boto3's, as a second opinion on what lies in the bucket."""
+        """A boto3 client, as a second opinion on the bucket's content."""
         import boto3
 
         return boto3.client(
@@ -59,7 +59,7 @@ class MotoServer:
         )
 
     def open_uploads(self, prefix: str) -> list[str]:
-        """Keys of the multipart uploads that nobody has completed or aborted."""
+        """Keys of the multipart uploads that were neither completed nor aborted."""
         found = self.client().list_multipart_uploads(Bucket=BUCKET, Prefix=prefix)
         return [upload["Key"] for upload in found.get("Uploads", [])]
 
@@ -87,7 +87,7 @@ class AzuriteServer:
         self._create_container()
 
     def environment(self) -> dict[str, str]:
-        """What a client finds the server by."""
+        """Environment variables by which a client finds the server."""
         return {
             "AZURE_STORAGE_ENDPOINT": self.url,
             "AZURE_STORAGE_ACCOUNT_NAME": self.ACCOUNT,
@@ -99,7 +99,7 @@ class AzuriteServer:
         self.process.wait()
 
     def _create_container(self) -> None:
-        """By a signed request (Microsoft's "Authorize with Shared Key"): obstore makes none."""
+        """Send a signed request (Microsoft's "Authorize with Shared Key"): obstore cannot create containers."""
         named = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
         signed = "PUT" + "\n" * 12 + "".join(f"{name}:{value}\n" for name, value in named.items())
         signed += f"/{self.ACCOUNT}/{self.ACCOUNT}/{BUCKET}\nrestype:container"
@@ -113,7 +113,7 @@ class AzuriteServer:
 
 
 def azurite() -> Path | None:
-    """The program, where npm has installed it and there is a Node."""
+    """The program, if npm has installed it and there is a Node."""
     program = ROOT / ".cache" / "azurite" / "node_modules" / ".bin" / "azurite-blob"
     return program if program.exists() and shutil.which("node") else None
 
@@ -148,7 +148,7 @@ def hdfs_jars() -> Path | None:
 
 
 class StoreProcess:
-    """Another process with a store of its own, told by lines what to do; see store_process.py."""
+    """Another process with its own store, which takes commands as lines; see store_process.py."""
 
     def __init__(self, url: str) -> None:
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -178,7 +178,7 @@ class StoreProcess:
         self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """As `kill -9` does."""
+        """Send SIGKILL and wait for the end."""
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         self.process.wait()

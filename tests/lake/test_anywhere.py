@@ -1,4 +1,4 @@
-"""The same loads into every format on every store: widening, dead letters, rounds that were cut short, and readers."""
+"""The same loads into every format on every store: widening, dead letters, interrupted rounds, and readers."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ PLACES = [
 
 
 class Lake:
-    """One lake somewhere, in one format."""
+    """One lake in one format on one store."""
 
     def __init__(self, place, request, tmp_path):
         self.format, where = place.split()
@@ -42,7 +42,7 @@ class Lake:
             self.options["catalog"] = f"sqlite:///{tmp_path}/catalog.db"
 
     def read(self, topic):
-        """Every visible row of a topic, by a reader that is not ours."""
+        """Every visible row of a topic, read by other people's software."""
         if self.format == "delta":
             return pl.scan_delta(f"{self.url}/{topic}", storage_options=storage()).collect().to_arrow().to_pylist()
         if self.format == "iceberg":
@@ -87,7 +87,7 @@ def iceberg_io():
 
 @pytest.fixture(params=PLACES)
 def place(request, tmp_path, spark):
-    """A lake; Spark's workers learn where a store is, as they would from the environment of their machine."""
+    """A lake; Spark's workers get the store's address in their environment, as on their own machine."""
     import os
 
     made = Lake(request.param, request, tmp_path)

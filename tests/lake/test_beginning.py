@@ -1,4 +1,4 @@
-"""Where a topic begins, and which of its fields become columns."""
+"""Tests of where loading a topic begins, and of which fields become columns."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""A small campaign of kills, as `make lake-campaign` runs a large one; and that its verdict sees what is wrong."""
+"""A small version of `make lake-campaign`, and tests that its verdict finds differences."""
 
 import random
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Rows of one topic into files, without Spark: what is written at once, what is put aside, and how it is joined."""
+"""Rows of one topic become files, without Spark: written at once, or put aside and joined later."""
 
 import random
 
@@ -55,7 +55,7 @@ class Desk:
             self.written += merge_parts(self.store, task.target, task.parts)
 
     def read(self):
-        """Pairs of (values, offsets) by file, after each file was held against what was said of it."""
+        """(values, offsets) by file, after a check of each file against its description."""
         found = []
         for file in self.written:
             table = pq.read_table(self.store.directory / file.name)

@@ -1,4 +1,4 @@
-"""`--flatten`: members of objects as columns of their own, and what two of one name lead to."""
+"""`--flatten`: members of objects become columns of their own; two fields of one name make a dead letter."""
 
 import json
 
@@ -101,7 +101,7 @@ def test_a_record_that_is_loaded_has_each_of_its_values_under_its_joined_name(fo
 
 
 def avro_reader(monkeypatch, schemas):
-    """A reader of Avro values whose schemas are these, by id."""
+    """A reader of Avro values with these schemas by id."""
 
     class Registry:
         def schema(self, schema_id):

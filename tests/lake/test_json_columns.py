@@ -20,7 +20,7 @@ def read(schema, *texts, **rule):
 
 
 def settled(schema, *texts, **rule):
-    """Read with the schema that the values want, as the loader does."""
+    """Read with the schema that the values need, as the loader does."""
     for _ in range(20):
         block = read(schema, *texts, **rule)
         if block.table is not None:
@@ -146,7 +146,7 @@ def test_tombstones_are_rows_of_nulls():
 
 
 def test_tombstones_between_values_are_read_together_with_them(monkeypatch: pytest.MonkeyPatch):
-    """Row by row is many times slower, and a compacted topic has tombstones everywhere."""
+    """Reading row by row is many times slower, and a compacted topic has tombstones everywhere."""
 
     def row_by_row(*_):
         raise AssertionError("read row by row")
@@ -166,7 +166,7 @@ def test_tombstones_between_values_are_read_together_with_them(monkeypatch: pyte
     [b'{"a":1,}', b"[1]", b"not JSON", b"", b'{"a":"\xff"}', b'{"a":"x"}', b'{"a":' + b"[" * 300 + b"]" * 300 + b"}"],
 )
 def test_only_the_values_with_faults_are_read_one_by_one(poison: bytes, monkeypatch: pytest.MonkeyPatch):
-    """Row by row is many times slower, and one bad producer in a hundred would slow all of a topic."""
+    """Reading row by row is many times slower; one bad producer in a hundred would slow down a whole topic."""
     one_by_one = _Reading._one_by_one
     read_so = []
 

@@ -1,4 +1,4 @@
-"""The loader stopped at every step that touches the lake, and killed as a process: exactly once all the same."""
+"""The loader is stopped at every step that touches the lake, and killed as a process: it still loads exactly once."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ HOUR = 3_600_000
 
 
 def visible(directory: Path) -> list[tuple[str, int, int]]:
-    """Every row of every visible file, sorted: readers pass over names with an underscore or a dot."""
+    """Every row of every visible file, sorted; readers skip names that begin with an underscore or a dot."""
     rows = []
     for path in directory.glob("topic=*/**/*"):
         if path.is_file() and path.name[0] not in "_.":
@@ -44,7 +44,7 @@ class Killed(BaseException):
 
 
 class Fuse:
-    """Burns at the n-th call of what it is put before."""
+    """Raises at the n-th call of the functions that it wraps."""
 
     def __init__(self, calls):
         self.left = calls

@@ -1,7 +1,7 @@
 """The loader on a disk whose power is cut before any of its operations: every record is in the lake once.
 
-The topics are on paper and an attempt writes its files in this process, without Spark. The rounds, their notes, their
-publication and what the next loader makes of them are the loader's own, on the simulated disk.
+The topics exist only as numbers, and an attempt writes its files in this process, without Spark. Rounds, their notes,
+their publication and the next loader's recovery are the loader's own code, on the simulated disk.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ LAKE = Path("/srv/lake")
 ID = TopicId(b"0123456789abcdef")
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 MOST_STATES = 2
-"""Of one cut that are carried on from; drawn where there are more."""
+"""The most states after one cut that the test continues from, drawn at random if there are more."""
 
 Topics = dict[TopicPartition, int]
 
 
 class NoOthers:
     def check(self) -> None:
-        """A power cut ends all processes of the machine."""
+        """Do nothing: a power cut ends all processes of the machine."""
 
     def release(self) -> None:
-        """There is no file of it."""
+        """Do nothing: this lease has no file."""
 
 
 class SimLake(LocalStore):
-    """A lake on the simulated disk, of which one process at a time knows."""
+    """A lake on the simulated disk, used by one process at a time."""
 
     def __init__(self, disk: SimDisk) -> None:
         super().__init__(LAKE, SimFiles(disk))
@@ -55,7 +55,7 @@ class SimLake(LocalStore):
 
 
 class OnPaper:
-    """What a survey finds: topics that begin at 0 and end where `ends` says."""
+    """A survey without a cluster: topics that begin at 0 and end at the offsets in `ends`."""
 
     ends: ClassVar[Topics] = {}
     cluster = None
@@ -71,7 +71,7 @@ class OnPaper:
 
 
 class InThisProcess:
-    """An attempt: files with a line for each offset. No two attempts at a range cut it into as many files."""
+    """An attempt: files with a line for each offset. Each attempt at a range makes another number of files."""
 
     store: SimLake
     attempts = itertools.count()
@@ -96,7 +96,7 @@ class InThisProcess:
 
 
 class Quiet:
-    """A reporter that nobody listens to."""
+    """A reporter that drops everything."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -149,7 +149,7 @@ def all_of(ends: Topics) -> Counter[str]:
 
 
 def ends_whole(catch_up: Callable[[SimDisk, Topics], Loader], disk: SimDisk, ends: Topics) -> None:
-    """The next run brings every record, and the one after it nothing but order."""
+    """Check that the next run loads every record, and that the one after it only tidies up."""
     for _ in range(2):
         committed = catch_up(disk, ends).loaded.committed
         assert rows(disk) == all_of(ends)
@@ -160,7 +160,7 @@ def ends_whole(catch_up: Callable[[SimDisk, Topics], Loader], disk: SimDisk, end
 def cuts(
     catch_up: Callable[[SimDisk, Topics], Loader], ends: Topics, before: Callable[[], SimDisk], random: Random
 ) -> Iterator[tuple[int, SimDisk]]:
-    """Disks as they may be found when the power went at each operation of a run."""
+    """(operation, disk) for each state that a power cut at each operation of a run may leave."""
     whole = before()
     began = whole.operations
     catch_up(whole, ends)
@@ -201,7 +201,7 @@ def test_a_lake_that_stands_takes_more_from_every_cut_and_loses_nothing(catch_up
 
 
 def test_a_loader_that_is_cut_again_and_again_comes_to_an_end_with_every_record_once(catch_up):
-    """Each run finds what the cut before it left, gets a little further and is cut in its turn."""
+    """Each run continues from the cut before it, gets a little further and is cut as well."""
     for seed in range(25):
         random = Random(seed)
         disk = SimDisk()

@@ -1,4 +1,4 @@
-"""A plan that was begun and cannot be read any more as it stands: topics and records went meanwhile."""
+"""A plan was begun, and cannot be read any more as planned: topics or records were deleted meanwhile."""
 
 import pytest
 
@@ -15,7 +15,7 @@ class Killed(BaseException):
 
 @pytest.fixture
 def begin(load, monkeypatch):
-    """Load until the plan stands, and no further."""
+    """Load until the plan is written, and no further."""
 
     def begun(*arguments, **options):
         def killed(*_, **__):

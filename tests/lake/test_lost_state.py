@@ -1,4 +1,4 @@
-"""A lake whose `_ottla` folder is gone: rows that are there already are not loaded a second time."""
+"""After a lake's `_ottla` folder is lost, rows that are there already are not loaded again."""
 
 import shutil
 

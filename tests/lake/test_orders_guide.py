@@ -1,4 +1,4 @@
-"""The guide of Avro orders into Delta on S3, done as it says."""
+"""Carries out the guide that loads Avro orders into Delta on S3."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""No value stops a loader that has a dead letter topic, and no dead letter comes back."""
+"""No value stops a loader with a dead letter topic, and no dead letter is loaded later."""
 
 import json
 import random
@@ -78,7 +78,7 @@ def test_a_topic_cannot_take_its_own_dead_letters(load, topics):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_loads_does_not_depend_on_rounds_or_tasks(load, topics, tmp_path, monkeypatch, seed):
-    """Fields change their type, and which type came first decides: in one round of many tasks, or record by record."""
+    """Fields change their type, and the first type decides, in one round of many tasks as record by record."""
     choose = random.Random(seed)
     kinds = [1, 2.5, "x", [1], {"m": 1}, {"m": "y"}, None, True]
     values = [json.dumps({choose.choice("abc"): choose.choice(kinds) for _ in range(2)}).encode() for _ in range(60)]

@@ -1,4 +1,4 @@
-"""From the broker to the lake: ranges that follow one another, counts that add up, rows that are there."""
+"""From the broker to the lake: ranges are contiguous, counts add up, and rows are there."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the guide shows as readers, run as it stands there, over a lake whose columns came and widened."""
+"""Runs the readers that the guide shows, as printed there, over a lake whose columns came and widened."""
 
 import contextlib
 import io
@@ -33,7 +33,7 @@ NAMES = list(EXPECTED[0])
 
 @pytest.fixture
 def evolved(load, topics, tmp_path, monkeypatch):
-    """`lake/topic=flights` with three versions of columns, beside another topic that has a field of another type."""
+    """`lake/topic=flights` with three versions of columns, beside a topic that has one field in another type."""
     topics.admin.create_topic("flights", 1) if "flights" not in topics.cluster.topics() else None
     other = topics.new()
     start = topics.cluster.list_offsets(topics.cluster.partitions("flights"), -1)

@@ -1,4 +1,4 @@
-"""`--rename` in JSON values, in blocks and row by row, and what a lake remembers of it."""
+"""`--rename` in JSON values, in blocks and row by row, and the lake's memory of it."""
 
 import json
 
@@ -35,7 +35,7 @@ def a_kind(*texts, **options):
 
 @pytest.mark.parametrize("rows", [1, 100])
 def test_values_under_the_old_name_go_into_the_new_column(rows):
-    """A hundred rows are read in blocks, one row by itself."""
+    """A hundred rows are read in blocks, a single row by itself."""
     found = [{"name": "a"}, {"title": "b"}, {"title": None, "name": "c"}, None, {"id": 1}] * rows
     got, faults, schema = read(a_kind("name=title"), *found)
     assert not faults and sorted(schema.names) == ["id", "title"]

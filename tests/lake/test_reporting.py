@@ -1,4 +1,4 @@
-"""What a loader tells others: its lag as a consumer group, audit messages, metrics."""
+"""A loader reports its progress: its lag as a consumer group, audit messages, metrics."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""The schema file beside the files of a topic: a loader that comes late changes nothing of it."""
+"""The schema file beside the files of a topic: a loader that comes late does not change it."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Rows of one piece on their way into files: filtered, dated, placed, and the others told apart."""
+"""Rows of one piece on their way into files: filtered, dated and placed; dead letters are separated."""
 
 from datetime import UTC, datetime
 

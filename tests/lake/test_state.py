@@ -221,7 +221,7 @@ def test_a_sum_whose_rounds_were_not_removed_yet_counts_nothing_twice(tmp_path):
 
 
 class Busy:
-    """A store at which a loader commits and forgets rounds right after somebody else's n-th listing."""
+    """A store in which a loader commits and forgets rounds right after another process's n-th listing."""
 
     def __init__(self, state, listing):
         self._state = state

@@ -1,4 +1,4 @@
-"""`ottla lake status`: what is loaded of each topic, and complete through when."""
+"""`ottla lake status` shows what is loaded of each topic, and up to which time it is complete."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What producers counted, held against what a lake loaded."""
+"""Compares the counts of producers with what a lake loaded."""
 
 import random
 

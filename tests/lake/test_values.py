@@ -1,4 +1,4 @@
-"""Typed values into lakes: schemas from the registry in the house, values by serializers that are not ours."""
+"""Typed values in lakes: schemas from ottla's registry, values by other people's serializers."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The filter of `--where`: an expression over one row says whether the row is loaded."""
+"""The filter of `--where`: an expression over one row decides whether it is loaded."""
 
 import itertools
 from datetime import UTC, date, datetime
@@ -40,7 +40,7 @@ ROWS = pa.table(
 
 
 def chosen(expression, rows=ROWS):
-    """The places of the rows that match."""
+    """The indexes of the rows that match."""
     matching, faults = RowFilter(expression).matches(rows)
     assert not faults
     return [place for place, matches in enumerate(matching.tolist()) if matches]

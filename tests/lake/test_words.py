@@ -1,4 +1,4 @@
-"""The loader with Spark where fields are renamed, taken apart, or filtered."""
+"""The loader with Spark and renamed, flattened or filtered fields."""
 
 import json
 from argparse import Namespace

@@ -46,7 +46,7 @@ def version_id(value: object) -> str:
 
 
 def messages(cls: type[Message], version: int) -> SearchStrategy[Message]:
-    """Messages of the version; what it does not have is left at its default."""
+    """Messages of the version; fields that it does not have keep their default."""
     present = [each for each in schema_of(cls).fields if each.is_in(version)]
     return st.builds(cls, **{each.name: field_values(each, version) for each in present})
 

@@ -30,10 +30,10 @@ from ottla.wire.apis import APIS
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLISECOND = datetime.timedelta(milliseconds=1)
-# kio takes dates through a float, which tells milliseconds apart until about the year 2200.
+# kio converts dates through a float, which keeps milliseconds until about the year 2200.
 LAST_DATE_MS = (datetime.datetime(2200, 1, 1, tzinfo=datetime.UTC) - EPOCH) // MILLISECOND
 
-# What kio does not have; tools/schema_diff.py holds these to Kafka's definitions, tests/golden to Kafka's bytes.
+# kio lacks these; tools/schema_diff.py compares them with Kafka's definitions, tests/golden with Kafka's bytes.
 UNKNOWN_TO_KIO = [
     group_records.OffsetCommitKey,
     group_records.OffsetCommitValue,
@@ -135,7 +135,7 @@ def inner_class(theirs: type, name: str) -> type:
 
 
 def within_kio(message: Message, version: int, theirs: type) -> Message:
-    """Bring those values into kio's range that it holds as dates, durations and known error codes."""
+    """Limit values that kio holds as dates, durations or known error codes to kio's range."""
     for mine, kios in pairs_of(type(message), version, theirs):
         value = getattr(message, mine.name)
         kind = kios.metadata.get("kafka_type")

@@ -1,4 +1,4 @@
-"""Whatever bytes come: a decoder gives a message or raises MalformedMessage, and believes no count."""
+"""A decoder returns a message or raises MalformedMessage for any bytes, and trusts no claimed count."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOUNDED = settings(
     suppress_health_check=list(HealthCheck),
 )
 ENOUGH_BYTES = 200_000
-"""More than any decoder takes for a frame of this file; far less than a count in it claims."""
+"""More memory than a decoder needs for a frame of this file, and far less than its counts claim."""
 
 
 @pytest.mark.parametrize(("cls", "version"), PAIRS, ids=version_id)

@@ -1,4 +1,4 @@
-"""tools/schema_diff.py: our declarations are Kafka's, and it would see if they were not."""
+"""tools/schema_diff.py: our declarations equal Kafka's, and the tool finds differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of the metadata log: every entry comes back as it was, and nothing unknown or damaged is believed."""
+"""The bytes of the metadata log: every entry is decoded as encoded, and unknown or damaged ones are refused."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_an_entry_over_the_limit_is_a_bug_that_is_not_written():
 
 
 def test_the_bytes_of_an_entry_are_those_of_the_first_release():
-    """What is on disk stays readable: these bytes were written once and may not change."""
+    """Entries on disk stay readable: these bytes were written once and may not change."""
     body = log.BrokerFenced(broker_id=7, epoch=9, stopped=True)
     written = bytes.fromhex("00040000000000000000000500000000000000060000000700000000000000090100")
     assert encode_entry(body, broker_epoch=5, sequence=6) == written

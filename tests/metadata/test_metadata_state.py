@@ -1,4 +1,4 @@
-"""Applying entries: what is visible, what counts as touched, and what may never happen."""
+"""Applying entries: the visible state, the versions of changed topics, and illegal entries."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_topics_version_is_that_of_the_last_entry_that_touched_it():
 
 
 def test_a_broker_that_comes_or_goes_touches_the_topics_of_which_it_has_replicas():
-    """Their answers name replicas that are offline."""
+    """Metadata answers about these topics name offline replicas."""
     state = applied(registered(1), registered(2), registered(3), *a_topic())
     applied(log.BrokerFenced(broker_id=3, epoch=3), state=state)
     assert state.topic("orders").version == 6

@@ -1,4 +1,4 @@
-"""Checksums of entries and snapshots: no flipped bit passes, and what older and newer releases wrote is told apart."""
+"""Checksums of entries and snapshots: no flipped bit passes, and entries of older and newer releases are recognized."""
 
 from __future__ import annotations
 

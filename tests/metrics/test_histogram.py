@@ -1,4 +1,4 @@
-"""Histograms keep what Prometheus asks of them: sums up to each bound, a count, and durations in the right bucket."""
+"""Histograms meet Prometheus's rules: cumulative counts, a sum, a count, and durations in the right bucket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIMES = Metric("t_seconds", "histogram", "Times.", ("api",))
 
 
 def buckets(*took_ns: int) -> dict[float, float]:
-    """By bound, as a scrape reads them."""
+    """The buckets by bound, as a scrape reads them."""
     held = Histogram()
     for each in took_ns:
         held.add_ns(each)

@@ -1,4 +1,4 @@
-"""Runs a test once on the compiled part and once on its pure twin, where the test asks for `part`."""
+"""Runs tests that use `part` twice: on the compiled part and on its pure twin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.records import compiled
 
 @pytest.fixture(params=["compiled", "pure"])
 def part(request, monkeypatch):
-    """All of `ottla.records` on one of the twins."""
+    """Switch all of `ottla.records` to one of the twins."""
     chosen = PURE if request.param == "pure" else NATIVE
     if chosen is None:
         pytest.skip(NO_COMPILER)

@@ -1,4 +1,4 @@
-"""Which part runs, and that the pure one can be asked for."""
+"""Tests of which implementation runs, and that the pure one can be chosen."""
 
 from __future__ import annotations
 

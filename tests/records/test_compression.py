@@ -1,4 +1,4 @@
-"""The four codecs: what others write is read, bombs are not let grow, damage is a refusal."""
+"""The four codecs: others' output is read, bombs stay bounded, damage is refused."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_cut_stream_is_refused_wherever_it_is_cut(codec):
         except CorruptRecords as refused:
             assert refused.error is ErrorCode.INVALID_RECORD
         else:
-            # Only snappy's framing has whole blocks to be cut between: less comes out, and the records do not parse.
+            # Only snappy's framing can be cut between whole blocks: less comes out, and the records do not parse.
             assert codec is Codec.SNAPPY
             assert len(found) < 500
 

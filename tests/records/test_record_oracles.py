@@ -1,4 +1,4 @@
-"""Batches that others wrote are read here, and ours are read by others: aiokafka, kafka-python, kio, Apache Kafka."""
+"""Batches of others are read here, and ours are read by others: aiokafka, kafka-python, kio, Apache Kafka."""
 
 from __future__ import annotations
 

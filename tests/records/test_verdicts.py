@@ -1,4 +1,4 @@
-"""What Apache Kafka 4.3.1 answered to each case of verdicts.py, against what `records.batch` answers."""
+"""Compares the answers of `records.batch` to each case of verdicts.py with those of Apache Kafka 4.3.1."""
 
 import pytest
 import verdicts
@@ -7,7 +7,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Scan, check_batch, produced_batch, scan_records, settled
 
 NOW = verdicts.NOW + 10 * 365 * 86400 * 1000
-"""The cases' times are far in the past of this, those of late records far in its future."""
+"""The present time for the cases: their timestamps are far in its past, those of late records far in its future."""
 
 
 def our_verdict(records: bytes, topic: str) -> Scan:
@@ -31,7 +31,7 @@ def our_verdict(records: bytes, topic: str) -> Scan:
 
 
 def is_renumbering(found: Scan) -> bool:
-    """Kafka overlooks wrong offset deltas, or rewrites the batch with right ones; here they are refused."""
+    """True if the case has wrong offset deltas. Kafka ignores or corrects them; here they are refused."""
     return found.error is ErrorCode.INVALID_RECORD and "offset deltas" in found.message
 
 
@@ -39,7 +39,7 @@ def is_renumbering(found: Scan) -> bool:
 def test_a_producer_gets_kafkas_answer(case, part):
     found = our_verdict(case.records, case.topic)
     if case.code == ErrorCode.UNKNOWN_SERVER_ERROR:
-        # Kafka has no answer of its own to streams that do not decompress and to codecs that do not exist.
+        # Kafka has no specific error for streams that do not decompress and for unknown codecs.
         assert found.error in (ErrorCode.INVALID_RECORD, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     elif case.code == ErrorCode.NONE and is_renumbering(found):
         assert case.name.startswith(("mutated", "offset delta"))
@@ -55,7 +55,7 @@ def test_the_cases_are_the_ones_that_kafka_was_asked():
     made = list(verdicts.all_cases())
     by_topic = [case for topic in verdicts.TOPICS for case in made if case[1] == topic]
     assert [case[:2] for case in asked] == [case[:2] for case in by_topic]
-    # Compressed bytes may differ between versions of a library: what is sound in them is compared above.
+    # Compressed bytes may differ between versions of a library: sound batches are compared above.
     plain = [
         (a, b)
         for a, b in zip(asked, by_topic, strict=True)

@@ -1,7 +1,7 @@
-"""Bytes that a producer may send, sound and not, and what Apache Kafka answers to them (`verdicts.json.gz`).
+"""Sound and faulty bytes of producers, with Apache Kafka's answers to them (`verdicts.json.gz`).
 
 `python tests/records/verdicts.py JARS` asks Kafka again: it compiles and runs Verdicts.java with the jars in that
-folder, over the cases made here, and rewrites the file. The cases come from seeds, so that they are always the same.
+folder on the cases made here, and rewrites the file. The cases come from seeds, so they are always the same.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def with_field(batch: bytes, kind: str, position: int, value: int, *, reseal: bo
 
 
 def header_cases(sound: bytes) -> Iterator[tuple[str, bytes]]:
-    """One lie each in the header of a sound batch of seven records."""
+    """A sound batch of seven records, with one wrong field in the header of each case."""
     yield "nothing", b""
     yield "base offset", with_field(sound, "q", 0, 5)
     yield "negative base offset", with_field(sound, "q", 0, -1)
@@ -211,7 +211,7 @@ def ask_kafka(jars: str) -> list[Verdict]:
 
 
 def load(decode: Callable[[str], bytes] = base64.b64decode) -> list[Verdict]:
-    """What Kafka said when it was last asked."""
+    """Kafka's verdicts as they were last recorded."""
     rows = json.loads(gzip.decompress(FILE.read_bytes()))
     return [Verdict(name, topic, decode(records), *rest) for name, topic, records, *rest in rows]
 

@@ -1,4 +1,4 @@
-"""Writers that race at several instances of a registry, and what the topic must show afterwards."""
+"""Writers that race at several instances of a registry, and checks of the topic afterwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log_of(bootstrap: str, topic: str) -> list[Record]:
 
 
 def check_ids(bootstrap: str, topic: str) -> dict[str, int]:
-    """Whether the topic itself keeps the promise: one id for a content, one content for an id; content to id."""
+    """Check in the topic that each content has one id and each id one content; return the ids by content."""
     ids: dict[str, int] = {}
     contents: dict[int, str] = {}
     versions: dict[tuple[str, int], str] = {}
@@ -47,7 +47,7 @@ def check_ids(bootstrap: str, topic: str) -> dict[str, int]:
 
 
 class Writers:
-    """Threads that register the same schemas in different orders at several instances, and note what they are told."""
+    """Threads that register the same schemas in different orders at several instances, and note the answers."""
 
     def __init__(self, urls: Callable[[], list[str]], schemas: int, threads: int) -> None:
         self._urls = urls
@@ -76,7 +76,7 @@ class Writers:
             self.faults.append(fault)
 
     def _register(self, chance: random.Random, seed: int, number: int) -> None:
-        """Try until an instance answers; one that is killed does not."""
+        """Register until an instance answers; a killed one does not."""
         text = json.dumps(record(f"R{number}", "x"), separators=(",", ":"))
         for _ in range(1_000):
             try:
@@ -96,7 +96,7 @@ def free_of_rules(url: str) -> None:
 
 
 async def a_stale_append(bootstrap: str, topic: str) -> None:
-    """A stopped process goes on with what it decided long ago: its append must not get in."""
+    """Append what a stopped process decided long ago: the append must be refused."""
     async with Registry(bootstrap, topic=topic) as zombie, Registry(bootstrap, topic=topic) as living:
         await zombie.write(lambda state: decide.register(state, "a", Proposal('"int"')))
         await zombie.topic.catch_up()

@@ -1,4 +1,4 @@
-"""`ottla registry start` as a process of its own, for tests; it may be told to die at a certain point."""
+"""`ottla registry start` as a separate process for tests, which can be made to die at a certain point."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ topic.SchemasTopic._read_back = die
 
 
 class RegistryProcess:
-    """Starts at once; `url` is known when it is ready. A context manager that kills what still runs."""
+    """Starts at once; `url` is set once it is ready. A context manager that kills the process at the end."""
 
     def __init__(self, bootstrap: str, topic: str, *, dies_before_read_back: bool = False) -> None:
         arguments = ["start", "-b", bootstrap, "--port", "0", "--topic", topic]
@@ -43,7 +43,7 @@ class RegistryProcess:
         self.process.wait(120)
 
     def stop(self) -> int:
-        """Ask it to stop; the exit status."""
+        """Ask it to stop; return the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(120)
 

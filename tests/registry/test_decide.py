@@ -1,4 +1,4 @@
-"""The pure registry: what requests do to its state, told by records alone."""
+"""The pure registry: requests change its state only through records."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def compacted(log: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes 
 
 
 def shown(state: RegistryState) -> Any:
-    """All that can be asked of a state."""
+    """Everything that requests can read from a state."""
     contexts = {
         name: (context.greatest_id, {number: list(keys) for number, keys in sorted(context.holders.items())})
         for name, context in sorted(state.contexts.items())

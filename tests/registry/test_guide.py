@@ -1,4 +1,4 @@
-"""The registry's guide does what it says."""
+"""The commands of the registry's guide do what it says."""
 
 from __future__ import annotations
 

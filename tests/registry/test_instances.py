@@ -164,7 +164,7 @@ def test_compaction_leaves_the_same_registry(topic: str, tmp_path: Path) -> None
 
 
 def _compacted(bootstrap: str, topic: str) -> list[Record]:
-    """The topic's records once the cleaner has been over it."""
+    """The topic's records after its compaction."""
     wait = threading.Event()
     for _ in range(600):
         found = log_of(bootstrap, topic)

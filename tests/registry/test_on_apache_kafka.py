@@ -1,4 +1,4 @@
-"""The registry on Apache Kafka: the promise that only one of several writers gets in is kept there too."""
+"""The registry on Apache Kafka: of several writers only one succeeds there too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes in the topic: equal to those that Confluent's registry and Karapace write, in both directions."""
+"""The topic's bytes equal those of Confluent's registry and Karapace, in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A damaged replica does not lead where another can, fetches anew where it follows, and alone keeps what it has."""
+"""A damaged replica resigns if another can lead, fetches anew as a follower, and keeps its records if it is alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who joins the in-sync set and who leaves it (rules A3, A4, A5)."""
+"""Tests of which replicas join the in-sync set and which leave it (rules A3, A4, A5)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LAG_MS = 30_000
 
 
 class Place:
-    """A leader of broker 1 with its keeper; everyone is alive unless said otherwise."""
+    """A leader on broker 1 with the keeper of its in-sync set; all brokers are alive unless stated."""
 
     def __init__(self, *, in_sync=(1, 2, 3), high_watermark=0, epoch_start=0, synced_through=10, log_start=0):
         self.end = 10
@@ -136,7 +136,7 @@ def test_a4_one_proposal_is_in_flight():
 
 
 def test_a4_a_proposal_of_which_nobody_knows_goes_on_counting():
-    """Also when the one after it was refused: the first may yet be appended."""
+    """This holds also after the next proposal was refused: the first may still be appended."""
     place = Place(in_sync=(1,), high_watermark=10)
     place.fetched(2, 10, now_ms=1)
     assert place.look(1) == [1, 2]
@@ -150,7 +150,7 @@ def test_a4_a_proposal_of_which_nobody_knows_goes_on_counting():
 
 
 def test_a_proposal_that_was_refused_for_good_counts_no_more():
-    """Else whoever was to join, and went just then, would hold up all that is written until it is back."""
+    """Otherwise a replica that was to join, and died just then, would block every commit until it is back."""
     place = Place(in_sync=(1,), high_watermark=10)
     place.fetched(2, 10, now_ms=1)
     assert place.look(1) == [1, 2]
@@ -182,7 +182,7 @@ def test_a4_after_three_conflicts_one_waits_by_rank():
 
 
 def test_who_left_for_its_silence_does_not_join_before_it_speaks_again():
-    """It holds all that is committed as long as nothing is written: it would leave and join for ever."""
+    """Without writes it holds every committed record, so it would leave and join for ever."""
     place = Place(high_watermark=10)
     for broker in (2, 3):
         place.fetched(broker, 10, now_ms=0)
@@ -224,7 +224,7 @@ def test_who_still_holds_what_was_deleted_for_good_does_not_join():
 
 
 def test_who_holds_what_an_earlier_leader_said_was_deleted_does_not_join_a_later_one():
-    """As one that came anew: it has fetched the whole batch in the middle of which the log starts."""
+    """Such a replica may be new: it has fetched the whole batch in the middle of which the log starts."""
     place = Place(in_sync=(1, 2), log_start=4)
     place.fetched(2, 10, now_ms=1, log_start=4)
     place.fetched(3, 10, now_ms=1, log_start=3)

@@ -1,4 +1,4 @@
-"""What a leader may call committed (rules A1 to A4)."""
+"""Tests of what a leader counts as committed (rules A1 to A4)."""
 
 from __future__ import annotations
 

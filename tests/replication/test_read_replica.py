@@ -1,4 +1,4 @@
-"""Which replica a consumer of some rack is sent to (KIP-392)."""
+"""Tests of which replica a consumer is sent to by its rack (KIP-392)."""
 
 from __future__ import annotations
 

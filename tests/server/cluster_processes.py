@@ -1,4 +1,4 @@
-"""Several real `ottla start` processes that are one cluster, for tests that kill some of them."""
+"""Several real `ottla start` processes in one cluster, for tests that kill some of them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ TOOLS = "org.apache.kafka.tools."
 
 
 def java(libs: Path, main: str, *arguments: str) -> str:
-    """What the tool said on stdout."""
+    """Run a tool; return its stdout."""
     options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     done = subprocess.run(
         ["java", *options, "-cp", f"{libs}/*", TOOLS + main, *arguments],

@@ -1,4 +1,4 @@
-"""A cluster of processes whose directories are copied and put back, with all that was acknowledged to its producer."""
+"""A cluster of processes whose directories are copied and put back, and the records acknowledged to its producer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INT = Struct(">i")
 
 
 class Copied:
-    """Brokers of which some are stopped, and what was acknowledged on one topic."""
+    """Brokers, some of them stopped, and the records acknowledged on one topic."""
 
     def __init__(self, cluster: OttlaCluster, place: Path) -> None:
         self.cluster = cluster
@@ -30,7 +30,7 @@ class Copied:
         admin.create_topics([NewTopic(TOPIC, partitions, replicas, config=config)])[TOPIC].result(30)
 
     def produce(self, count: int) -> None:
-        """Records that are all acknowledged, in batches small enough that a copy may end between two of them."""
+        """Produce records until all are acknowledged, in batches so small that a copy may end between two of them."""
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap_servers, "acks": "all", "linger.ms": 1})
         for number in range(count):
             value = b"%d" % (len(self.acknowledged) + number)
@@ -51,7 +51,7 @@ class Copied:
         return found
 
     def described(self, by: int) -> tuple[int, list[int]]:
-        """Leader and in-sync set of the first partition, as one broker tells them."""
+        """Leader and in-sync set of the first partition, by one broker's Metadata."""
         admin = AdminClient({"bootstrap.servers": self.cluster.brokers[by].address})
         partition = admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions[0]
         return partition.leader, sorted(partition.isrs)
@@ -76,7 +76,7 @@ class Copied:
         shutil.copytree(directory, self.copies / directory.name)
 
     def put_back(self, directory: Path) -> Path:
-        """The copy in the place of the directory; what stood there is kept beside it."""
+        """Put the copy in place of the directory, and keep the directory beside it."""
         newer = directory.with_name(directory.name + ".newer")
         directory.rename(newer)
         shutil.copytree(self.copies / directory.name, directory)
@@ -88,13 +88,13 @@ class Copied:
         return directory
 
     def noted_as_committed(self, number: int) -> int:
-        """Of the first partition, by one broker's checkpoint; -1 where there is none."""
+        """The high watermark of the first partition in one broker's checkpoint; -1 if there is none."""
         path = self.directory(number) / "replication-offset-checkpoint"
         lines = path.read_text().splitlines() if path.exists() else []
         return next((int(line.split()[2]) for line in lines if line.startswith(f"{TOPIC} 0 ")), -1)
 
     def records_on_disk(self, directory: Path) -> int:
-        """Of the first partition, in one stopped broker's segments."""
+        """The number of records of the first partition in one stopped broker's segments."""
         count = 0
         for path in sorted((directory / f"{TOPIC}-0").glob("*.log")):
             body, at = path.read_bytes(), 0

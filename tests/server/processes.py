@@ -11,14 +11,14 @@ from pathlib import Path
 
 
 class OttlaProcess:
-    """Starts in `with` or by `start`; `kill` is kill -9, `stop` is SIGTERM. The port stays the directory's."""
+    """Starts in `with` or by `start`; `kill` is SIGKILL, `stop` is SIGTERM. It keeps its port over restarts."""
 
     def __init__(self, directory: Path | None, *options: str) -> None:
-        """None: the options say where data lives."""
+        """`directory` is None if the options name the data directory."""
         self.directory = directory
         self.options = options
         self.source: Path | None = None
-        """Where the package is taken from, if not from where this test has it."""
+        """The folder to import the package from, if not the one that this test uses."""
         self.process: subprocess.Popen[str] | None = None
         self.address = ""
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the broker

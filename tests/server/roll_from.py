@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
 
 
 def roll(commit: str, folder: Path, *, rounds: int, say: Callable[[str], None] = str) -> int:
-    """So many records were acknowledged meanwhile; an AssertionError where one is missing, or there twice."""
+    """Roll the brokers under load; return the number of acknowledged records. Fail if one is lost or doubled."""
     older = source_of(commit, folder / "older")
     cluster = OttlaCluster(folder / "data", 3)
     for broker in cluster.brokers.values():
@@ -51,7 +51,7 @@ def roll(commit: str, folder: Path, *, rounds: int, say: Callable[[str], None] =
 
 
 def source_of(commit: str, folder: Path) -> Path:
-    """The commit's `src`, unpacked; OSError or CalledProcessError where it is not to be had."""
+    """Unpack the commit's `src`; raise OSError or CalledProcessError if that fails."""
     packed = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")

@@ -1,4 +1,4 @@
-"""Load on a cluster whose brokers are stopped and started one after the other, and what must come out of it."""
+"""Load on a cluster whose brokers are stopped and started one after the other, and checks of the result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MEMBERS = 2
 
 
 class Load:
-    """An idempotent producer of numbers and a group that reads them, both with librdkafka's own settings of retries.
+    """An idempotent producer of numbers and a group that reads them, both with librdkafka's default retries.
 
-    Use as a context manager; `check` once the brokers have been through what they were to go through.
+    A context manager; call `check` after the restarts.
     """
 
     def __init__(self, cluster: OttlaCluster, topic: str = "rolled") -> None:
-        self._servers = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}  # that brokers go is no news
+        self._servers = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}  # brokers go away at times
         self.topic = topic
         self.admin = AdminClient(self._servers)
         self.acknowledged: list[int] = []
@@ -46,7 +46,7 @@ class Load:
             thread.join()
 
     def in_sync(self) -> bool:
-        """Whether every replica of every topic is in sync."""
+        """True if every replica of every topic is in sync."""
         topics = self.admin.list_topics(timeout=30).topics.values()
         return all(len(each.isrs) == len(each.replicas) for topic in topics for each in topic.partitions.values())
 
@@ -56,7 +56,7 @@ class Load:
         until(lambda: len(self.acknowledged) >= enough and len(self.seen) >= enough)
 
     def check(self) -> int:
-        """Nothing failed, was lost or came twice, in the log and in the group; how many records there were."""
+        """Check that nothing failed, was lost or doubled, in the log and in the group; return the number of records."""
         self._producing = False
         self._threads[0].join()
         wanted = set(self.acknowledged)
@@ -104,7 +104,7 @@ class Load:
             self._assignments += 1
 
     def _whole(self, partition: int) -> list[int]:
-        """All that the partition's log holds."""
+        """All numbers in the partition's log."""
         consumer = Consumer({**self._servers, "group.id": "checks", "enable.partition.eof": True})
         consumer.assign([TopicPartition(self.topic, partition, 0)])
         found: list[int] = []

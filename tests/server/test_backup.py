@@ -1,4 +1,4 @@
-"""A data directory is one thing: copied as a whole it goes on elsewhere, without its metadata it is refused."""
+"""A data directory is one unit: a complete copy works elsewhere, and one without its metadata is refused."""
 
 from __future__ import annotations
 

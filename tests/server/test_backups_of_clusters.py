@@ -1,4 +1,4 @@
-"""Backups of a cluster as docs/guide/operations.md tells them: following it loses nothing that was acknowledged.
+"""Backups of a cluster as in docs/guide/operations.md, which lose no acknowledged record.
 
 The store alone is in test_older_stores.py, a broker that is alone in test_backup.py.
 """
@@ -52,7 +52,7 @@ def test_a_whole_cluster_that_is_put_back_is_as_it_was_at_its_backup(three, tmp_
 
 
 def test_a_broker_whose_disk_is_lost_starts_empty_and_fetches_what_others_hold(three):
-    """With the same node.id; the new directory is said."""
+    """It starts with the same node.id, and logs the new directory."""
     three.all_in_sync()
     three.cluster.brokers[2].kill()
     shutil.rmtree(three.directory(2))

@@ -1,4 +1,4 @@
-"""A broker that was alone becomes broker 1 of a cluster that meets in ZooKeeper, with all that it had."""
+"""A single broker becomes broker 1 of a cluster with ZooKeeper as its store, and keeps all its data."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def test_a_cluster_is_ended_from_elsewhere_and_is_gone_then(tmp_path):
         up.wait_for_all(1)
         broker = up.brokers()[1]
         assert broker["port"] == base
-        done = ottla("down", cwd=tmp_path)  # the same default as of `up`
+        done = ottla("down", cwd=tmp_path)  # the same default as for `up`
         assert done.returncode == 0, done.stderr
         assert not alive(broker["pid"])
         assert done.stdout.splitlines() == [
@@ -51,7 +51,7 @@ def test_nothing_to_end_is_one_sentence_and_exit_status_1(tmp_path):
 
 
 def test_what_a_killed_cluster_leaves_behind_ends_nobody(tmp_path):
-    """Neither its socket nor the process ids in cluster.json, which another process may have by now."""
+    """Neither the socket nor the process ids in cluster.json are trusted: another process may have them by now."""
     bystander = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     try:
         with Up(tmp_path, "--brokers", "1", "--port", "0") as up:
@@ -67,7 +67,7 @@ def test_what_a_killed_cluster_leaves_behind_ends_nobody(tmp_path):
         assert (done.returncode, done.stderr) == (1, f"ottla: no cluster is up in {tmp_path}\n")
         assert bystander.poll() is None
         (tmp_path / "cluster.json").unlink()
-        with Up(tmp_path, "--brokers", "1", "--port", "0") as again:  # nor does it keep another from coming up
+        with Up(tmp_path, "--brokers", "1", "--port", "0") as again:  # another cluster can still start
             again.wait_for_all(1)
             assert ottla("down", "--data", str(tmp_path)).returncode == 0
     finally:

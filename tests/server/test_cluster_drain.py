@@ -1,4 +1,4 @@
-"""`ottla cluster drain` beside real brokers: what it says of stopping a broker is what then comes true."""
+"""`ottla cluster drain` with real brokers: its predictions about stopping a broker come true."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def partitions(cluster, name):
 
 
 def errors_of_writes(cluster, name):
-    """One record to each partition, refused at once where too few replicas are in sync."""
+    """Write one record to each partition; return the errors. Too few in-sync replicas refuse it at once."""
     errors = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "retries": "0"})
     for partition in range(3):

@@ -1,4 +1,4 @@
-"""Three broker processes on one machine: what unmodified clients see when one is killed, stops, and comes back."""
+"""Three broker processes on one machine, seen by unmodified clients: one is killed, stops, and comes back."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def create(cluster, name, partitions=1):
 
 
 def described(admin, name, index=0):
-    """(leader, sorted in-sync set) as Metadata says."""
+    """(leader, sorted in-sync set) by Metadata."""
     partition = admin.list_topics(name, timeout=60).topics[name].partitions[index]
     return partition.leader, sorted(partition.isrs)
 
 
 class Writing:
-    """A thread that produces numbers without end, idempotent, acks=all; keeps when each was acknowledged."""
+    """A thread that produces numbers without end, idempotent, acks=all; notes when each was acknowledged."""
 
     def __init__(self, cluster, topic):
         self.acknowledged = []
@@ -181,7 +181,7 @@ def test_a_group_goes_on_at_another_coordinator(cluster):
 
 
 def coordinator(cluster, group):
-    """The broker that says of itself that it coordinates the group."""
+    """The broker that answers as the group's coordinator."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     return admin.describe_consumer_groups([group])[group].result(30).coordinator.id
 
@@ -276,7 +276,7 @@ def test_a_broker_is_drained_and_gets_its_share_back(cluster, capsys):
 
 
 def shares(admin):
-    """What each broker (leads, has in sync) of a topic, where nothing is missing."""
+    """The number of partitions that each broker (leads, has in sync)."""
     found = {}
     for partition in admin.list_topics("t", timeout=60).topics["t"].partitions.values():
         for number in partition.isrs:

@@ -1,4 +1,4 @@
-"""Three broker processes that meet in ZooKeeper: what clients see when a broker or a server dies, or a cable is cut."""
+"""Three broker processes with ZooKeeper, seen by clients: a broker or a server dies, or a cable is cut."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIONS = ("--set", "zookeeper.digest=ottla:secret", "--set", "replica.lag.time.
 
 
 class ZookeeperCluster:
-    """Brokers 1 to 3, each with cables of its own to the ensemble."""
+    """Brokers 1 to 3, each with its own cables to the ensemble."""
 
     def __init__(self, directory: Path, ensemble: ZookeeperEnsemble) -> None:
         chroot = f"/test/brokers-{time.monotonic_ns()}"
@@ -65,13 +65,13 @@ def cluster(tmp_path: Path, zookeeper: ZookeeperEnsemble) -> Iterator[ZookeeperC
 
 
 def grown(writing: Writing) -> None:
-    """Wait until some hundred more are acknowledged."""
+    """Wait until some hundred more records are acknowledged."""
     enough = len(writing.acknowledged) + 300
     until(lambda: len(writing.acknowledged) > enough)
 
 
 def asked_again(admin: AdminClient) -> tuple[int, list[int]]:
-    """As `described`; a broker that has lost ZooKeeper closes the connection of whoever asks it who leads."""
+    """Call `described` until it succeeds: a broker without ZooKeeper closes the connection of a client that asks."""
     while True:
         with contextlib.suppress(KafkaException):
             return described(admin, "t")
@@ -85,7 +85,7 @@ def nothing_is_lost(cluster: ZookeeperCluster, writing: Writing) -> None:
 
 
 def leader_epochs(cluster: ZookeeperCluster) -> set[int]:
-    """Those in which the records of the topic were appended."""
+    """The leader epochs in which the records of the topic were appended."""
     options = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "epochs", "auto.offset.reset": "earliest"}
     consumer = Consumer(options)
     consumer.assign([TopicPartition("t", 0, 0)])
@@ -178,7 +178,7 @@ def test_brokers_that_lose_zookeeper_altogether_go_on_when_it_is_back(cluster, z
         grown(writing)
         for number in zookeeper.ports:
             zookeeper.kill(number)
-        until(lambda: time.monotonic() > writing.times[-1] + 2)  # leases have run out: nobody answers as leader
+        until(lambda: time.monotonic() > writing.times[-1] + 2)  # leases have run out: no broker answers as leader
         zookeeper.wait_until_whole()
         grown(writing)
         until(lambda: described(admin, "t")[1] == [1, 2, 3])

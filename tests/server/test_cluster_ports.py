@@ -1,4 +1,4 @@
-"""Ports of a cluster's brokers, on real sockets: chosen, kept, and refused where somebody else listens."""
+"""Ports of a cluster's brokers, on real sockets: chosen, kept, and refused if another process listens."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Up:
         )
 
     def brokers(self) -> dict[int, dict]:
-        """As cluster.json says now."""
+        """The brokers that cluster.json lists now."""
         path = self.directory / "cluster.json"
         return {each["id"]: each for each in json.loads(path.read_text())["brokers"]} if path.exists() else {}
 
@@ -127,7 +127,7 @@ def test_a_broker_that_is_not_to_be_brought_back_stays_away(tmp_path):
 
 
 def test_a_broker_is_brought_back_though_nobody_can_be_told_of_it(tmp_path):
-    """As by `ottla cluster up | head -1`, and where there is no room for cluster.json."""
+    """Stdout is closed, as by `ottla cluster up | head -1`, and cluster.json cannot be written."""
 
     def serves(port: int) -> bool:
         with socket.socket() as probe:
@@ -148,7 +148,7 @@ def test_a_broker_is_brought_back_though_nobody_can_be_told_of_it(tmp_path):
 
 
 def test_a_broker_is_brought_back_once_it_can_be_started_again(tmp_path):
-    """Its log cannot be written for a while: what keeps it is tried again, not given up."""
+    """Its log cannot be written for a while; the keeper retries and does not give up."""
     with Up(tmp_path, "--brokers", "2") as up:
         up.wait_for_all(2)
         first = up.brokers()[2]
@@ -234,7 +234,7 @@ def test_a_broker_told_to_stop_while_its_process_is_made_stops(tmp_path):
         arguments = ["--join", f"sqlite:{tmp_path / 'store'}"]
         broker = BrokerChild(1, str(tmp_path), arguments, restarts=True, tell=print, on_change=lambda: None)
         keeping = asyncio.create_task(broker.keep())
-        await asyncio.sleep(0)  # it has begun to start, and has no process yet
+        await asyncio.sleep(0)  # its start has begun, and there is no process yet
         await broker.stop()
         await asyncio.wait_for(keeping, 120)
 

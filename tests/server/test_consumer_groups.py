@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol (KIP-848) with librdkafka, unmodified, while members and brokers come and go."""
+"""Groups of the consumer protocol (KIP-848) with unmodified librdkafka, while members and brokers come and go."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def consumers(servers: str, *members: dict[str, Any], topics: list[str]) -> Iter
 
 
 def poll_until(polled: list[Consumer], holds: Callable[[list[Any]], object], within_s: float = 300) -> list[Any]:
-    """Poll all in turn until a condition of the messages holds; returns the messages."""
+    """Poll all in turn until a condition on the messages holds; return the messages."""
     end = time.monotonic() + within_s
     messages: list[Any] = []
     while not holds(messages):

@@ -1,4 +1,4 @@
-"""The dialer splits what a socket brings into frames of their own memory, and says once how a connection ended."""
+"""The dialer splits received bytes into frames with their own memory, and reports once how a connection ended."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Receiver:
 
 
 def in_the_loop_of_the_broker(story) -> None:
-    """uvloop where it is there, whose transports are none of asyncio's."""
+    """Run a story in the broker's loop: uvloop if it is installed, whose transports are not asyncio's."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(story())
 
@@ -51,7 +51,7 @@ def framed(*frames: bytes) -> bytes:
 
 
 async def dialled(receiver: Receiver, pieces: list[bytes], *, max_frame_bytes: int = 1 << 20, close: bool = True):
-    """A server that sends the pieces one by one once it has heard something."""
+    """A server that sends the pieces one by one after its first received bytes."""
     heard: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

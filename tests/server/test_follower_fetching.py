@@ -1,4 +1,4 @@
-"""Three broker processes in three racks: an unmodified consumer that names its rack is served from there."""
+"""Three broker processes in three racks: an unmodified consumer that names its rack reads from the broker there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORDS, SIZE = 500, 1000
 
 @pytest.fixture
 def ports() -> dict[int, int]:
-    """Where each broker's metrics are."""
+    """The port of each broker's metrics."""
     return {number: free_port() for number in (1, 2, 3)}
 
 
@@ -35,7 +35,7 @@ def cluster(tmp_path: Path, ports: dict[int, int]) -> Iterator[OttlaCluster]:
 
 
 def sent_by(port: int, topic: str) -> int:
-    """Bytes of the topic that a broker has sent to whoever fetched."""
+    """Bytes of the topic that a broker has sent in fetch answers."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     found = re.search(rf'^kafka_server_brokertopicmetrics_bytesout_total{{topic="{topic}"}} (\d+)', text, re.MULTILINE)

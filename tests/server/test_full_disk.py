@@ -17,7 +17,7 @@ pytestmark = pytest.mark.root
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """24 MiB of their own."""
+    """A file system of 24 MiB."""
     place = tmp_path / "disk"
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "ottla-test", place], check=True)
@@ -28,7 +28,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(producer: Producer, acknowledged: dict[int, int]) -> KafkaError:
-    """Write until something is refused; the error."""
+    """Write until a record is refused; return the error."""
     refused: list[KafkaError] = []
     number = len(acknowledged)
 

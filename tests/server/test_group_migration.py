@@ -1,4 +1,4 @@
-"""Consumers of confluent-kafka are rolled from the classic protocol to that of KIP-848 and back, one at a time."""
+"""Consumers of confluent-kafka are moved one by one from the classic protocol to KIP-848's and back."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Members:
             self.commit_failed.add(number)
 
     def share_all(self) -> bool:
-        """Whether each has some partitions and all have all, none of them twice."""
+        """True if each member has partitions, and together they have every partition once."""
         parts = [assigned(each) for each in self.living]
         return all(parts) and sum(map(len, parts)) == PARTITIONS == len(set().union(*parts))
 

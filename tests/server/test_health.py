@@ -1,4 +1,4 @@
-"""/health says whether a broker serves, and why it does not."""
+"""/health tells whether a broker serves, and if not, why."""
 
 from __future__ import annotations
 

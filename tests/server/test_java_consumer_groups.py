@@ -1,4 +1,4 @@
-"""Apache Kafka's Java consumer in the consumer protocol, and its tools on our groups and our files."""
+"""Apache Kafka's Java consumer with the consumer protocol, and Kafka's tools on our groups and files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_java_reads_in_the_consumer_protocol_and_its_tools_show_the_group(kafka_
 
 
 def read_by_regex(broker: TestBroker) -> None:
-    """Let the broker match a regular expression, which librdkafka asks for and Java's console consumer does not."""
+    """Let the broker match a regular expression: librdkafka requests that, Java's console consumer does not."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,

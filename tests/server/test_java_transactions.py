@@ -1,4 +1,4 @@
-"""Apache Kafka's Java producer in its newest transaction protocol, and its tools on our coordinator and our files."""
+"""Apache Kafka's Java producer with its newest transaction protocol, and Kafka's tools on our coordinator and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 at any moment: every record acknowledged with acks=all is there, once, and committed offsets stay."""
+"""After kill -9 at any moment, every record acknowledged with acks=all is there once, and committed offsets stay."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Load:
 
 
 def read_all(address: str, partitions: int) -> dict[tuple[int, int], int]:
-    """(partition, offset) to the number of each record there is."""
+    """The number of each record, by (partition, offset)."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "reader", "enable.auto.commit": False})
     ends = {}
     for partition in range(partitions):

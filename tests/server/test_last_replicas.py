@@ -1,5 +1,5 @@
-"""The last replica of a partition that came back in an older directory: it waits for an administrator, who has it lead
-as it is, or puts the newer directory back.
+"""The last replica of a partition comes back in an older directory: it waits for an administrator, who elects it
+anyway or puts the newer directory back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_LEADER = -1
 
 @pytest.fixture
 def rolled_back(tmp_path):
-    """The only replica holds 300 records, and the copy that was put back 100; the newer directory stands beside it."""
+    """The only replica holds 300 records, and the copy in its place 100; the newer directory is kept beside it."""
     with OttlaCluster(tmp_path, 2) as cluster:
         copied = Copied(cluster, tmp_path)
         copied.create(replicas=1, required=1)
@@ -57,7 +57,7 @@ def test_the_last_replica_waits_and_says_so(rolled_back, capsys):
 def test_the_newer_directory_is_taken_back_whole(rolled_back):
     copied, holder, newer = rolled_back
     copied.stop((holder,))
-    copied.start((holder,))  # once more, so that the copy is as it was left
+    copied.start((holder,))  # once more, so that the copy is unchanged
     assert copied.described(holder)[0] == NO_LEADER
     copied.stop((holder,))
     shutil.rmtree(copied.directory(holder))
@@ -111,7 +111,7 @@ def test_one_of_several_log_directories_that_is_older_takes_no_other_with_it(tmp
 
 
 def test_a_copy_of_a_lone_brokers_whole_directory_simply_starts(tmp_path):
-    """Its store lies inside, and so is as old as the logs."""
+    """Its store is inside, and so is as old as the logs."""
     with OttlaProcess(tmp_path / "data") as broker:
         copied = Copied(_alone(broker), tmp_path)
         copied.create(replicas=1, required=1)
@@ -128,7 +128,7 @@ def test_a_copy_of_a_lone_brokers_whole_directory_simply_starts(tmp_path):
 
 
 def _alone(broker):
-    """As much of a cluster as `Copied` asks of one."""
+    """A cluster of one broker with just the parts that `Copied` uses."""
     cluster = OttlaCluster.__new__(OttlaCluster)
     cluster.brokers = {1: broker}
     return cluster

@@ -1,4 +1,4 @@
-"""Connections over real sockets: none hangs for want of memory, none stays when its client has gone."""
+"""Connections over real sockets: none hangs for lack of memory, and none stays after its client has left."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _refuses(address: tuple[str, int]) -> bool:
 
 
 class Place:
-    """A listener that echoes; what begins with BLOCKS waits, and holds its connection meanwhile."""
+    """A listener that echoes; a frame that begins with BLOCKS waits, and holds its connection."""
 
     def __init__(self, *, budget: int = 8 << 20, max_idle_ms: int = 600_000) -> None:
         self.served: list[bytes] = []
@@ -64,7 +64,7 @@ class Place:
         connection.answer(exchange, [data])
 
     def half_a_minute_later(self) -> None:
-        """What the sweep does for those who starve, once they have done so for over 30 s."""
+        """Run the sweep as if the starved connections had waited for over 30 s."""
         self.listener._feed_starved(time.monotonic() + 31)
 
     async def connected(self) -> tuple[socket.socket, Channel]:
@@ -76,14 +76,14 @@ class Place:
         return client, channel
 
     async def starving(self) -> tuple[socket.socket, Channel]:
-        """One whose frame has begun, and finds the memory spent."""
+        """A connection whose frame has begun while the memory is used up."""
         client, channel = await self.connected()
         await sent(client, framed(FRAME)[:1000])
         await until(lambda: channel.starved_since)
         return client, channel
 
     async def slow(self) -> tuple[socket.socket, Channel]:
-        """One whose frame has begun, has got 128 KiB, and does not go on."""
+        """A connection whose frame stops after 128 KiB."""
         client, channel = await self.connected()
         await sent(client, framed(FRAME)[:1000])
         await until(lambda: channel.connection.reader in self.pool.holders)
@@ -271,7 +271,7 @@ def test_nobody_is_closed_for_one_that_starved_and_has_gone() -> None:
         starved = dict(place.listener.starved)
         starving.close()
         assert place.listener.starved == {}
-        place.listener.starved = starved  # as where it goes while others are fed
+        place.listener.starved = starved  # as if it ended while others get memory
         place.half_a_minute_later()
         assert not slow.connection.closed
         place.end(client, dripping)

@@ -1,4 +1,4 @@
-"""Directories of real brokers put back from a copy: while another replica is left nothing acknowledged is lost."""
+"""Older copies replace directories of real brokers: with another replica left, no acknowledged record is lost."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_copy_of_a_broker_that_runs_is_seen_for_what_it_is_after_kills(three):
 
 
 def test_a_copy_that_was_made_while_the_broker_ran_is_older_than_what_it_closed(three):
-    """The broker has not registered since: that the copy was never closed gives it away."""
+    """The broker has not registered since; the copy is recognized because it was never closed."""
     three.produce(300)
     three.copy(three.directory(1))
     three.produce(300)
@@ -94,7 +94,7 @@ def test_a_copy_that_was_made_while_the_broker_ran_is_older_than_what_it_closed(
 
 @pytest.mark.parametrize("first", [1, 2])
 def test_a_copy_of_the_last_run_makes_no_replica_cut_what_was_acknowledged(tmp_path, first):
-    """A snapshot of a running broker, put back after all have crashed: it names the run that was the last."""
+    """A snapshot of a running broker is put back after all have crashed: it names the last run."""
     noted = ("--set", "replica.high.watermark.checkpoint.interval.ms=200")
     with OttlaCluster(tmp_path, 3, "--set", "replica.lag.time.max.ms=3000", *noted) as cluster:
         three = Copied(cluster, tmp_path)

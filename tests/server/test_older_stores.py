@@ -1,4 +1,4 @@
-"""A metadata store that is restored from a backup, older than the directories of the brokers that come to it."""
+"""A metadata store is restored from a backup that is older than the brokers' directories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.cli.main import main
 
 @pytest.fixture
 def restored(tmp_path):
-    """Two brokers, stopped; `newer` and 100 records of `t` came after the copy of the store that was put back."""
+    """Two stopped brokers; `newer` and 100 records of `t` came after the copy of the restored store."""
     with OttlaCluster(tmp_path, 2) as cluster:
         copied = Copied(cluster, tmp_path)
         copied.create(replicas=2, required=2)

@@ -1,4 +1,4 @@
-"""Clients that open connections without end leave the broker the files that it needs for its logs."""
+"""Clients that open connections without end leave the broker the descriptors that its logs need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILES = 200
 
 
 def start(data: Path, files: int) -> tuple[subprocess.Popen[str], str]:
-    """A broker that may have so many files open, as its hard limit says; and its first line."""
+    """Start a broker with a hard limit of open files; return it with its first line."""
     limited = ["prlimit", f"--nofile={files}:{files}", sys.executable, "-m", "ottla", "start"]
     options = ["--data", str(data), "--port", "0", "--http-port", "0"]
     process = subprocess.Popen([*limited, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -29,7 +29,7 @@ def start(data: Path, files: int) -> tuple[subprocess.Popen[str], str]:
 
 
 def served(cluster: Cluster, topic: str) -> int:
-    """How many partitions have a broker that answers for them."""
+    """The number of partitions whose leader answers a fetch."""
     count = 0
     for partition in cluster.partitions(topic):
         with contextlib.suppress(ApiError):

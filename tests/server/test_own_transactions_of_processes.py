@@ -1,4 +1,4 @@
-"""Exactly once with our own client over real brokers that are killed: one producer all the way, librdkafka judges."""
+"""Exactly once with our own client over killed real brokers: one producer throughout, checked by librdkafka."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cluster(tmp_path):
 
 
 class Copier:
-    """Copies a topic in transactions with one producer; aborts and goes back where a transaction fails."""
+    """Copies a topic in transactions with one producer; aborts and goes back if a transaction fails."""
 
     def __init__(self, servers: str) -> None:
         self.producer = Producer(
@@ -91,7 +91,7 @@ class Copier:
         self.producer.send_offsets_to_transaction(offsets, self.consumer.group_metadata)
 
     def _commit(self) -> None:
-        """An outcome that is not known is asked for again: it is a commit all the same."""
+        """Commit; after an unknown outcome commit again, which gives the same result."""
         while True:
             try:
                 self.producer.commit_transaction()

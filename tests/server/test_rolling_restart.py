@@ -1,4 +1,4 @@
-"""Three brokers stopped and started one after the other under load: nobody notices."""
+"""Three brokers are stopped and started one after the other under load, without an error at clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from roll_from import roll, source_of
 from rolling import Load
 
 LAST_AT_LEVEL_1 = "1b68fe5"
-"""The last commit that knows `metadata.version` 1 and nothing later."""
+"""The last commit that supports only `metadata.version` 1."""
 
 
 def test_no_request_fails_and_nothing_is_lost_or_doubled_while_each_broker_is_restarted(tmp_path: Path) -> None:

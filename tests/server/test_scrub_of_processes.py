@@ -1,4 +1,4 @@
-"""A bit flips in a closed segment of a leader's disk, under three real brokers: another leads, and it is repaired."""
+"""A bit flips in a closed segment of a leader with three real brokers: another leads, and the segment is repaired."""
 
 from __future__ import annotations
 

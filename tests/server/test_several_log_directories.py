@@ -1,4 +1,4 @@
-"""Real brokers with several log directories, and one whose disk fails under it while the other goes on."""
+"""Real brokers with several log directories, one of which fails while the other goes on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ottla.client.blocking.admin import Admin
 
 PARTITIONS = 4
 _SHUT_DOWN, _WITHOUT_A_FLUSH = 0x8004587D, 2
-"""EXT4_IOC_SHUTDOWN: from then on every read and write of the file system is an I/O error."""
+"""EXT4_IOC_SHUTDOWN: afterwards every read and write of the file system is an I/O error."""
 
 
 def properties(folder: Path, *directories: Path, more: str = "") -> str:
@@ -39,7 +39,7 @@ def create(broker: OttlaProcess) -> None:
 
 
 def produced(broker: OttlaProcess, *partitions: int) -> list[int]:
-    """One record to each; the error of each, 0 for none."""
+    """Produce one record to each partition; return the errors, 0 for none."""
     settings = {"bootstrap.servers": broker.address, "message.timeout.ms": 3000, "linger.ms": 0, "acks": "all"}
     producer = Producer(settings)
     outcome: dict[int, int] = {}
@@ -57,7 +57,7 @@ def produced(broker: OttlaProcess, *partitions: int) -> list[int]:
 
 
 def read(broker: OttlaProcess, *partitions: int, count: int) -> list[int]:
-    """How many records were read of each."""
+    """Read at least `count` records of each partition; return the numbers."""
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "g", "enable.auto.commit": False})
     consumer.assign([TopicPartition("t", partition, 0) for partition in partitions])
     seen = dict.fromkeys(partitions, 0)
@@ -74,7 +74,7 @@ def read(broker: OttlaProcess, *partitions: int, count: int) -> list[int]:
 
 
 def directories(broker: OttlaProcess) -> dict[str, dict[str, Any]]:
-    """As kafka-python has them."""
+    """The log directories as kafka-python describes them."""
     client = KafkaAdminClient(bootstrap_servers=broker.address)
     try:
         (described,) = client.describe_log_dirs()
@@ -115,14 +115,14 @@ def test_a_directory_inside_another_is_refused(tmp_path: Path):
 
 
 def reassign(broker: OttlaProcess, file: Path, *options: str) -> str:
-    """What kafka-reassign-partitions says."""
+    """Run kafka-reassign-partitions; return its output."""
     arguments = ["--bootstrap-server", broker.address, "--reassignment-json-file", str(file), *options]
     words = [sys.executable, "-m", "ottla", "kafka-reassign-partitions", *arguments]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
 def test_a_replica_is_moved_under_load_and_over_a_kill(tmp_path: Path):
-    """It is slow until the kill, so that the copy is broken off in its middle."""
+    """The move is slow until the kill, so that the copy is interrupted in its middle."""
     places = [tmp_path / "a", tmp_path / "b"]
     slow = "replica.alter.log.dirs.io.max.bytes.per.second=50000"
     with OttlaProcess(None, "--config", properties(tmp_path, *places, more=slow)) as broker:
@@ -214,7 +214,7 @@ def test_one_disk_fails_and_the_other_goes_on(tmp_path: Path, disk: Disk):
         assert f"{places[1]} failed and is offline" in broker.log()
         assert broker.stop() == 0
 
-        broker.start()  # the disk fails still
+        broker.start()  # the disk still fails
         assert directories(broker)[str(places[1])]["error_code"] == 56
         assert held(directories(broker)[str(places[0])]) == [0, 2]
         assert read(broker, 0, 2, count=2) == [2, 2]

@@ -1,4 +1,4 @@
-"""`ottla start` as whoever types it meets it."""
+"""`ottla start` as a user meets it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def refused(*arguments: str, cwd: Path) -> str:
 
 
 def run(*arguments: str, cwd: Path, environment: dict[str, str] | None = None) -> tuple[str, str]:
-    """Start, wait until ready, stop; what went to stdout and stderr."""
+    """Start, wait until ready, and stop; return stdout and stderr."""
     process = start(*arguments, cwd=cwd, environment=environment)
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -64,9 +64,9 @@ def test_in_memory_nothing_is_left_behind(tmp_path: Path):
 
 
 def test_a_soft_limit_of_open_files_is_raised_to_the_hard_one(tmp_path: Path):
-    """Most systems say 1,024: a hundred partitions have three hundred files open, and then comes a connection."""
+    """Most systems allow 1,024 open files: a hundred partitions need three hundred, and connections come on top."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Lowered in the child alone: other tests may have left this process more files than that.
+    # Lowered in the child only: this process may have more files open because of other tests.
     command = ["sh", "-c", 'ulimit -S -n 256; exec "$@"', "sh", sys.executable, "-m", "ottla", "start"]
     process = subprocess.Popen(
         [*command, "--memory", "--port", "0", "--http-port", "0"],
@@ -102,7 +102,7 @@ sys.exit(main.command(["--memory", "--port", "0", "--http-port", "0"]))
 
 
 def test_an_invariant_of_storage_that_breaks_in_a_timer_stops_the_broker(tmp_path: Path):
-    """Rule F also where no request was under way."""
+    """Rule F holds also without a request under way."""
     done = subprocess.run(
         [sys.executable, "-c", BROKEN_TIMER], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
@@ -124,7 +124,7 @@ sys.exit(main.command(["--data", "data", "--port", "0", "--http-port", "0"]))
 
 
 def test_a_thread_that_ends_by_what_nobody_foresaw_stops_the_broker(tmp_path: Path):
-    """Else it went on without metadata, fenced by the others, and would not give its lock back."""
+    """Otherwise the broker went on without metadata, fenced by the others, and kept its lock."""
     done = subprocess.run(
         [sys.executable, "-c", BROKEN_STORE], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
@@ -194,7 +194,7 @@ def test_a_kept_port_that_is_taken_is_said_and_not_changed(tmp_path: Path):
 
 @pytest.mark.parametrize("kept", [b"", b"PLAINTEXT", b"PLAINTEXT x\n", b"PLAINTEXT 70000\n", b"\xff\xfe 1\n", None])
 def test_a_damaged_file_of_kept_ports_is_a_warning_and_mended(tmp_path: Path, kept: bytes | None):
-    """None: a directory stands in its place, which is left alone."""
+    """None: a directory is in the file's place, and is left alone."""
     run("--port", "0", "--http-port", "0", cwd=tmp_path)
     file = tmp_path / "ottla-data" / "port"
     file.unlink()
@@ -311,7 +311,7 @@ def test_metrics_are_what_dashboards_and_lag_exporters_read(tmp_path: Path):
 
 
 def test_the_lines_to_paste_do_what_they_say(tmp_path: Path):
-    """The first two commands of the greeting, typed as they stand."""
+    """Run the first two commands of the greeting as printed."""
     with OttlaProcess(tmp_path) as broker:
         deadline = time.monotonic() + 300
         while "spark.read" not in broker.log():

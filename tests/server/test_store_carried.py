@@ -1,4 +1,4 @@
-"""A single broker's store on its way into another: whole or not at all, and never two clusters of one."""
+"""A single broker's store is carried into another store completely or not at all, and never makes two clusters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JOIN = "zookeeper://h:1/x"
 
 
 class Elsewhere:
-    """The other store: empty, or another cluster's; it may fail before or after it has begun."""
+    """The other store, empty or another cluster's; it can fail before or after its begin."""
 
     def __init__(self, *, taken_by: bytes | None = None) -> None:
         self.mark = taken_by
@@ -36,7 +36,7 @@ class Elsewhere:
 
 @pytest.fixture
 def own(tmp_path):
-    """A store of four entries with a snapshot of the first two; the state that they make is given too."""
+    """A store of four entries with a snapshot of the first two, and the state that they make."""
     state = Metadata()
     bodies = [
         log.ClusterCreated(cluster_id="c", secret=b"s" * 32),

@@ -1,4 +1,4 @@
-"""A metadata store that cannot be written, is damaged or is gone is said at once, in a sentence with its path."""
+"""A metadata store that cannot be written, is damaged or is gone is reported at once, with its path."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def filled(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def read_only(filled: Path) -> Iterator[Path]:
-    """The store's file alone cannot be written."""
+    """A store whose file cannot be written."""
     store = filled / "metadata" / "metadata.db"
     subprocess.run(["mount", "--bind", store, store], check=True)
     subprocess.run(["mount", "-o", "remount,ro,bind", store], check=True)

@@ -1,4 +1,4 @@
-"""Where a broker's metadata log is kept, by what `--join` says."""
+"""`--join` decides where a broker's metadata log is kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def opened(join, own, broker=1):
 
 def written(coordination, entries, expected=0):
     slot = coordination.append(entries, expected)
-    coordination.close()  # ends what is queued
+    coordination.close()  # completes queued work
     return slot.result()
 
 

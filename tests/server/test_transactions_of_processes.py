@@ -1,4 +1,4 @@
-"""Exactly once with librdkafka, unmodified, over real brokers that are killed: nothing lost, nothing twice."""
+"""Exactly once with unmodified librdkafka over real brokers that are killed: nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fill(servers: str, topic: str) -> dict[int, list[bytes]]:
 
 
 def read(servers: str, topic: str, *, isolation: str = "read_committed") -> dict[int, list[bytes]]:
-    """All of a topic up to its end, as far as the isolation shows it."""
+    """All values of a topic that the isolation level shows."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -79,10 +79,10 @@ def read(servers: str, topic: str, *, isolation: str = "read_committed") -> dict
 
 
 class Copier:
-    """Copies a topic in transactions, with the offsets that it has read in each; begins anew whenever it has to.
+    """Copies a topic in transactions, each with its read offsets; makes a new producer when necessary.
 
-    It begins anew after each kill too: librdkafka 2.16 asks no second time who coordinates a group, and sends the
-    offsets of later transactions nowhere once the broker that it knows of was down.
+    It does so after each kill too: librdkafka 2.16 looks up a group's coordinator only once, and after that broker
+    was down it no longer sends offsets in transactions.
     """
 
     def __init__(self, servers: str) -> None:
@@ -96,7 +96,7 @@ class Copier:
             assert time.monotonic() < end, "the copy did not come to its end"
 
     def _attempt(self, source: str, target: str, at_commit) -> bool:
-        """True once all is copied; False where the producer is to be made anew."""
+        """True once everything is copied; False if a new producer is needed."""
         self.begun += 1
         producer = Producer(
             {
@@ -132,7 +132,7 @@ class Copier:
             producer.purge()
 
     def _one(self, producer, consumer, source: str, target: str, at: dict[int, int], at_commit) -> bool:
-        """One transaction; whether a broker was killed in its middle."""
+        """Copy one transaction; True if a broker was killed during it."""
         left = min(PER_TRANSACTION, RECORDS - sum(at.values()))
         producer.begin_transaction()
         while left:
@@ -160,7 +160,7 @@ def test_a_copy_in_transactions_is_exact_while_brokers_are_killed_one_after_the_
     coming_back: list[threading.Timer] = []
 
     def kill_one(transactions: int) -> bool:
-        """Before the commits of some transactions a broker dies, and comes back soon."""
+        """Kill a broker before the commits of some transactions, and start it again soon."""
         if transactions not in (1, 3, 5, 7) or transactions in killed_at:
             return False
         killed_at.append(transactions)

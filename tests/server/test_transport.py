@@ -1,4 +1,4 @@
-"""The sending half of a socket: a client that stalls is seen to, and cold pages cost no turns of the loop."""
+"""The sending half of a socket: stalled clients are closed, and cold pages do not block the loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.storage.disk.local import LocalDisk
 
 
 class Cold:
-    """Pages that are never found in memory; `done` of each reading is kept."""
+    """Pages that are never in memory; it keeps the `done` callback of each read."""
 
     def __init__(self) -> None:
         self.readings: list = []
@@ -74,7 +74,7 @@ def test_a_client_that_reads_a_little_and_then_nothing_is_stuck_again() -> None:
 def test_a_cold_piece_is_read_once_while_the_socket_could_take_more(
     seen_warm_after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pages that are evicted at once, or cannot be read at all, must not keep the thread busy for ever either."""
+    """Pages that are evicted at once, or cannot be read, must not keep the thread busy for ever."""
     (tmp_path / "file").write_bytes(bytes(1 << 20))
     warm = False
     monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: warm)
@@ -105,7 +105,7 @@ def test_a_cold_piece_is_read_once_while_the_socket_could_take_more(
 
 @pytest.mark.parametrize(("there", "wanted"), [(0, 6000), (5000, 6000), (0, 20_000), (5000, 20_000), (15_000, 20_000)])
 def test_b5_a_slice_that_ends_before_it_should_closes_the_connection(there: int, wanted: int, tmp_path: Path) -> None:
-    """Bytes of what comes next would be taken for the missing ones."""
+    """Later bytes would be read in place of the missing ones."""
     (tmp_path / "file").write_bytes(b"x" * there)
 
     async def run() -> None:
@@ -142,7 +142,7 @@ def test_small_slices_leave_with_what_is_around_them_and_large_ones_by_themselve
 
     async def run() -> None:
         end = End()
-        end.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that it goes in many pieces
+        end.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that it is sent in many pieces
         file = LocalDisk().open(str(tmp_path / "file"))
         parts: list[bytes | FileSlice] = []
         expected = b""

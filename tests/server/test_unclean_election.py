@@ -1,4 +1,4 @@
-"""Real brokers, and an administrator who would rather lose records than wait for the only replica that has them all."""
+"""Real brokers, and an administrator who elects a leader without all committed records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def living(cluster, by):
 
 
 def produce(cluster, *texts):
-    """One by one: who is in sync has heard that all but the last are committed."""
+    """Produce one by one, so that in-sync followers know that all records but the last are committed."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
     failed = []
     for text in texts:
@@ -59,7 +59,7 @@ def test_running_followers_cut_back_to_an_uncleanly_elected_leader_without_a_res
         until(lambda: described(cluster, 3)[0] == -1)
 
         arguments = ["--bootstrap-server", three.address, "--election-type", "unclean", "--topic", "t"]
-        two.process.send_signal(signal.SIGSTOP)  # else it would be asked, and lead, as its log is longer
+        two.process.send_signal(signal.SIGSTOP)  # otherwise it would be asked, and lead with its longer log
         until(lambda: living(cluster, 3) == {3})
         assert leader_election.command([*arguments, "--partition", "0"]) == 0, capsys.readouterr()
         two.process.send_signal(signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""Safeguards of replication, taken out in worlds of three brokers; as in mutants.py."""
+"""Safeguards of replication to remove in worlds of three brokers, in the form of mutants.py."""
 
 from __future__ import annotations
 

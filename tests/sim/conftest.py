@@ -1,4 +1,4 @@
-"""Worlds end within their own test: what they leave suspended is not finalized in the middle of something else."""
+"""Ends worlds within their own test, so that suspended stories are not finalized during a later one."""
 
 from __future__ import annotations
 

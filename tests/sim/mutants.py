@@ -1,4 +1,4 @@
-"""Safeguards and how each is taken out: one edit of a copy of the source, and where it is caught."""
+"""Safeguards to remove, each by one edit of a copy of the source, and the worlds in which the removal is caught."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Mutant(NamedTuple):
     old: str
     new: str
     faults: tuple[str, ...]
-    """What strikes in the worlds that show it."""
+    """Faults in the worlds that reveal the mutant."""
     first_seed: int
     caught_as: tuple[str, ...]
-    """Kinds of anomaly, one of which must be among those found: a promise broken, and not merely a crash."""
+    """Kinds of anomaly, of which one must be found: a broken promise, not merely a crash."""
     brokers: int = 1
     more: tuple[tuple[str, str, str], ...] = ()
-    """(file, old, new): where a safeguard stands in two places, the other."""
+    """(file, old, new) of the second place, for a safeguard that is in two places."""
     circumstances: tuple[str, ...] = ()
-    """What else these worlds are like, by the names in run_mutant.py."""
+    """Other circumstances of these worlds, by their names in run_mutant.py."""
 
 
 _LOST = (
@@ -91,7 +91,7 @@ MUTANTS = (
         ("kill", "power cut"),
         0,
         _LOST,
-        more=(  # gathered syncs take along what nobody asked for
+        more=(  # gathered syncs also sync logs that were not submitted
             ("broker/replicas/unreadable.py", "with directory.disk.gathered(directory.path):", "if True:"),
             ("broker/replicas/reconcile.py", "if count > _FEW", "if False"),
         ),

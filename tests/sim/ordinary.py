@@ -1,7 +1,7 @@
 """Counts how soon ordinary worlds miss a safeguard: `python -m tests.sim.ordinary`, from the root of the repository.
 
-Each of ordinary_mutants.py is taken out of a copy of the source, and worlds as they are drawn run over it until one
-shows an anomaly. `--all` goes through all seeds, and counts those that do.
+Each safeguard of ordinary_mutants.py is removed from a copy of the source, and ordinary worlds run over it until one
+shows an anomaly. `--all` runs all seeds, and counts those that show one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def said_of(shown: list[list[str]], first: int, seeds: int, *, through_all: bool
 def run_without(
     removal: Removal, brokers: int, first: int, seeds: int, *, through_all: bool = False
 ) -> list[list[str]]:
-    """The seeds that showed something, each with the kinds of its anomalies."""
+    """The seeds that showed anomalies, each with their kinds."""
     with tempfile.TemporaryDirectory() as place:
         tree = copy_without(removal.edits, Path(place))
         command = [sys.executable, str(_RUNNER), str(brokers), str(first), str(seeds), *(["all"] * through_all)]

@@ -1,6 +1,6 @@
-"""Sixteen safeguards that ordinary worlds of three brokers are to miss, as they are drawn from seeds.
+"""Sixteen safeguards whose removal ordinary worlds of three brokers must reveal.
 
-Nothing is chosen so that it shows them: `python -m tests.sim.ordinary` counts how many seeds it takes.
+The worlds are drawn from seeds and not adapted: `python -m tests.sim.ordinary` counts how many seeds it takes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Removal(NamedTuple):
-    """One safeguard taken out, wherever it stands."""
+    """The removal of one safeguard, in all its places."""
 
     safeguard: str
     edits: tuple[tuple[str, str, str], ...]

@@ -1,4 +1,4 @@
-"""Pieces of which the tests of judges make histories."""
+"""Building blocks of histories for the tests of judges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces of which the tests of the judges of transactions make histories."""
+"""Building blocks of histories for the tests of the judges of transactions."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 `run_mutant.py BROKERS FIRST COUNT (FAULT|CIRCUMSTANCE)...`
 
-Prints the seed and the kinds of its anomalies, or nothing where all seeds were green.
+Prints the seed and the kinds of its anomalies, or nothing if all seeds were green.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ottla.sim.world import World
 
 
 def _leaders_move(plan: Plan) -> Plan:
-    """And who lags for a second leaves."""
+    """Leaders are moved, and a replica that lags for a second leaves the in-sync set."""
     return _with_options(plan._replace(moves_leaders=True), replica_lag_time_max_ms=1000)
 
 
 def _impatient(plan: Plan) -> Plan:
-    """Leaders: who lags for a moment leaves."""
+    """Leaders drop a replica that lags for a moment from the in-sync set."""
     return _with_options(plan, broker_session_timeout_ms=6000, replica_lag_time_max_ms=400)
 
 
@@ -35,7 +35,7 @@ def _with_options(plan: Plan, **options: int) -> Plan:
 
 
 def _watched_commits(plan: Plan) -> Plan:
-    """Sessions are short, and end in their time; others do little."""
+    """Watchers with short sessions that end in time; other clients do little."""
     plan = plan._replace(watches=True, busy_ms=12_000, session_us=1_500_000, groups=0, fault_every_ms=(1500, 3500))
     plan = plan._replace(idempotent_producers=1, plain_producers=1, readers=1)
     plan = plan._replace(sync_us=(200, 4000), pause_us=(20_000, 200_000))
@@ -43,19 +43,19 @@ def _watched_commits(plan: Plan) -> Plan:
 
 
 def _little_lag(plan: Plan) -> Plan:
-    """Who lags for a second leaves; a pause ends no session."""
+    """A replica that lags for a second leaves the in-sync set; a pause ends no session."""
     plan = plan._replace(busy_ms=8000, session_us=6_000_000, fault_every_ms=(1000, 2500))
     return _with_options(plan, broker_session_timeout_ms=6000, replica_lag_time_max_ms=1000)
 
 
 def _one_log(plan: Plan) -> Plan:
-    """One partition, no groups: more happens to it, for longer."""
+    """One partition and no groups, so that more happens to it, for longer."""
     kept = plan.topics[0]._replace(partitions=1)
     return plan._replace(busy_ms=9000, groups=0, topics=(kept,), sync_us=(500, 8000), pause_us=(500, 20_000))
 
 
 def _few_writes(plan: Plan) -> Plan:
-    """What is late on its way is the last that was written for a while."""
+    """Few clients write, so that a delayed batch is often the last for a while."""
     return plan._replace(busy_ms=9000, groups=0, sync_us=(500, 8000), pause_us=(100_000, 500_000))
 
 
@@ -66,27 +66,27 @@ def _decay(plan: Plan) -> Plan:
 
 
 def _edits_required(plan: Plan) -> Plan:
-    """One partition, and brokers that are missed at once, often two of three."""
+    """One partition whose min.insync.replicas is edited, and brokers whose death is noticed soon."""
     kept = plan.topics[0]._replace(partitions=1)
     plan = plan._replace(edits_required=True, busy_ms=12_000, groups=0, topics=(kept,), session_us=0)
     return _with_options(plan, broker_session_timeout_ms=1500, replica_lag_time_max_ms=1000)
 
 
 def _several_directories(plan: Plan) -> Plan:
-    """And none that a broker cannot do without; replicas move all the time."""
+    """Two log directories, of which a broker may lose either; replicas move all the time."""
     kept = plan.topics[0]._replace(partitions=2)
     plan = plan._replace(more_directories=("/more",), store_elsewhere=True, busy_ms=9000, groups=0, topics=(kept,))
     return plan._replace(sync_us=(500, 8000))
 
 
 def _rolled_back(plan: Plan) -> Plan:
-    """One partition, and copies that are put back again and again for a longer while."""
+    """One partition, and older copies of disks that are put back again and again."""
     kept = plan.topics[0]._replace(partitions=1)
     return plan._replace(rolls_back=True, busy_ms=12_000, groups=0, topics=(kept,), session_us=0, sync_us=(500, 8000))
 
 
 def _transactions(plan: Plan) -> Plan:
-    """Little else is written."""
+    """Transactions, and few other writes."""
     plan = plan._replace(idempotent_producers=1, plain_producers=1, readers=1, groups=0, busy_ms=6000)
     plan = draw_transactions(Random(f"transactions-{plan.seed}"), plan._replace(sync_us=(500, 8000)))
     assert plan.transactions is not None
@@ -110,7 +110,7 @@ CIRCUMSTANCES = {
 
 
 def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
-    """Small worlds full of the given faults: what one safeguard is for happens in each of them."""
+    """Run small worlds full of the given faults, so that each of them needs the safeguard."""
     assert ottla.__file__ is not None
     assert ottla.__file__.startswith(os.environ["PYTHONPATH"]), ottla.__file__
     logging.getLogger("ottla").setLevel(logging.CRITICAL + 1)

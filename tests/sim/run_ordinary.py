@@ -1,7 +1,7 @@
-"""Runs worlds as they are drawn, of the source tree that PYTHONPATH names.
+"""Runs ordinary worlds over the source tree that PYTHONPATH names.
 
 `run_ordinary.py BROKERS FIRST COUNT [all]` prints a line for each seed that shows an anomaly, with its kinds, and stops
-at the first one unless it is to go through all.
+at the first one unless `all` is given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copies of the source with something taken out of them, each one edit or a few."""
+"""Makes copies of the source with one or a few edits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "ottla"
 
 
 def copy_without(edits: Iterable[tuple[str, str, str]], place: Path) -> Path:
-    """A tree for PYTHONPATH in which each (file, old, new) is carried out; `old` occurs exactly once in its file."""
+    """Make a tree for PYTHONPATH with each edit (file, old, new) applied; `old` occurs exactly once in its file."""
     shutil.copytree(SOURCE, place / "ottla", ignore=shutil.ignore_patterns("__pycache__", "spark", "demo", "cli"))
     for file, old, new in edits:
         path = place / "ottla" / file

@@ -1,6 +1,6 @@
-"""The judges are no ornament: a safeguard is taken out of a copy of the source, and a few seeds show that it is gone.
+"""Tests of the judges: each safeguard is removed from a copy of the source, and a few seeds reveal that it is gone.
 
-The world that shows it is green while it is there. There is no switch for any of this in the product.
+The world that reveals it passes with the safeguard. The product has no switch for any of this.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _SOURCE = Path(ottla.__path__[0])
 
 
 def worlds_of(mutant: Mutant) -> tuple[str, ...]:
-    """What strikes in them, and what else they are like."""
+    """The faults and the circumstances of the worlds in which a mutant is tried."""
     return (*mutant.faults, *mutant.circumstances)
 
 
 def run_worlds(tree: Path, brokers: int, first_seed: int, count: int, faults: tuple[str, ...]) -> list[str]:
-    """The seed that showed an anomaly, and its kinds; empty where all were green."""
+    """The seed that showed an anomaly, and its kinds; empty if all were green."""
     command = [sys.executable, str(_RUNNER), str(brokers), str(first_seed), str(count), *faults]
     environment = os.environ | {"PYTHONPATH": str(tree)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

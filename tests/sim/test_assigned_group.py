@@ -1,4 +1,4 @@
-"""Worlds with several members of one KIP-848 group: nothing is promised twice, and a promise taken away is seen."""
+"""Worlds with several members of one KIP-848 group: no partition is owned twice, and a removed safeguard is noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ottla sim`: what it prints, and how it ends."""
+"""Tests of the output and the exit status of `ottla sim`."""
 
 from __future__ import annotations
 

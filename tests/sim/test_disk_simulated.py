@@ -1,4 +1,4 @@
-"""The simulated disk: what a crash may take, and what it must leave."""
+"""The simulated disk: writes that a crash may lose, and writes that it must keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a simulated sync is told to every log, unless the power goes meanwhile."""
+"""Every log is told of the end of a simulated sync, unless the power is cut meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.sim.syncer import SimSyncer
 
 
 class Dirty:
-    """A log that hears of its sync, and then raises what it was given."""
+    """A log that notes the end of its sync, and then raises a given exception."""
 
     directory = "/d"
 

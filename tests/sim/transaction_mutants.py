@@ -1,4 +1,4 @@
-"""Safeguards of transactions, taken out in worlds of three brokers that have them; as in mutants.py."""
+"""Safeguards of transactions to remove in worlds of three brokers with transactions, in the form of mutants.py."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Every interleaving of attempts at a task's batches with a transaction coordinator, Spark's driver and a bad network.
+"""Explores all interleavings of a task's attempts with a transaction coordinator, Spark's driver and a bad network.
 
-Attempts start whenever Spark may start one: beside another that still runs, and after one has reported success, as a
-driver does that dies before it has noted it. Attempts die at any step. A commit or a write may arrive long after its
-sender has given it up. The coordinator may abort a transaction for its age.
+Attempts start whenever Spark may start one: beside another that still runs, and after one that reported success, if
+the driver died before it noted that. Attempts die at any step. A commit or a write may arrive long after its sender
+has given up. The coordinator may abort a transaction that is too old.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def machine(task: Task) -> Attempt:
 
 
 class Violated(AssertionError):
-    """What must hold does not."""
+    """A property of the model does not hold."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class World:
     reported: bool = False
 
     def key(self) -> tuple[object, ...]:
-        """What tells worlds apart: epochs count only by which is which."""
+        """A key that is equal for equivalent worlds: epochs are compared only by their order."""
         epochs = sorted({each.epoch for each in self.running} | {epoch for _, epoch, _ in self.late} | {self.epoch})
         rank = {epoch: place for place, epoch in enumerate(epochs)}
         running = sorted((*each.key()[:-1], rank[each.epoch]) for each in self.running)
@@ -82,7 +82,7 @@ class World:
 
 
 def judge(world: World) -> None:
-    """Each batch at most once and in order; a success that was reported is true."""
+    """Check that each batch is there at most once and in order, and that a reported success is true."""
     if list(world.topic) != sorted(set(world.topic)):
         raise Violated(f"the topic has batches {world.topic}")
     for each in world.running:
@@ -98,13 +98,13 @@ def after(world: World, make: Machine, *, attempts: int, batches: int) -> Iterat
     if world.reported and world.batch + 1 < batches:
         yield replace(world, batch=world.batch + 1, reported=False)
     if world.open is not None:
-        yield replace(world, open=None, epoch=world.epoch + 1)  # it was open for too long
+        yield replace(world, open=None, epoch=world.epoch + 1)  # the transaction was open for too long
     for place, (kind, epoch, batch) in enumerate(world.late):
         left = replace(world, late=world.late[:place] + world.late[place + 1 :])
         yield arrived(left, kind, epoch, batch)
     for place, each in enumerate(world.running):
         others = world.running[:place] + world.running[place + 1 :]
-        yield replace(world, running=others)  # it dies, or nobody hears of it any more
+        yield replace(world, running=others)  # it dies, or can reach nobody any more
         if each.attempt.do not in ENDED:
             for next_world, moved in steps(world, each):
                 done = moved.attempt.do is Do.FINISHED and moved.attempt.task.batch == world.batch
@@ -113,7 +113,7 @@ def after(world: World, make: Machine, *, attempts: int, batches: int) -> Iterat
 
 
 def arrived(world: World, kind: str, epoch: int, batch: int) -> World:
-    """A request that comes late is refused where its epoch is not the newest."""
+    """The world after a late request, which is refused if its epoch is not the newest."""
     if epoch != world.epoch:
         return world
     if kind == "write":
@@ -122,7 +122,7 @@ def arrived(world: World, kind: str, epoch: int, batch: int) -> World:
 
 
 def steps(world: World, each: Running) -> Iterator[tuple[World, Running]]:
-    """What the next step of an attempt may lead to."""
+    """Each (world, attempt) that the next step of an attempt may lead to."""
     do, current = each.attempt.do, each.epoch == world.epoch
     if do is Do.FENCE:
         fenced = replace(world, epoch=world.epoch + 1, open=None)
@@ -165,7 +165,7 @@ def ended(world: World, each: Running, *, current: bool) -> Iterator[tuple[World
 
 
 def explore(make: Machine = machine, *, attempts: int, batches: int) -> dict[object, World]:
-    """All worlds that can be reached, judged; Violated says what went wrong."""
+    """All reachable worlds, each judged; raise Violated if one is wrong."""
     start = World()
     seen: dict[object, World] = {start.key(): start}
     todo = [start]
@@ -180,7 +180,7 @@ def explore(make: Machine = machine, *, attempts: int, batches: int) -> dict[obj
 
 
 def alone(world: World) -> World:
-    """A fresh attempt at Spark's batch, with no fault and with nobody else at work."""
+    """The world after a fresh attempt at Spark's batch, without faults and other attempts."""
     mine = Running(machine(Task("q", world.batch, 0)))
     for _ in range(20):
         if mine.attempt.do in ENDED:

@@ -1,4 +1,4 @@
-"""A pipeline on a cluster of executors: write, read, stream and lake; prints what came out as one line of JSON.
+"""Runs a pipeline on a cluster of executors: write, read, stream and lake; prints the results as one line of JSON.
 
 python tests/spark/cluster_jobs.py MASTER BOOTSTRAP TOPIC FOLDER
 """

@@ -1,4 +1,4 @@
-"""What a reader of committed records sees of a topic."""
+"""Reads a topic as a reader of committed records sees it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ends(cluster: Cluster, topic: str) -> dict[TopicPartition, int]:
 
 
 def settled(cluster: Cluster, topic: str, eventually: Callable[[Callable[[], bool]], None]) -> None:
-    """Wait until no transaction is open: a commit is answered before its markers are in the partitions."""
+    """Wait until no transaction is open: a commit is answered before its markers are written."""
     eventually(lambda: stable_ends(cluster, topic) == ends(cluster, topic))
 
 

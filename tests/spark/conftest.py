@@ -1,4 +1,4 @@
-"""What tests of the pipeline share stands in tests/pipeline.py."""
+"""Imports the fixtures of the pipeline from tests/pipeline.py."""
 
 from tests.pipeline import bootstrap, eventually, spark, spark_session, topics
 

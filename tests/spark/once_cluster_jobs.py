@@ -1,4 +1,4 @@
-"""A query on executors of their own whose tasks die and are overtaken at chosen places; prints one line of JSON.
+"""Runs a query on separate executors whose tasks die or are overtaken at chosen places; prints one line of JSON.
 
 python tests/spark/once_cluster_jobs.py MASTER BOOTSTRAP SOURCE TARGET FOLDER
 """
@@ -26,7 +26,7 @@ SPECULATION = {
     "spark.speculation.minTaskRuntime": "500ms",
 }
 OVERTAKEN, WORKER_KILLED, EXECUTOR_KILLED = 0, 1, 2
-"""What becomes of the first attempt at task 0 of each micro-batch, in the middle of its rows."""
+"""Fates of the first attempt at task 0 of each micro-batch, in the middle of its rows."""
 
 
 def main(master: str, bootstrap: str, source: str, target: str, folder: str) -> int:
@@ -67,7 +67,7 @@ def main(master: str, bootstrap: str, source: str, target: str, folder: str) -> 
 
 
 def trouble(batch_id: int, folder: str) -> None:
-    """In a worker, between the rows that the sink has sent and the rest of them."""
+    """Make the fault in a worker, between the rows that the sink has sent and the rest."""
     if batch_id == OVERTAKEN:
         deadline = time.monotonic() + 120
         while not list(Path(folder).glob("ended-0-0-[1-9]")) and time.monotonic() < deadline:

@@ -1,7 +1,7 @@
-"""A standalone Spark cluster on this machine whose driver and workers have each a Python environment of their own.
+"""A standalone Spark cluster on this machine whose driver and workers each have their own Python environment.
 
-Each environment has ottla from a wheel, and the packages that the wheel needs from the environment that runs the tests.
-Which one a process gets follows from its PATH: all call their Python `ottla-python`.
+Each environment has ottla from a wheel, and the packages that it needs from the environment that runs the tests. The
+PATH of a process selects its environment: all call their Python `ottla-python`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import collections, sys
 kind = collections.namedtuple("version_info", "major minor micro releaselevel serial")
 sys.version_info = kind(3, sys.version_info.minor + 1, 0, "final", 0)
 """
-"""Spark's worker compares this before anything else: only the number need be another."""
+"""Spark's worker compares the version before anything else, so only the number has to differ."""
 
 
 def built_wheel(folder: Path) -> Path:
@@ -49,7 +49,7 @@ def built_wheel(folder: Path) -> Path:
 
 
 def environment(home: Path, wheel: Path) -> Path:
-    """A virtual environment with ottla from the wheel; the folder of its programs, and two that are not right."""
+    """Make an environment with ottla from the wheel, and two wrong ones; return the folder of its programs."""
     programs = virtual_environment(home / "right", PYTHON, wheel)
     for name, found in ((WITHOUT_OTTLA, None), (OTHER_MINOR, wheel)):
         other, script = virtual_environment(home / name, name, found), programs / name
@@ -60,7 +60,7 @@ def environment(home: Path, wheel: Path) -> Path:
 
 
 def virtual_environment(home: Path, name: str, wheel: Path | None, *, shared: bool = True) -> Path:
-    """A virtual environment; the folder of its programs, one of which is Python by this name."""
+    """Make a virtual environment; return the folder of its programs, in which Python has this name."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True, timeout=60)
     (home / "bin" / name).symlink_to(sys.executable)
     packages = _packages(home)
@@ -84,7 +84,7 @@ class Standalone:
     folder: Path
     eventually: Callable[[Callable[[], bool]], None]
     environment: dict[str, str] = field(default_factory=dict)
-    """Beside the usual one: where executors find stores."""
+    """Additional environment variables, by which executors find stores."""
     wheel: Path = Path()
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     """The master, then workers, the oldest first."""
@@ -96,7 +96,7 @@ class Standalone:
         return f"spark://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """The master, then two workers; the wheel is built meanwhile."""
+        """Start the master, then two workers; build the wheel meanwhile."""
         self.port = free_port()
         self._launch("master.Master", "--port", str(self.port), "--webui-port", str(free_port()), path=[])
         self.wheel = built_wheel(self.folder)
@@ -107,12 +107,12 @@ class Standalone:
         self._registered()
 
     def add_worker(self) -> None:
-        """One more, in an environment of its own."""
+        """Start one more worker, in an environment of its own."""
         self._launch_worker(environment(self.folder / f"worker-{self._launched}", self.wheel))
         self._registered()
 
     def kill_worker(self) -> None:
-        """The oldest worker and all processes below it, at once and for ever."""
+        """Kill the oldest worker and all processes below it."""
         worker = self.processes.pop(1)
         for process in [worker.pid, *descendants(worker.pid)]:
             with contextlib.suppress(ProcessLookupError):

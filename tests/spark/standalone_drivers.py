@@ -1,4 +1,4 @@
-"""Drivers on a standalone cluster, in an environment of their own: one that does jobs, and `ottla lake load`."""
+"""Drivers on a standalone cluster, in their own environment: one that runs jobs, and `ottla lake load`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs on a standalone cluster, asked for by lines of JSON on standard input and answered by lines of JSON.
+"""Jobs on a standalone cluster: requests are lines of JSON on standard input, answers are lines of JSON.
 
 python tests/spark/standalone_jobs.py [OPTIONS OF SPARK]
 """
@@ -28,7 +28,7 @@ class Jobs:
         self._killed = threading.Event()
 
     def probe(self, bootstrap: str, python: str | None = None, writable: str | None = None) -> object:
-        """The number of executors, or the sentence."""
+        """The number of executors, or the error's sentence."""
         usual = self.spark.sparkContext.pythonExec
         self.spark.sparkContext.pythonExec = python or usual
         check = None if writable is None else lambda: None if os.access(writable, os.W_OK) else f"{writable} is closed"
@@ -57,12 +57,12 @@ class Jobs:
         return self.read(bootstrap, topic)
 
     def read(self, bootstrap: str, topic: str) -> object:
-        """Rows, and distinct values among them."""
+        """The number of rows, and of distinct values."""
         rows = self._options(self.spark.read, bootstrap, topic).load()
         return rows.selectExpr("count(*)", "count(distinct value)").collect()[0]
 
     def stream(self, bootstrap: str, topic: str, folder: str) -> object:
-        """Copy a topic by micro-batches; their number, and what the copy holds."""
+        """Copy a topic by micro-batches; return their number, and the copy's content."""
         stream = self._options(self.spark.readStream, bootstrap, topic, startingOffsets="earliest").load()
         writer = stream.select("key", "value").writeStream.format("ottla").option("kafka.bootstrap.servers", bootstrap)
         writer = writer.option("topic", f"{topic}-copy").option("checkpointLocation", folder)
@@ -72,7 +72,7 @@ class Jobs:
         return [len(batches), *self.read(bootstrap, f"{topic}-copy")]
 
     def load(self, bootstrap: str, topic: str, folder: str, rounds_of: int) -> object:
-        """Load a lake; after the first round say so, and wait for what is done about it."""
+        """Load a lake; after the first round report it, and wait for a line before going on."""
 
         def tell(_: str) -> None:
             if not self._killed.is_set():

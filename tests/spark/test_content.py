@@ -1,4 +1,4 @@
-"""The content of rows: the same in any order and in any batches, another for other rows."""
+"""The digest of rows: the same in any order and in any batches, different for other rows."""
 
 import pyarrow as pa
 import pytest

@@ -47,7 +47,7 @@ class Pipeline:
         return query
 
     def forget_last_commit(self):
-        """As where the driver is killed when a micro-batch's tasks have ended, before it has noted it."""
+        """Remove the last commit, as if the driver was killed between a micro-batch's tasks and its commit."""
         commits = self.checkpoint / "commits"
         last = max(int(each.name) for each in commits.iterdir() if each.name.isdecimal())
         for name in (str(last), f".{last}.crc"):
@@ -109,7 +109,7 @@ def test_a_repeated_micro_batch_with_a_shuffle_by_key_is_written_once(pipeline):
 
 
 def test_at_least_once_writes_a_repeated_micro_batch_again(pipeline):
-    """The default, which shows that the test before tests something."""
+    """The default mode, which shows that the test before can fail."""
     mine = pipeline(delivery="at-least-once")
     mine.topics.count(mine.source, 0, 20)
     mine.run()

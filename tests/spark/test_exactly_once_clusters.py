@@ -1,4 +1,4 @@
-"""Exactly once on executors in processes of their own: overtaken by speculation, workers and executors killed."""
+"""Exactly once on executors in their own processes, with speculation, and with killed workers and executors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENVIRONMENT = {
 
 @pytest.fixture
 def master(tmp_path, eventually):
-    """A standalone cluster of two hosts, as Spark sees it: it runs no two attempts of a task on one."""
+    """A standalone cluster of two hosts from Spark's view: Spark runs two attempts of a task on different hosts."""
     port = free_port()
     log = tmp_path / "master.log"
     with contextlib.ExitStack() as stack:

@@ -49,7 +49,7 @@ class Rig:
         return write_once(self.options(**options), self.task(batch_id, index), iter([batch(values)]))
 
     def values(self):
-        """What a reader of committed records sees, once no transaction is open."""
+        """The values that a reader of committed records sees, once no transaction is open."""
         settled(self.topics.cluster, self.topic, self.eventually)
         return self.values_now()
 
@@ -75,7 +75,7 @@ def test_rows_and_their_marker_are_committed_together(rig):
 
 def test_a_repeated_task_writes_nothing_and_says_the_same(rig):
     first = rig.write(0, [b"a", b"b"])
-    again = rig.write(0, [b"b", b"a"])  # a shuffle may bring them in another order
+    again = rig.write(0, [b"b", b"a"])  # a shuffle may change the order of the rows
     assert (first.rows, again.rows, again.batches) == (2, 2, 0)
     assert rig.values() == [b"a", b"b"]
 
@@ -126,7 +126,7 @@ def test_an_attempt_left_open_is_fenced_and_ended_by_the_next(rig):
 
 
 def abandoned(rig, values):
-    """The transaction of an attempt whose process was killed before it could commit."""
+    """Leave the transaction of an attempt whose process was killed before it could commit."""
     cluster = rig.topics.cluster
     transactor = Transactor(cluster.plan, rig.task(0).name, timeout_ms=20_000)
     cluster.run(transactor.init())
@@ -138,7 +138,7 @@ def abandoned(rig, values):
 
 @pytest.mark.parametrize("rows_before", [1, 3])
 def test_a_twin_that_was_overtaken_reports_what_the_other_committed(rig, rows_before):
-    """As with speculation: the first attempt is in the middle of its rows while the second does all of them."""
+    """Speculation: the first attempt is in the middle of its rows while the second writes all of them."""
     values = [b"a", b"b", b"c"]
 
     def slow():

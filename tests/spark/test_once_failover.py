@@ -1,4 +1,4 @@
-"""Tasks write exactly once while brokers, and with them coordinators and leaders, are killed."""
+"""Tasks write exactly once while brokers are killed, and with them coordinators and leaders."""
 
 import random
 import threading
@@ -28,7 +28,7 @@ KILLS, TASKS, ROWS, ATTEMPTS = 5, 2, 20, 4
 
 
 class Spark:
-    """Runs tasks as Spark does: again after a failure, some once more after a success, the next batch after all."""
+    """Runs tasks as Spark does: again after a failure, some again after a success, then the next batch."""
 
     def __init__(self, bootstrap, seed):
         self.options = sink_options({"kafka.bootstrap.servers": bootstrap, "topic": "t", "delivery": "exactly-once"})

@@ -162,7 +162,7 @@ def test_ranges_are_split_by_the_longest_and_by_the_least_number():
 
 
 def test_the_tasks_of_a_range_are_rounded_to_its_nearest_share():
-    """700 of 1,000 offsets are 3.5 of five tasks, 300 are 1.5: four and two, as in Spark's own connector."""
+    """700 of 1,000 offsets get 3.5 of five tasks, and 300 get 1.5: four and two, as in Spark's own connector."""
     ranges = [OffsetRange("a", 0, 0, 700), OffsetRange("a", 1, 0, 300)]
     assert [span.size for span in split(ranges, min_partitions=5, max_records=None)] == [175] * 4 + [150] * 2
 

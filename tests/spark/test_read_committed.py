@@ -136,7 +136,7 @@ def test_an_aborted_transaction_is_left_out_wherever_a_micro_batch_is_cut(log, b
 
 
 def test_a_range_that_begins_inside_an_aborted_transaction_leaves_out_the_rest_of_it(log, bootstrap, eventually):
-    """As where a query reads uncommitted records first, and starts again with read_committed."""
+    """A query may read uncommitted records first, and start again with read_committed."""
     aborted = log.begin("one")
     log.add(aborted, b"x0", b"x1", b"x2")
     log.plain(b"a")
@@ -159,7 +159,7 @@ def test_without_read_committed_all_is_read(log, bootstrap):
 
 
 def test_a_hanging_transaction_holds_the_query_until_an_administrator_aborts_it(eventually):
-    """A batch whose transaction the coordinator knows nothing of, as old clients could leave behind (KIP-890)."""
+    """A batch whose transaction is unknown to the coordinator, as old clients could leave it (KIP-890)."""
     with TestBroker({"transaction.partition.verification.enable": "false"}) as broker:
         bootstrap = broker.bootstrap_servers
         with Cluster(bootstrap) as cluster:
@@ -181,7 +181,7 @@ def test_a_hanging_transaction_holds_the_query_until_an_administrator_aborts_it(
 
 
 def abort(cluster, place, transactor):
-    """As `kafka-transactions abort` does."""
+    """Abort a transaction as `kafka-transactions abort` does."""
     marker = WritableTxnMarker(
         producer_id=transactor.identity.producer_id,
         producer_epoch=transactor.identity.producer_epoch,

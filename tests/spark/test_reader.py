@@ -1,4 +1,4 @@
-"""Reading ranges without Spark: planned and decoded as tasks do, from a real broker."""
+"""Ranges are planned and decoded from a real broker as tasks do it, without Spark."""
 
 import pyarrow as pa
 import pytest

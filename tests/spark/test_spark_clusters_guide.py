@@ -1,4 +1,4 @@
-"""What the guide to Spark clusters shows, held against Spark as far as that goes without YARN and Kubernetes."""
+"""Checks the guide to Spark clusters against Spark, as far as possible without YARN and Kubernetes."""
 
 from __future__ import annotations
 

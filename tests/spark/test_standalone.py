@@ -48,7 +48,7 @@ def hdfs(tmp_path: Path) -> Iterator[ParquetHdfs]:
 def cluster(
     tmp_path_factory: pytest.TempPathFactory, eventually: Callable[[Callable[[], bool]], None], s3: DeltaS3
 ) -> Iterator[Standalone]:
-    """Its workers find S3 by the environment of their machine."""
+    """A cluster whose workers find S3 by the environment of their machine."""
     folder = tmp_path_factory.mktemp("standalone")
     one = Standalone(folder, eventually, s3.environment())
     try:
@@ -190,7 +190,7 @@ def test_a_lake_is_whole_when_its_driver_and_then_a_worker_are_killed(
 
 @contextlib.contextmanager
 def watched(place: Place) -> Iterator[list[str]]:
-    """Meanwhile files of plain Parquet are looked at: what was seen. A reader of Delta sees whole commits."""
+    """Look at plain Parquet files during a block; yield the findings. A reader of Delta sees whole commits."""
     if not isinstance(place, PlainFiles):
         yield []
         return

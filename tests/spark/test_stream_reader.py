@@ -1,4 +1,4 @@
-"""Micro-batches planned as Spark would ask for them, without Spark."""
+"""Micro-batches are planned as Spark asks for them, without Spark."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Where a command's Spark session comes from: options, files, spark-submit or the session that is active."""
+"""A command's Spark session comes from options, files, spark-submit or the active session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of a plan are asked again after a fault that may pass, but not where no broker has ever answered."""
+"""A plan repeats its requests after a passing fault, but not if no broker has ever answered."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def source(bootstrap, topic, **options):
 
 
 def rows(bootstrap, topic, **options):
-    """What tasks of a batch yield."""
+    """The rows that the tasks of a batch yield."""
     found = source(bootstrap, topic, **options)
     reader = found.reader(found.schema())
     batches = []

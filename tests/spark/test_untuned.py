@@ -1,4 +1,4 @@
-"""A session of a user's own, without one setting of ours: source, sink and lake keep what they promise."""
+"""Source, sink and lake keep their promises in a user's own session without any of our settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_untuned_session_writes_reads_streams_and_loads_each_row_once(
     topic = topics.new(3)
     topics.admin.create_topic(f"{topic}-copy", 2)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
-    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # an environment at work
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # an active environment
     result = subprocess.run(
         [sys.executable, str(JOBS), way, topics.bootstrap, topic, str(tmp_path)],
         env={**kept, "PATH": programs},

@@ -75,7 +75,7 @@ def test_a_module_that_is_not_installed_is_left_out(capfd: pytest.CaptureFixture
 
 
 class Late(Loader):
-    """Finds one module, which is made on the spot."""
+    """An importer for one module, which it makes itself."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         return ModuleSpec(name, self) if name == "this_comes_late" else None

@@ -1,4 +1,4 @@
-"""Structs written as typed values: the schema is given, found or derived on the driver, and rows come back equal."""
+"""Structs are written as typed values with a given, found or derived schema, and are read back equal."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Source and sink in a session that has none of our settings; prints what came out as one line of JSON.
+"""Runs source and sink in a session without any of our settings; prints the results as one line of JSON.
 
 python tests/spark/untuned_jobs.py discovered|registered BOOTSTRAP TOPIC FOLDER
 """
@@ -31,7 +31,7 @@ class Jobs:
         self.servers = {"kafka.bootstrap.servers": bootstrap}
 
     def write(self) -> None:
-        """Every seventh value is null, every second row has a header."""
+        """Write rows: every seventh value is null, every second row has a header."""
         header = "array(named_struct('key', 'h', 'value', cast(cast(id as string) as binary)))"
         rows = self.spark.range(0, ROWS, 1, 3).selectExpr(
             "cast(id as string) key",
@@ -44,7 +44,7 @@ class Jobs:
         return self.spark.read.format("ottla").options(**self.servers, subscribe=topic, includeHeaders="true").load()
 
     def stream(self) -> list[int]:
-        """Copy what has come since the last call; the rows of each micro-batch."""
+        """Copy the rows since the last call; return the number of rows of each micro-batch."""
         stream = self.spark.readStream.format("ottla").options(**self.servers, subscribe=self.topic)
         rows = stream.options(startingOffsets="earliest", maxOffsetsPerTrigger="2000").load()
         writer = (

@@ -1,4 +1,4 @@
-"""Appends numbered records and says after each sync how far the log is on disk, until somebody kills it."""
+"""Appends numbered records, and prints after each sync how far the log is on disk, until it is killed."""
 
 from __future__ import annotations
 

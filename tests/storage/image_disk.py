@@ -1,4 +1,4 @@
-"""A file system of its own in an image file, whose power a test can cut. For root on Linux."""
+"""A file system in an image file, whose power a test can cut. Needs root on Linux."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 NO_IMAGES = "needs to be root, with loop devices and the right to mount"
-"""Reason of the tests that want such a disk where `can_mount` is False."""
+"""The reason for skipping tests that need such a disk if `can_mount` is False."""
 SHUTDOWN, WITHOUT_FLUSHING_THE_JOURNAL = 0x8004587D, 2
 
 
@@ -37,9 +37,9 @@ def mounted(at: Path, *arguments: str) -> Iterator[Path]:
 class ImageDisk:
     """An ext4 file system at `mount`; `cut` takes its power, then `unmount` and `mount_again` bring it back.
 
-    After a cut nothing is written any more, and what was not synced is gone once it is mounted again. ext4 lets a sync
-    that is under way at that moment return as if it had succeeded, so whoever counts what is synced must have been
-    stopped before, or count only what was said before.
+    After a cut nothing is written any more, and unsynced data is gone after the next mount. ext4 lets a sync that is
+    under way at that moment return as if it had succeeded, so a process that counts synced records must be stopped
+    before the cut, or only its earlier output may be counted.
     """
 
     def __init__(self, image: Path, mount: Path, megabytes: int = 64) -> None:
@@ -62,7 +62,7 @@ class ImageDisk:
 
     @property
     def device(self) -> str:
-        """MAJOR:MINOR of the loop device under it."""
+        """MAJOR:MINOR of the loop device below the file system."""
         number = os.stat(self.mount).st_dev
         return f"{os.major(number)}:{os.minor(number)}"
 
@@ -74,7 +74,7 @@ class ImageDisk:
             os.close(descriptor)
 
     def unmount(self) -> None:
-        """It may be busy for a moment: the kernel still puts away what a killed process had open."""
+        """Unmount; retry while it is busy, as the kernel closes files of a killed process with a delay."""
         deadline = time.monotonic() + 300
         while True:
             done = subprocess.run(["umount", str(self.mount)], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What the storage tests share: batches, logs on any disk, and reading a log back."""
+"""Shared by the storage tests: making batches and logs on any disk, and reading a log back."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def settings(options: TopicConfig, synced: list[int] | None = None) -> dict[str,
 
 def a_log(disk: Disk | None = None, synced: list[int] | None = None, directory: str = PLACE, **options: object) -> Log:
     disk = disk or SimDisk()
-    if isinstance(disk, SimDisk):  # as a log directory would have done
+    if isinstance(disk, SimDisk):  # as a log directory does
         disk.make_directory("/data")
         disk.sync_directory("/")
     return Log.create(disk, directory, **settings(config(**options), synced))  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def reopened(
 def put(
     log: Log, batch: Batch, *, leader_epoch: int = 0, wall_ms: int = T0, origin: Origin = Origin.CLIENT
 ) -> Appended:
-    """Append what must be appended; the coordinator of its transaction, if it is in one, has said yes."""
+    """Append a batch, which must succeed; the coordinator of its transaction, if any, has agreed."""
     guard = None
     if batch.is_transactional and not batch.is_control:
         sequence = batch.base_sequence
@@ -122,7 +122,7 @@ def values_of(log: Log, **how: int) -> list[bytes | None]:
 
 
 def sync(log: Log) -> None:
-    """One whole sync as the syncer does it."""
+    """Do one complete sync as the syncer does it."""
     work = log.begin_sync()
     if work is None:
         return

@@ -20,7 +20,7 @@ def bounds_of(start: int, end: int, *, on_disk: int | None = None, caching: bool
 
 
 def values(bounds: LogBounds) -> tuple[int, ...]:
-    """Start, high watermark, recovery point, on disk, synced, end."""
+    """(start, high watermark, recovery point, on disk, synced, end)."""
     return (bounds.start, bounds.high_watermark, bounds.recovery_point, bounds.on_disk, bounds.synced, bounds.end)
 
 

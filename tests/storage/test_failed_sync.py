@@ -1,4 +1,4 @@
-"""After a failed sync the page cache still shows what it has dropped: a restart must not take that for the disk."""
+"""After a failed sync the page cache still holds pages that the disk lost: a restart must not trust it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def after_a_failed_sync(disk: SimDisk) -> None:
 
 
 def test_what_the_cache_still_shows_is_put_on_the_disk_before_it_is_served():
-    """Seed 57 of the first campaign: read after the restart, gone with the next power cut, and a hole behind it."""
+    """Seed 57 of the first campaign: records were read after the restart, and lost in the next power cut."""
     disk = SimDisk()
     after_a_failed_sync(disk)
     log = opened(a_directory(disk))

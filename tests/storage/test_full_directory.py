@@ -1,4 +1,4 @@
-"""What a full disk may not do to a log directory: neither forget a start for good, nor keep it from being closed."""
+"""A full disk neither loses a log's start offset for good nor keeps a log directory from being closed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def a_log_in(directory: LogDirectory) -> Log:
 
 
 def test_a_checkpoint_that_a_full_disk_refused_is_written_in_the_next_round():
-    """Seed 48 of the first campaign: DeleteRecords was answered while its start had never reached the disk."""
+    """Seed 48 of the first campaign: DeleteRecords was answered before the new log start was on disk."""
     disk = SimDisk()
     directory = a_directory(disk)
     log = a_log_in(directory)
@@ -38,7 +38,7 @@ def test_a_checkpoint_that_a_full_disk_refused_is_written_in_the_next_round():
 
 
 def test_how_far_compaction_has_been_is_not_lowered_before_that_is_written_down():
-    """A cut that a full disk has put off lowers it again, and must then write it."""
+    """A cut that a full disk has delayed lowers the point again, and must then write it."""
     disk = SimDisk()
     directory = a_directory(disk)
     directory.set_cleaned_to("t", 0, 4)
@@ -52,7 +52,7 @@ def test_how_far_compaction_has_been_is_not_lowered_before_that_is_written_down(
 def test_a_full_disk_lets_every_log_be_closed_but_marks_nothing_clean(where):
     """Seed 0 of the first campaign: the stop ended in a traceback, and the other logs stayed open.
 
-    A clean start takes indexes as they stand, the aborted transactions too, which would be missing.
+    A clean start trusts all index files, and the one of aborted transactions would be incomplete.
     """
     disk = SimDisk()
     directory = a_directory(disk)
@@ -77,7 +77,7 @@ CUTS = {"back": lambda log: log.truncate_to(1), "all": lambda log: log.truncate_
 
 
 def a_checkpointed_log(disk: SimDisk) -> Log:
-    """Three batches, all of them below the recovery point that is on disk."""
+    """A log of three batches, all below the checkpointed recovery point."""
     directory = a_directory(disk)
     log = a_log_in(directory)
     for value in (b"a", b"b", b"c"):
@@ -144,7 +144,7 @@ def test_a_log_that_starts_inside_a_batch_takes_it_once_there_is_room_to_lower_t
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_cut_for_whose_leader_epochs_a_full_disk_has_no_room_changes_nothing_and_may_come_again(cut):
-    """They were the last to be cut: by then the segments were gone, and the directory failed."""
+    """The epochs were once cut last, after the segments, so that the directory failed."""
     disk = SimDisk()
     log = a_log(disk)
     for at in range(3):
@@ -161,7 +161,7 @@ def test_a_cut_for_whose_leader_epochs_a_full_disk_has_no_room_changes_nothing_a
 
 
 def test_a_disk_that_is_full_once_such_a_log_has_lost_its_files_is_told():
-    """It takes nothing any more: whoever appends must hear of more than a refused batch."""
+    """The log takes no more records, so an append must fail with more than a refused batch."""
     disk = SimDisk()
     log = a_log_that_starts_at_5(disk)
     disk.fail("create", errno.ENOSPC, where="00000000000000000003.log")

@@ -1,4 +1,4 @@
-"""Apache Kafka's own DumpLogSegments reads every file of ours without complaint, and ours prints what it prints."""
+"""Apache Kafka's DumpLogSegments reads all our files without complaints, and our own tool prints the same."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.kafka
 
 
 def kafka_dump(directory: Path, names: list[str], *flags: str) -> tuple[list[str], list[str]]:
-    """What Kafka's tool prints, and what it complains of."""
+    """The lines that Kafka's tool prints, and its complaints."""
     command = ["java", "-cp", f"{os.path.abspath(JARS)}/*", "org.apache.kafka.tools.DumpLogSegments"]
     ran = subprocess.run(
         [*command, *flags, "--files", ",".join(names)], cwd=directory, capture_output=True, text=True, check=False

@@ -419,7 +419,7 @@ def test_a_follower_refuses_a_run_that_does_not_fit_and_writes_nothing_of_it() -
     falling[3 * size + 15] = 1
     assert follower.append_run(falling, wall_ms=T0) is ErrorCode.FENCED_LEADER_EPOCH
     assert follower.append_run(b"\x00" * 200, wall_ms=T0) is ErrorCode.CORRUPT_MESSAGE
-    endless = bytearray(whole)  # its end could not be asked for; where a batch begins is not in the CRC
+    endless = bytearray(whole)  # its end is out of range; the base offset is not in the CRC
     endless[3 * size : 3 * size + 8] = (2**63 - 1).to_bytes(8)
     assert follower.append_run(endless, wall_ms=T0) is ErrorCode.CORRUPT_MESSAGE
     assert follower.end_offset == 0 and follower.size_bytes == 0
@@ -434,7 +434,7 @@ def _placed(offset: int, epoch: int = 0) -> bytes:
 
 
 def test_a_follower_believes_a_hole_only_where_the_batch_behind_goes_on_from_there() -> None:
-    """One bit in the base offset of the leader's last batch makes a hole that nothing proves."""
+    """One flipped bit in the base offset of the leader's last batch makes a gap that nothing confirms."""
     log = a_log()
     put(log, a_batch(b"0"))
     assert log.append_run(_placed(65), wall_ms=T0) is ErrorCode.CORRUPT_MESSAGE
@@ -455,7 +455,7 @@ def test_a_follower_takes_no_epoch_above_that_of_its_leader() -> None:
 
 
 def test_a_log_of_which_all_is_deleted_takes_a_batch_that_its_end_lies_in() -> None:
-    """Its leader has lost other records than it, as a log that does not wait for the disk may."""
+    """The leader has lost other records than this log, as is possible without waiting for the disk."""
     leader, follower = a_log(), a_log()
     put(leader, a_batch(*[b"v"] * 4))
     put(follower, a_batch(*[b"w"] * 3))
@@ -535,7 +535,7 @@ def test_an_epoch_that_holds_nothing_gives_way_when_the_log_is_cut_at_its_end() 
 
 
 def _with_an_empty_epoch() -> Log:
-    """Closed cleanly, and opened again: epoch 3 was begun and holds nothing."""
+    """A log that was closed cleanly and opened again; epoch 3 has begun and is empty."""
     log = a_log()
     put(log, a_batch(b"a"), leader_epoch=2)
     log.begin_epoch(3)
@@ -637,7 +637,7 @@ def test_what_waits_for_its_deletion_takes_no_new_segment_of_the_same_name_along
 
 
 def _sizes(directory: Path) -> dict[str, tuple[int, int]]:
-    """By name: what a file holds, and what of the disk it takes."""
+    """(size, bytes allocated on the disk) of each file by name."""
     found = {path.name: path.stat() for path in directory.iterdir()}
     return {name: (each.st_size, each.st_blocks * 512) for name, each in found.items()}
 
@@ -645,7 +645,7 @@ def _sizes(directory: Path) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize("segment_bytes", [1 << 30, 1 << 20], ids=["as configured by default", "small segments"])
 def test_b10_files_hold_and_take_what_was_written_and_no_more(segment_bytes: int, tmp_path: Path) -> None:
     log = a_log(LocalDisk(), directory=f"{tmp_path}/t-0", segment_bytes=segment_bytes)
-    slack = 64 << 10  # some file systems take a little more than they were given, for a while
+    slack = 64 << 10  # some file systems allocate a little more for a while
     for _ in range(4):
         sync(log)
         sizes = _sizes(tmp_path / "t-0")

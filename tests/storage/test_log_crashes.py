@@ -19,7 +19,7 @@ from ottla.storage.values import Appended
 
 
 class Producer:
-    """An idempotent producer that remembers what it was told."""
+    """An idempotent producer that remembers its acknowledgements."""
 
     def __init__(self, producer_id: int) -> None:
         self.producer_id = producer_id
@@ -34,7 +34,7 @@ class World:
         self.random = Random(seed)
         self.disk = SimDisk()
         self.values: list[bytes] = []
-        """By offset, as appended last."""
+        """Values by offset, as appended last."""
         self.synced = 0
         self.start = 0
         self.epoch = 0
@@ -54,7 +54,7 @@ class World:
         self.under_way: list[tuple[SyncWork, int]] = []
         """Syncs begun, each with how many of the truncations in `undone` it covers."""
         self.undone: list[tuple[list[bytes], list[Producer]]] = []
-        """What the log held before each truncation that is not on disk yet: a crash may bring it back."""
+        """The log's content before each truncation that is not on disk yet: a crash may bring it back."""
 
     def _how(self) -> dict[str, object]:
         return {
@@ -142,7 +142,7 @@ class World:
         self.undone.append((list(self.values), copy.deepcopy(self.producers)))
         self.log.truncate_to(self.random.randrange(max(self.start, len(self.values) - 8), len(self.values)))
         self._shrunk_to(self.log.end_offset)
-        self.lead()  # a log is only cut by the word of a later leader
+        self.lead()  # a log is cut only for a later leader
 
     def _shrunk_to(self, end: int) -> None:
         del self.values[end:]
@@ -205,7 +205,7 @@ class World:
 
 @pytest.fixture(params=[(8 << 20, 64 << 20), (300, 900)], ids=["as shipped", "often"])
 def _checkpoints(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How often a sync takes indexes and snapshots along: as shipped, which these small logs never reach, or often."""
+    """Let a sync write indexes and snapshots at the default sizes, which these small logs never reach, or often."""
     monkeypatch.setattr(syncing, "CHECKPOINT_BYTES", request.param[0])
     monkeypatch.setattr(syncing, "SNAPSHOT_BYTES", request.param[1])
 
@@ -228,9 +228,9 @@ def test_whatever_was_synced_survives_any_crash_and_nothing_else_appears(block: 
     ("seed", "often"),
     [
         (40009, False),  # recovery left no snapshot from which a truncation could be replayed
-        (40062, False),  # a snapshot of a tail that was cut was taken for the state of the new one
-        (40088, False),  # a tail that was cut came back under a batch of a later epoch
-        (45077, True),  # a truncation let retention go up to where no snapshot was
+        (40062, False),  # a snapshot of a cut tail was used as the state of the new one
+        (40088, False),  # a cut tail came back below a batch of a later epoch
+        (45077, True),  # a truncation let retention pass the last snapshot
         (40726, True),  # an unsynced snapshot took the place of a synced one
         (31631, True),  # retention went up to a snapshot that was not on disk yet
         (40254, True),  # index entries that a cut had left behind were trusted
@@ -259,7 +259,7 @@ def test_the_power_may_go_before_any_single_operation(block: int) -> None:
             with pytest.raises(PowerCut):
                 while True:
                     world.step()
-            if world.doing == "truncate":  # half done: it reaches at most eight records down
+            if world.doing == "truncate":  # interrupted: it cuts at most eight records
                 world.synced = min(world.synced, max(0, len(world.values) - 9))
             world.crash()
         except AssertionError as fault:

@@ -1,4 +1,4 @@
-"""Opening after a crash: the torn end is cut, only the unchecked tail is read, damage below it is marked."""
+"""Opening after a crash: the torn end is cut, only the tail above the recovery point is read, damage is marked."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_aborted_transactions_of_closed_segments_stay_known_where_all_snapshots_
 
 
 def test_an_aborted_transaction_whose_records_were_lost_is_not_known_any_more() -> None:
-    """A sync that was broken off may have put the index on disk, and of the segment nothing."""
+    """An interrupted sync may have put the index on disk, and nothing of the segment."""
     log = a_log()
     put(log, a_batch(b"0"))
     log.roll(1, T0)
@@ -261,7 +261,7 @@ def test_an_aborted_transaction_whose_records_were_lost_is_not_known_any_more() 
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_indexes_whose_segment_is_gone_are_not_those_of_the_next_one_of_its_name(clean: bool) -> None:
-    """A power cut may keep an index and not the segment: at its birth, or where a truncation removes both."""
+    """A power cut may keep an index and lose its segment, when it is created or when a truncation removes both."""
     log = a_log(index_interval_bytes=0)
     put(log, a_batch(b"0"))
     log.roll(1, T0)
@@ -284,9 +284,9 @@ def test_indexes_whose_segment_is_gone_are_not_those_of_the_next_one_of_its_name
 
 
 def test_a_batch_that_was_cut_does_not_come_back_as_one_of_the_epoch_that_went_on_in_its_place() -> None:
-    """Seed 151299 of three brokers: a follower cut its own leader's batch, took another's, and lost its power.
+    """Seed 151299 of three brokers: a follower cut one leader's batch, took another's, and lost its power.
 
-    Its leader compares epochs alone, and would have left it with bytes that nobody else has.
+    Its leader compares only epochs, and would have left it with bytes that no other replica has.
     """
     log = a_log(SimDisk())
     put(log, a_batch(b"both have it"))

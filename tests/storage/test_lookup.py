@@ -1,4 +1,4 @@
-"""Records found by time: deleted ones are never named, and of equal timestamps the first offset is."""
+"""Lookups by time never return deleted records, and of equal timestamps return the first offset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def a_batch_at(*timestamps: int) -> Batch:
 
 
 def started_at(log: Log, offset: int) -> Log:
-    """The same log after DeleteRecords up to an offset."""
+    """The log after DeleteRecords up to an offset."""
     log.set_high_watermark(log.end_offset)
     assert log.delete_records_before(offset) == offset
     return log

@@ -33,7 +33,7 @@ def test_what_was_synced_survives_the_power_cut_of_a_real_file_system(tmp_path: 
                 text=True,
             ) as writer:
                 assert writer.stdout is not None
-                # Only what was said before the cut counts: ext4 lets a sync that is under way at that moment succeed.
+                # Only output before the cut counts: ext4 lets a sync that is under way at that moment succeed.
                 for _ in range(16 + 23 * cut):
                     synced = int(writer.stdout.readline())
                 image.cut()

@@ -1,4 +1,4 @@
-"""Indexes, snapshots and leader epochs that a start finds missing, too short or unreadable: made anew, and said."""
+"""A start rebuilds indexes, snapshots and leader epochs that are missing, short or unreadable, and logs it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read_all(log: Log) -> tuple[dict[int, bytes | None], list[int]]:
 
 
 def said(log: Log) -> set[int]:
-    """Offsets that the warnings of the start speak of."""
+    """Offsets that the warnings of the start name."""
     return {offset for one in log.recovered.remarks for offset in range(one.first_offset, one.next_offset)}
 
 
@@ -92,7 +92,7 @@ def harmed(disk: SimDisk, path: str, harm: str) -> None:
 
 
 def test_a_clean_start_leaves_the_indexes_as_they_are_so_that_a_kill_finds_them():
-    """It reads the end of the log again, and would write its time entries with the next checkpoint only."""
+    """A start reads the end of the log again, and would write its time entries only with the next checkpoint."""
     disk = SimDisk()
     directory, log = written(disk)
     sync(log)
@@ -130,7 +130,7 @@ def test_an_index_that_has_lost_entries_is_built_anew_and_said_once(stop, harm, 
     harmed(disk, segment.path(suffix), harm)
     again = opened(disk)
     is_used_as_it_is = which == "closed" and suffix == INDEX and harm in ("emptied", "halved")
-    if not is_used_as_it_is:  # a read finds its way without them, and a scrub finds that they are missing
+    if not is_used_as_it_is:  # a read works without them, and a scrub finds that they are missing
         (remark,) = again.recovered.remarks
         assert f"an index of {segment.path(LOG)} was missing or wrong" in remark.what
         assert segment.base_offset in said(again)
@@ -166,7 +166,7 @@ def test_a_lost_producer_snapshot_is_said(stop, harm):
 
 
 def test_a_damaged_snapshot_inside_a_segment_is_said():
-    """As a clean stop leaves one: the broker was killed after that."""
+    """A clean stop leaves such a snapshot; the broker was killed some time after."""
     disk = SimDisk()
     directory, log = written(disk)
     directory.close(clean=True)
@@ -193,7 +193,7 @@ def test_leader_epochs_that_are_gone_are_taken_from_the_batches_and_said(stop):
 
 @pytest.mark.parametrize("stop", [CLEAN, KILL])
 def test_an_older_leader_epoch_checkpoint_is_found_by_the_batches_and_all_epochs_are_taken_from_them(stop):
-    """Else the newest epoch would begin where the start met it first, and a follower would keep what it must cut."""
+    """Otherwise the newest epoch would begin at its first batch in the tail, and a follower would cut too little."""
     disk = SimDisk()
     directory, log = written(disk)
     older = disk.read(f"{PATH}/leader-epoch-checkpoint")
@@ -273,7 +273,7 @@ def spoil(disk: SimDisk, path: str, harm: str) -> None:
 
 
 def test_an_empty_index_of_a_closed_segment_is_never_opened():
-    """It may have no rights, and says nothing: its segment is read from its beginning."""
+    """An unreadable empty index gives no remark: its segment is read from the beginning."""
     disk = SimDisk()
     directory = a_directory(disk)
     log = directory.create_log("t", 0, bytes(range(16)), config=config(internal_segment_bytes=2000), **HOW)

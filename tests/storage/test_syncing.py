@@ -1,4 +1,4 @@
-"""What a sync that has ended says about the disk, whatever happened while it was under way."""
+"""The end of a sync says what is on the disk, also if the log was cut or deleted while it was under way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.storage.disk.local import LocalDisk, LocalFile
 
 
 def test_a_sync_that_began_before_the_last_had_ended_is_not_taken_for_it():
-    """Seed 8 of the first campaign: acknowledged before it was on disk, lost by a power cut."""
+    """Seed 8 of the first campaign: a record was acknowledged before it was on disk, and lost in a power cut."""
     log = a_log()
     put(log, a_batch())
     first = log.begin_sync()
@@ -45,7 +45,7 @@ def test_a_truncation_lowers_what_every_sync_under_way_will_have_shown():
 
 
 def test_a_log_that_is_deleted_while_it_is_dirty_has_nothing_to_sync():
-    """Seed 0 of the first campaign: the files were looked for under the name that was gone, and all syncing stopped."""
+    """Seed 0 of the first campaign: the files were opened under their old name, and all syncing stopped."""
     disk = SimDisk()
     log = a_log(disk)
     put(log, a_batch())
@@ -57,7 +57,7 @@ def test_a_log_that_is_deleted_while_it_is_dirty_has_nothing_to_sync():
 def test_a_sync_that_reached_the_disk_counts_though_old_snapshots_cannot_be_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It raised in the middle of all that one sync had covered: the logs behind it never heard that it had ended."""
+    """It once raised in the middle of a sync of several logs: the later ones were never told of its end."""
     monkeypatch.setattr(syncing, "CHECKPOINT_BYTES", 1)
     disk = SimDisk()
     log = a_log(disk)
@@ -136,7 +136,7 @@ def test_a_clean_close_covers_what_was_on_its_way_to_the_disk():
 
 
 class Watched(LocalDisk):
-    """The real disk; what was done to files, by path and by the descriptor that it was done through."""
+    """The real disk, with notes of each write and sync by path and descriptor."""
 
     def __init__(self) -> None:
         self.done: list[tuple[str, str, LocalFile]] = []
@@ -164,7 +164,7 @@ class WatchedFile(LocalFile):
 
 
 def test_b1_a_segment_is_synced_through_the_one_descriptor_that_it_was_written_through(tmp_path: Path) -> None:
-    """The kernel tells of a failed write-back once, and only those who had the file open when it failed."""
+    """The kernel reports a failed write-back once, and only to descriptors that were open when it failed."""
     disk = Watched()
     log = a_log(disk, directory=f"{tmp_path}/t-0", internal_segment_bytes=400)
     for step in range(24):

@@ -1,4 +1,4 @@
-"""A partition's part in transactions: guards, epochs of markers, the last stable offset over restarts."""
+"""The partition's role in transactions: guards, epochs of markers, the last stable offset over restarts."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_a_cut_into_a_batch_reads_hardly_more_than_one_between_two(monkeypatch: 
 
 
 def test_a_damaged_batch_is_not_taken_for_the_one_that_a_cut_leads_into() -> None:
-    """Its header says that it holds the offset, and offsets behind it are committed."""
+    """Its header claims to hold the offset, and later offsets are committed."""
     log = a_long_segment(SimDisk())
     end = 3 * BATCHES
     position = position_of(log, end - 12)

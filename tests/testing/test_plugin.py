@@ -1,4 +1,4 @@
-"""The pytest plugin as another project would use it: found by itself, and a broker for every client."""
+"""The pytest plugin in another project: it is found without configuration, and its broker serves every client."""
 
 import asyncio
 import subprocess
@@ -66,7 +66,7 @@ def test_a_suite_without_a_broker_does_not_import_one(pytester: pytest.Pytester)
 
 
 def test_a_suite_meets_the_broker_as_it_runs(pytester: pytest.Pytester) -> None:
-    """pytest rewrites the asserts of whatever lies in a package with a plugin, unless it is told not to."""
+    """By default pytest rewrites the asserts of every module in a package with a plugin."""
     pytester.makepyfile(
         """
         import sys
@@ -92,7 +92,7 @@ def test_importing_the_plugin_imports_nothing_else_of_ours() -> None:
 
 
 def test_confluent_kafka_delivers_after_a_leader_that_moved(kafka: TestBroker, kafka_topic: str) -> None:
-    """librdkafka takes NOT_LEADER_OR_FOLLOWER as a reason to ask for metadata and send again."""
+    """After NOT_LEADER_OR_FOLLOWER librdkafka asks for metadata and sends again."""
     delivered = []
     producer = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 0})
     producer.list_topics(kafka_topic, timeout=60)

@@ -15,13 +15,13 @@ from ottla.testing import TestBroker
 from ottla.wire.apis import APIS, Api
 
 ERROR = ErrorCode.POLICY_VIOLATION
-"""An error that no handler gives by itself."""
+"""An error that no handler returns by itself."""
 
 NAMES = ("name", "topic", "topic_name", "group_id", "key", "resource_name")
 
 
 def a_request(cls: type, version: int) -> Any:
-    """A message of a version that asks for one thing of each kind."""
+    """A message of a version with one element in each list."""
     message = cls()
     for field in schema_of(cls).fields:
         if not field.is_in(version):
@@ -59,7 +59,7 @@ def names_in(message: Any) -> Iterator[str]:
 
 
 def ask(connection: socket.socket, api: Api, version: int, message: Any) -> Any:
-    """Send one request and decode its answer; None where the broker closed instead."""
+    """Send one request and decode its answer; None if the broker closed the connection."""
     header = RequestHeader(request_api_key=api.key, request_api_version=version, correlation_id=7, client_id="refusals")
     frame = encode(header, api.request_header_version(version)) + encode(message, version)
     connection.sendall(len(frame).to_bytes(4, "big") + frame)

@@ -1,4 +1,4 @@
-"""The reference pages say what the code declares."""
+"""The reference pages match the declarations in the code."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""What the README and the guides tell a newcomer to type does what they say, against a broker in this process."""
+"""The commands in the README and the guides do what the text says, against a broker in this process."""
 
 import os
 import re
@@ -16,7 +16,7 @@ pytest_plugins = ["pytester"]
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ELSEWHERE = ("ottla start", "ottla lake", "python3 -m venv", "pip install", "kill ", "cp ")
-"""Commands that start brokers, Spark or something else of their own; other tests have them."""
+"""Commands that start brokers, Spark or other processes; other tests cover them."""
 VARYING = (
     (r"(localhost|127\.0\.0\.1):\d+", "ADDRESS"),
     (r"\b[\w-]{22}\b", "ID"),
@@ -40,7 +40,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def sessions(page: str) -> list[tuple[str, list[str]]]:
-    """Each `$ command` of a page with the lines that it is said to print."""
+    """Each `$ command` of a page, with its expected output."""
     found: list[tuple[str, list[str]]] = []
     for body in blocks(page, ""):
         for line in body.splitlines():
@@ -52,7 +52,7 @@ def sessions(page: str) -> list[tuple[str, list[str]]]:
 
 
 def steady(text: str) -> str:
-    """Without what differs from run to run; columns by one space."""
+    """Text without values that differ between runs, and with single spaces between columns."""
     for pattern, instead in VARYING:
         text = re.sub(pattern, instead, text)
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""What the measurement of memory says of looks at processes."""
+"""Tests of how the measurement of memory sums up its samples of processes."""
 
 from __future__ import annotations
 

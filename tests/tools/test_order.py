@@ -1,4 +1,4 @@
-"""Files of tests that take long begin a run, and no room of theirs has all its files at the end."""
+"""A run begins with long test files, and no room of long tests has all its files at the end."""
 
 from __future__ import annotations
 

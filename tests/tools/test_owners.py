@@ -1,4 +1,4 @@
-"""The measure of owners finds who assigns what is not his, and nothing else."""
+"""The check of owners finds assignments to another module's attributes, and nothing else."""
 
 from __future__ import annotations
 

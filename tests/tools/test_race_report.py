@@ -1,4 +1,4 @@
-"""The race tells ratios the right way round, and says so when a wanted one is missed."""
+"""The race computes ratios in the right direction, and reports missed goals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools/rooms.py sees the modules that a request crosses, and counts each switch from one to another."""
+"""tools/rooms.py finds the modules that a request crosses, and counts each switch between them."""
 
 from __future__ import annotations
 

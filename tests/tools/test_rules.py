@@ -1,4 +1,4 @@
-"""The page of rules and the code that cites them: each cited rule is on the page, each rule names tests that exist."""
+"""Compares the page of rules with the code: each cited rule is on the page, each rule names existing tests."""
 
 import ast
 import re

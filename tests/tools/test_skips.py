@@ -1,4 +1,4 @@
-"""A skip that nobody foresaw fails the run; one on the list does not."""
+"""An unforeseen skip fails the run; one on the list does not."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_machine_on_which_nothing_is_installed_skips_what_it_cannot_run_and_pa
 
 
 def reasons(tree: ast.Module) -> Iterator[ast.expr]:
-    """What is said at each `pytest.skip`, `mark.skip` and `mark.skipif`."""
+    """The reason given at each `pytest.skip`, `mark.skip` and `mark.skipif`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("skip", "skipif"):
             said = [keyword.value for keyword in node.keywords if keyword.arg in ("reason", "msg")]

@@ -1,4 +1,4 @@
-"""EndTxn, cell by cell of the coordinator's decision table, for clients of both generations."""
+"""EndTxn, cell by cell of the coordinator's decision table, for both transaction versions."""
 
 import pytest
 from transaction_desk import P0, P1, WALL_START_MS, Desk, begun, near_the_last_epoch
@@ -89,7 +89,7 @@ def test_version_2_ends_by_the_epoch(state, column):
 
 @pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
 def test_a_fenced_producer_of_version_2_is_not_given_the_epoch_of_a_successor_of_version_1(committed):
-    """Seed 26 of three brokers: the end of the successor's transaction passed for a repeat, as in Apache Kafka."""
+    """Seed 26 of three brokers: the end of the successor's transaction was treated as a repeat, as in Apache Kafka."""
     desk = Desk()
     fenced = desk.init()[1:]
     successor = desk.init()[1:]

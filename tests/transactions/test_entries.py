@@ -1,4 +1,4 @@
-"""The records of the transaction log: Kafka's bytes, there and back."""
+"""The records of the transaction log: Kafka's bytes, decoded and encoded again."""
 
 import pytest
 from hypothesis import given

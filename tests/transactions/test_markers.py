@@ -1,4 +1,4 @@
-"""Markers and completion, over changes of coordinators too."""
+"""Markers and completion, also over changes of coordinators."""
 
 from dataclasses import replace
 

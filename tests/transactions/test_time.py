@@ -82,7 +82,7 @@ def test_a_wall_clock_that_goes_back_breaks_no_step():
 
 @pytest.mark.parametrize("moves", [False, True], ids=["one coordinator", "another takes over"])
 def test_a_transaction_that_began_by_a_clock_that_was_ahead_is_aborted_after_its_timeout(moves):
-    """Seed 98 of three brokers: it held readers back until the wall clock had come to where it was by mistake."""
+    """Seed 98 of three brokers: readers were held back until the wall clock had reached the wrong time."""
     desk = Desk()
     desk.wall_start_ms += 3_600_000
     begun(desk)

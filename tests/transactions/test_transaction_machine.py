@@ -1,4 +1,4 @@
-"""Random lives of transactional ids: whatever clients, zombies, time and moves do, the promises of the shard hold."""
+"""Random sequences of clients, zombies, timeouts and moves of transactional ids: the shard's promises hold."""
 
 from collections import defaultdict
 
@@ -24,11 +24,11 @@ class TransactionLives(RuleBasedStateMachine):
         super().__init__()
         self.desk = Desk()
         self.known = defaultdict(list)
-        """By transactional id, the producers that were ever given to somebody, zombies' too."""
+        """By transactional id, all producers that were ever handed out, also to zombies."""
         self.given_at_init = set()
         self.jumped_back_ms = 0
         self.answered = {}
-        """By transactional id, whether the transaction that ends now was answered as a commit."""
+        """By transactional id, True if the ending transaction was answered as a commit."""
 
     def some(self, name, place):
         known = self.known[name]

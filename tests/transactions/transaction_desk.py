@@ -1,4 +1,4 @@
-"""A shard at work without a broker: decisions are carried out at once, time is moved by the test."""
+"""A shard without a broker: decisions are carried out at once, and the test moves the clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ID = "tx"
 
 
 class Desk:
-    """Plays the broker to one shard. `log` is what has been appended, `refusing` what appends are answered with."""
+    """Plays the broker to one shard. `log` holds the appended records, `refusing` is the error of appends."""
 
     def __init__(self, **settings: int) -> None:
         self.settings = TransactionSettings(**settings)
@@ -64,7 +64,7 @@ class Desk:
         self.carry_out(decide(ticket))
         return ticket.result()
 
-    # what clients and brokers do
+    # requests of clients and brokers
 
     def init(self, expected: tuple[int, int] | None = None, *, timeout_ms: int = TIMEOUT_MS, name: str = ID) -> Given:
         whom = None if expected is None else Expected(*expected)
@@ -92,7 +92,7 @@ class Desk:
         )
 
     def mark(self, *partitions: TopicPartition, of: Markers | None = None) -> None:
-        """The leaders of these partitions, or of all, answer the last markers that were sent."""
+        """Let the leaders of these partitions, or of all, answer the last markers."""
         sent = of or self.markers[-1]
         for partition in partitions or sent.partitions:
             self.carry_out(
@@ -114,7 +114,7 @@ class Desk:
     # time and moves
 
     def wait(self, ms: int) -> None:
-        """Time goes by, and every deadline in it is met when it is due."""
+        """Let time pass, and meet every deadline when it is due."""
         end = self.now_ms + ms
         while (at := self.shard.next_deadline_ms) is not None and at <= end:
             self.now_ms = max(self.now_ms, at)
@@ -123,7 +123,7 @@ class Desk:
         self.now_ms = end
 
     def move(self) -> None:
-        """Another broker takes over and replays the log."""
+        """Move the shard: another broker replays the log."""
         self.shard = self.replayed()
         self.markers.clear()
         self.carry_out(self.shard.loaded(self.now))
@@ -136,7 +136,7 @@ class Desk:
             shard.apply(entry, offset)
         return shard
 
-    # what is so
+    # the present state
 
     @property
     def transaction(self) -> Transaction:
@@ -148,7 +148,7 @@ class Desk:
 
 
 def begun(desk: Desk, *, version: int = 0, partitions: tuple[TopicPartition, ...] = (P0, P1)) -> tuple[int, int]:
-    """The producer of a transaction that is open."""
+    """Begin a transaction; return its producer."""
     given = desk.init()
     assert given.error == ErrorCode.NONE
     producer = (given.producer_id, given.producer_epoch)
@@ -157,14 +157,14 @@ def begun(desk: Desk, *, version: int = 0, partitions: tuple[TopicPartition, ...
 
 
 def near_the_last_epoch(desk: Desk, epoch: int = 32_766) -> tuple[int, int]:
-    """A producer whose epochs are as good as used up."""
+    """A producer whose epochs are almost used up."""
     producer_id, _ = begun(desk)
     found_in_the_log(desk, replace(desk.transaction, producer_epoch=epoch, last_epoch=epoch - 1))
     return producer_id, epoch
 
 
 def found_in_the_log(desk: Desk, transaction: Transaction) -> None:
-    """As another broker left it."""
+    """Append a transaction to the log as another broker left it, and apply it."""
     entry = transaction_entry(ID, transaction, value_version=1)
     desk.log.append(encode_entry(entry))
     desk.shard.apply(entry, len(desk.log) - 1)

@@ -1,4 +1,4 @@
-"""Frames come out whole, however the bytes came in, and never cost more memory than arrived."""
+"""Frames come out complete however their bytes arrive, and take no more memory than has arrived."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def framed(payload: bytes) -> bytes:
 
 
 def feed(reader: FrameReader, stream: bytes, piece: int) -> list[bytes]:
-    """Receive `stream` at most `piece` bytes at a time, as a socket would give them; the frames seen."""
+    """Receive `stream` at most `piece` bytes at a time, as from a socket; return the frames."""
     frames = []
     while stream:
         target = reader.target()

@@ -1,4 +1,4 @@
-"""`wire/hot.py` says the same as the declared codec: the same values read, the same bytes written."""
+"""`wire/hot.py` agrees with the declared codec: it reads the same values and writes the same bytes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FETCH_VERSIONS = range(4, 19)
 
 
 class InMemory:
-    """A file of a slice, for the encoder which only counts it."""
+    """A slice's file, for the encoder, which only counts its bytes."""
 
     path = "memory"
 
@@ -344,7 +344,7 @@ def test_a_mutated_frame_is_read_alike_or_refused_alike(data, fetch):
 
 
 def _with_last_tags(encoded: bytes, tags: bytes) -> memoryview:
-    """A flexible body whose own tag section, which stands last and was empty, holds these."""
+    """A flexible body with `tags` in place of its own empty tag section, which comes last."""
     assert encoded[-1] == 0
     return memoryview(encoded[:-1] + tags)
 

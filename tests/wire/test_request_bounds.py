@@ -1,4 +1,4 @@
-"""What a stranger may ask for in one request: no more than one turn of the loop can do."""
+"""One request of a stranger may ask for no more than one turn of the loop can do."""
 
 from __future__ import annotations
 

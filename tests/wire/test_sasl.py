@@ -1,4 +1,4 @@
-"""Two brokers prove to one another that they know the cluster's secret; nobody else does, and no proof serves twice."""
+"""Two brokers prove to each other that they know the cluster's secret; others cannot, and no proof works twice."""
 
 from __future__ import annotations
 

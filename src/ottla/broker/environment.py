@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """One broker's. The values inside change while it runs; which objects they are does not."""
+    """The environment of one broker. The objects stay the same while it runs; their content changes."""
 
     broker: BrokerId
     clock: Clock
@@ -29,7 +29,7 @@ class Environment:
     deadlines: Deadlines
     syncer: Syncer
     follow: MetadataFollow
-    """The metadata log: what is known of the cluster, and the only way to change it."""
+    """The metadata log: the known state of the cluster, and the only way to change it."""
     options: Options
     failures: Failures
 

@@ -1,6 +1,6 @@
-"""Metrics of the broker: gathered from its integers when somebody asks, by the names that Kafka's dashboards use.
+"""Metrics of the broker: gathered from its integers on request, with the names that Kafka's dashboards use.
 
-server/broker_server.py comes here, and adds those of the process from server/measures.py. Names are those of the JMX
+Called by server/broker_server.py, which adds those of the process from server/measures.py. Names are those of the JMX
 exporter's Kafka rules and of kafka_exporter. A fact has one name, except where the two exporters name it both.
 """
 
@@ -125,7 +125,7 @@ def families() -> list[Metric]:
 
 
 def gather(node: Node) -> Iterator[Sample]:
-    """Everything, as of now."""
+    """All present samples."""
     yield Sample(INFO, (__version__,), 1)
     yield from _broker(node)
     yield from _traffic_samples(node.replicas.traffic)
@@ -209,7 +209,7 @@ def _is_under_replicated(partition: Partition) -> bool:
 
 
 def _groups(node: Node) -> Iterator[Sample]:
-    """Lag needs no sidecar: committed offsets and high watermarks are both here."""
+    """Group metrics. Lag needs no sidecar: committed offsets and high watermarks are both here."""
     sums: dict[tuple[str, str], tuple[int, int]] = {}
     for group, topic, index, offset in _committed_offsets(node):
         labels = (group, topic, str(index))
@@ -227,7 +227,7 @@ def _groups(node: Node) -> Iterator[Sample]:
 
 
 def _committed_offsets(node: Node) -> Iterator[tuple[str, str, int, int]]:
-    """(group, topic, partition, offset)."""
+    """(group, topic, partition, offset) of all committed offsets."""
     for shard in node.services.groups.shards():
         yield from shard.offsets.everything()
 

@@ -1,6 +1,6 @@
 """The broker, wired together without a socket: metadata, replicas, coordinators, dispatch.
 
-server/broker_server.py and sim/ build one over their own seams. No part that is made here knows the node.
+server/broker_server.py and sim/ build one over their own seams. No part made here knows the node.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Node:
         network: Network | None = None,
         needed_directory: str | None = None,
     ) -> None:
-        """`needed_directory`: the log directory without which this broker cannot go on, as it holds the store."""
+        """`needed_directory`: the log directory that holds the store, without which this broker cannot go on."""
         self._coordination = coordination
         self.around = self._new_environment(layers, clock, entropy, syncer, on_fatal)
         around = self.around
@@ -226,7 +226,7 @@ class Node:
         return None if partition is None else partition.log
 
     def fence_early(self) -> None:
-        """Before it starts: the store cannot look at once who lives, so those who refuse are fenced (rule C8)."""
+        """Fence brokers that refuse connections (rule C8). Called before the start if the store reports deaths late."""
         early_fence = self.doubts.early_fence = EarlyFence(self.around, self.peers)
         self.follow.refusing = early_fence.refusing
         self.coordinators.wait_for_fenced(early_fence.lease_of_fenced_ends_ms)
@@ -247,7 +247,7 @@ class Node:
             self.replicas.directories.begin_anew(self._new_id)
             await self._register(host, listeners)
             self.replicas.open(self.metadata.cluster_id, self._new_id, lock)
-        # Before anything is led, or vouched for to a leader.
+        # Before this broker leads, or gives a leader a receipt.
         self.replicas.directories.incarnations.registered(self.replicas.take_offline)
         self._reconcile(EVERYTHING)
         self.replicas.moves.go_on()
@@ -276,7 +276,7 @@ class Node:
         return topic_id_text(new_id(self.around.entropy))
 
     def hand_over(self) -> Slot[None]:
-        """Before a stop, while clients are still served: what others can lead, they lead."""
+        """Hand leaderships over before a stop, while clients are still served."""
         return run_story(hand_over(self.around, self.coordinators, self.replicas.led()))
 
     def stop(self, *, clean: bool) -> Slot[None]:
@@ -299,7 +299,7 @@ class Node:
         self._coordination.close()
 
     def _lapsed(self) -> None:
-        """Answer all waits for a commit: followers get nothing from this broker any more."""
+        """The lease has run out: answer all requests that wait for a commit."""
         for partition in self.replicas.all():
             partition.lapsed()
 
@@ -316,7 +316,7 @@ class Node:
         return self.around.options.config
 
     def _reconcile(self, changes: Changes) -> None:
-        """Caught up with the metadata log: make what runs here what it says."""
+        """The metadata log is applied: adapt this broker to it."""
         metadata = self.metadata
         self._take_configs(changes)
         if changes.everything or changes.features:
@@ -335,13 +335,13 @@ class Node:
         for topic_id in gone:
             name = self._topics_here.pop(topic_id)
             self.around.options.forget(TopicId(topic_id))
-            if metadata.name_taken(name) is None:  # not made again meanwhile
+            if metadata.name_taken(name) is None:  # no new topic of that name meanwhile
                 self.replicas.traffic.pop(name, None)
         if gone:
             self.groups.topics_deleted({name: topic_id for topic_id, name in gone.items()})
 
     def _take_configs(self, changes: Changes) -> None:
-        """Options of brokers that were set while it runs; topics inherit from them."""
+        """Apply broker options that were set while it runs; topics inherit from them."""
         if not changes.everything and not any(kind == BROKER_RESOURCE for kind, _ in changes.configs):
             return
         metadata, options = self.metadata, self.around.options
@@ -370,4 +370,4 @@ def _upkeep(config: BrokerConfig) -> Upkeep:
 
 
 def _ignore(changes: Changes) -> None:
-    """The logs are closed: what the metadata says is for the next start."""
+    """Do nothing: the logs are closed, and the next start applies the metadata."""

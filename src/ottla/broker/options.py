@@ -1,4 +1,4 @@
-"""The options of this broker and of its topics as they are now: those of its start, and those set while it runs."""
+"""The present options of this broker and of its topics: those of its start, and those set while it runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Options:
-    """`layers` holds the values with their sources, `config` what follows from them for the broker."""
+    """`layers` holds the values with their sources, `config` the broker's resulting options."""
 
     __slots__ = ("_topics", "config", "layers")
 
@@ -23,10 +23,10 @@ class Options:
         self.layers = layers
         self.config = layers.broker()
         self._topics: dict[TopicId, tuple[Layers, Mapping[str, str], TopicConfig]] = {}
-        """Each with what it was made of."""
+        """The options of each topic, with the values that they were made of."""
 
     def take(self, metadata: Metadata, broker: BrokerId) -> None:
-        """Options of brokers have changed in the metadata; topics inherit from them."""
+        """Take changed broker options from the metadata; topics inherit from them."""
         self.layers = Layers(
             self.layers.static,
             metadata.config(BROKER_RESOURCE, ALL_BROKERS),
@@ -35,12 +35,12 @@ class Options:
         self.config = self.layers.broker()
 
     def topic_config(self, topic: Topic) -> TopicConfig:
-        """Made once for all partitions: making it takes longer than the rest of a change of leaders of one of them."""
+        """The topic's options, made once for all its partitions: making them takes longer than a change of leaders."""
         kept = self._topics.get(topic.topic_id)
         if kept is None or kept[0] is not self.layers or kept[1] is not topic.configs:
             kept = self._topics[topic.topic_id] = (self.layers, topic.configs, self.layers.topic(topic.configs))
         return kept[2]
 
     def forget(self, topic_id: TopicId) -> None:
-        """The topic is deleted."""
+        """Forget a deleted topic."""
         self._topics.pop(topic_id, None)

@@ -1,4 +1,4 @@
-"""The broker's rounds: what is done now and then, each by its own interval. Comes from node.py."""
+"""The broker's rounds: recurring work, each at its own interval. Started by node.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FLUSH_EVERY_MS = 1000
 
 
 class Rounds:
-    """Checkpoints, retention, flushes of cached topics, compaction, scrub, elections that nothing else brings about."""
+    """Checkpoints, retention, flushes of cached topics, compaction, scrub, and elections that no event triggers."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Rounds:
 
     def start(self) -> None:
         config, replicas, logs = self._around.config, self._replicas, self._replicas.upkeep
-        replicas.in_sync.round()  # from now on it is known whether the next comes late
+        replicas.in_sync.round()  # from now on a late round can be recognized
         self._every("high watermarks", lambda: config.replica_high_watermark_checkpoint_interval_ms,
                     logs.checkpoint_high_watermarks)  # fmt: skip
         self._every("recovery points", lambda: config.log_flush_offset_checkpoint_interval_ms,
@@ -71,7 +71,7 @@ class Rounds:
         self._next[name] = self._around.deadlines.after(max(1, interval_ms()), run)
 
     def _failed(self, name: str, error: OSError) -> None:
-        """A full disk lets a checkpoint wait for the next round; anything else fails the directory (rule B3)."""
+        """Handle an error: on a full disk the next round tries again; others fail the directory (rule B3)."""
         import errno
 
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

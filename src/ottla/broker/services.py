@@ -1,6 +1,6 @@
-"""The parts of the broker as handlers find them, by question. node.py makes this last, once every part is there.
+"""The parts of the broker that handlers use, as one value. node.py makes it last, once every part is there.
 
-Handlers are the leaves: no part of the broker but the dispatch knows this value.
+Only the dispatch and the handlers know this value.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services(Environment):
-    """One broker's."""
+    """The services of one broker."""
 
     replicas: Replicas
     partition: Callable[[str, bytes, int], Partition | ErrorCode]
-    """The replica here, by name or (where that is empty) by topic id; else why there is none."""
+    """The replica here, by name or (if that is empty) by topic id; else the error."""
     scrubber: Scrubber
     full_disks: FullDisks
     leader_throttle: Throttle
@@ -71,19 +71,19 @@ class Services(Environment):
 
     @property
     def has_consumer_groups(self) -> bool:
-        """True where every broker coordinates groups of the consumer protocol, and no operator forbids it."""
+        """True if every broker coordinates groups of the consumer protocol, and the feature is not turned off."""
         return features.level(self.metadata, features.GROUP_VERSION) > 0
 
     def membership(self) -> PeerProof:
-        """The steps by which whoever has connected proves to be a broker of this cluster."""
+        """The steps by which a connection proves that it is a broker of this cluster."""
         return PeerProof(self)
 
     def controller_for_clients(self) -> int:
-        """Any broker takes what Kafka's clients send to a controller; the caretaker is named."""
+        """The broker to name as controller: the caretaker, although any broker takes a controller's requests."""
         return self.metadata.caretaker()
 
     async def create_topic_as_configured(self, name: str) -> ErrorCode:
-        """Create a topic that somebody asked for, or an internal one; waits until it is ready."""
+        """Create a requested topic or an internal one, and wait until it is ready."""
         command = creation_of(name, TopicId(new_id(self.entropy)), self.config)
         outcome = await self.follow.submit(command)
         return outcome.code if isinstance(outcome, ApiError) else ErrorCode.NONE

@@ -1,6 +1,6 @@
-"""Faults of replicas of this broker, in words: for metrics, and for `ottla doctor` by DescribeConfigs.
+"""Faults of this broker's replicas as text: for metrics, and for `ottla doctor` by DescribeConfigs.
 
-Apache Kafka's own answers have no room for a reason: DescribeLogDirs leaves a replica out that cannot be opened.
+Apache Kafka's own answers have no field for a reason: DescribeLogDirs leaves out a replica that cannot be opened.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST = 100
 
 
 class Trouble(NamedTuple):
-    """One replica that is not served whole, or a folder that was set aside."""
+    """One replica that is not fully served, or a folder that was set aside."""
 
     topic: str
     partition: int
@@ -30,7 +30,7 @@ class Trouble(NamedTuple):
 
 
 def as_json(replicas: Replicas, metadata: Metadata) -> str:
-    """Replicas first, then what was set aside; no more than fit into an answer."""
+    """Replicas first, then folders that were set aside, as many as fit into an answer."""
     found = [*replicas_in_trouble(replicas, metadata), *_set_aside(replicas)]
     return json.dumps([one._asdict() for one in found[:_MOST]], separators=(",", ":"))
 
@@ -43,7 +43,7 @@ def _set_aside(replicas: Replicas) -> Iterator[Trouble]:
 
 
 def replicas_in_trouble(replicas: Replicas, metadata: Metadata) -> Iterator[Trouble]:
-    """Those that cannot be opened, and those that are served but for damaged parts."""
+    """Replicas that cannot be opened, and those that are served except for damaged parts."""
     for key, one in sorted(replicas.directories.unreadable.by_key.items()):
         if metadata.partition(*key) is not None:
             yield Trouble(one.topic, one.found.partition, one.found.path, one.reason)

@@ -29,7 +29,7 @@ _SETTLED_WITHIN_S, _LOOK_EVERY_S = 5.0, 0.1
 
 
 class _Outcome(NamedTuple):
-    """What is so after the moves, or would be: then nothing says who would lead."""
+    """The state of the broker after the moves, or after planned ones; of those `leads` is not known."""
 
     broker: int
     runs: bool

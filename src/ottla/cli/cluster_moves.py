@@ -41,7 +41,7 @@ def rebalance(given: Given) -> int:
 
 
 def placement(admin: Admin) -> Placement:
-    """As it will be when the moves are done that are on their way."""
+    """The placement once all moves under way are done."""
     placed = placement_of(admin.list_topics().values())
     for place, found in admin.list_reassignments().items():
         placed[place] = tuple(number for number in found.replicas if number not in found.removing)

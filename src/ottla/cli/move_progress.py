@@ -1,4 +1,4 @@
-"""How far replicas have moved, on stderr: one line, written over, on a terminal, and a line now and then elsewhere."""
+"""Shows on stderr how far replicas have moved: one line, written over, on a terminal; elsewhere a line now and then."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Parser:
         return given
 
     def read(self, arguments: Sequence[str]) -> Given:
-        """As `parse`, with help, version and errors answered as Kafka's tools do; may end the program."""
+        """Like `parse`, but answer help, version and errors as Kafka's tools do; may end the program."""
         try:
             given = self.parse(arguments)
         except Misuse as fault:

@@ -1,6 +1,6 @@
 """A Kafka client: one core without sockets (stories in `plan`, `admin`, `producing`, `consuming`) with two faces.
 
-`blocking/` drives the stories over sockets, `aio/` over asyncio. What most programs need is here:
+`blocking/` drives the stories over sockets, `aio/` over asyncio. Most programs need only these names:
 
     from ottla.client import Admin, Consumer, ConsumerSettings, Producer
     from ottla.client import aio  # aio.Producer, aio.Consumer, aio.Cluster

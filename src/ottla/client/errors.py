@@ -1,4 +1,4 @@
-"""Errors between a client and a cluster; each sentence says what to do about it.
+"""Errors between a client and a cluster; each sentence names a remedy.
 
 An error code in an answer is an `ApiError` of the ground floor; everything else is a `ClientError`.
 """
@@ -37,7 +37,7 @@ class UnsupportedVersion(ClientError):
 
 
 class ProtocolViolation(ClientError):
-    """The peer sent what no Kafka broker sends."""
+    """The peer sent bytes that no Kafka broker sends."""
 
 
 class MetadataMissing(ClientError):
@@ -67,7 +67,7 @@ class ProducerFenced(TransactionFailed):
 
 
 class Refused(ApiError):
-    """An error code in an answer: what it is about, and the broker's own words (None where it had none)."""
+    """An error code in an answer: its subject, and the broker's own words (None where it had none)."""
 
     def __init__(self, code: ErrorCode, about: str, reason: str | None = None) -> None:
         super().__init__(code, f"{about}: {reason or code.message}")
@@ -76,7 +76,7 @@ class Refused(ApiError):
 
 
 def refused(code: int, about: str, message: str | None = None) -> Refused:
-    """An answer's error code as an exception that says what it is about."""
+    """An answer's error code as an exception that names its subject."""
     try:
         known = ErrorCode(code)
     except ValueError:
@@ -85,7 +85,7 @@ def refused(code: int, about: str, message: str | None = None) -> Refused:
 
 
 def may_retry(error: Exception) -> bool:
-    """Whether another attempt may help."""
+    """True if another attempt may help."""
     if isinstance(error, ClientError):
         return error.retriable
     return isinstance(error, ApiError) and error.code.retriable

@@ -133,7 +133,7 @@ class InTransaction(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """A group for whom a transaction commits offsets, and as which of its members; by default as none."""
+    """A group for which a transaction commits offsets, and the member that it commits as; by default none."""
 
     group_id: str
     generation: int = -1

@@ -54,7 +54,7 @@ LATEST_METADATA_VERSION = CONSUMER_GROUPS
 _LAST_PRODUCER_ID = (1 << 63) - 1
 _PRODUCER_IDS_LOST = 1 << 40
 _EPOCHS_LOST = 1 << 16
-"""So far beyond what is known numbers go on where the store is older than the logs: what was given out since the store
+"""The distance by which epochs jump ahead if the store is older than the logs: an epoch given out since the store
 was saved is not given out again."""
 _TOPIC_BYTES = 32
 """The most bytes of a topic in an entry beside its partitions."""
@@ -102,7 +102,7 @@ def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiEr
 
 
 def _named(replicas: ReplicasByTopic) -> list[log.DamagedTopic]:
-    """As many as fit. They tell whoever reads the log why the sets change; the changes are entries of their own."""
+    """As many damaged replicas as fit. They tell readers of the log why sets change; other entries change them."""
     named: list[log.DamagedTopic] = []
     size = 0
     for topic_id, some in replicas:

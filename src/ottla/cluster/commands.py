@@ -365,7 +365,7 @@ class EditConfigs(NamedTuple):
     resource_name: str
     edits: tuple[ConfigEdit, ...]
     replace: bool = False
-    """Whether options that are not edited are removed (AlterConfigs)."""
+    """True if options that are not edited are removed (AlterConfigs)."""
 
     @property
     def footprint(self) -> Footprint:

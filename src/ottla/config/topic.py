@@ -193,5 +193,5 @@ class TopicConfig(OptionSet):
 
     @property
     def deleted(self) -> bool:
-        """Whether retention applies."""
+        """True if retention applies."""
         return "delete" in self.cleanup_policy

@@ -73,7 +73,7 @@ class Database:
             raise DatabaseFailure(outcome.why)
 
     def changed_by_others(self) -> bool:
-        """Whether another connection wrote since this was asked last."""
+        """True if another connection wrote since this was asked last."""
 
         def run(connection: sqlite3.Connection) -> bool:
             version: int = connection.execute("PRAGMA data_version").fetchone()[0]

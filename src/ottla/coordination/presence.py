@@ -163,7 +163,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Whether somebody else has the lock; on Linux without taking it."""
+    """True if somebody else has the lock; on Linux without taking it."""
     if hasattr(fcntl, "F_OFD_GETLK"):
         request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, request)

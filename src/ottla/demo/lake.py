@@ -30,7 +30,7 @@ class Audit:
 
     @property
     def whole(self) -> bool:
-        """Whether every row is there once, with every value as it was."""
+        """True if every row is there once, with every value as it was."""
         return self.in_file == self.in_lake and self.checksum_of_file == self.checksum_of_lake
 
 

@@ -118,7 +118,7 @@ class _Check:
         self._node = node
         self._body = body
         self._ten_bytes = False
-        """Whether some number takes ten bytes: polars drops what is above 64 bits in the last of them."""
+        """True if some number takes ten bytes: polars drops what is above 64 bits in the last of them."""
 
     def all(self, plain: pa.Array, starts: Rows, lengths: Rows) -> None:
         """Raise `BadPayload` unless each payload holds just its value."""
@@ -236,7 +236,7 @@ class _Check:
         self._look(node, values[span], places if skipped is None else places + skipped[span])
 
     def _light(self, node: Node) -> bool:
-        """Whether a node has bytes to look at."""
+        """True if a node has bytes to look at."""
         match node:
             case Primitive():
                 return node.kind == "boolean" or (node.kind == "long" and self._ten_bytes)

@@ -1,4 +1,4 @@
-"""Whether an Avro reader's schema resolves all that a writer's schema may have written.
+"""Checks that an Avro reader's schema resolves all that a writer's schema may have written.
 
 The rules are those of the Avro specification 1.12, "Schema Resolution".
 """

@@ -104,7 +104,7 @@ def is_null(node: Node) -> bool:
 
 
 def is_empty(node: Node) -> bool:
-    """Whether every value takes no bytes at all."""
+    """True if every value takes no bytes at all."""
     if isinstance(node, Fixed):
         return node.size == 0
     if isinstance(node, Record):

@@ -270,7 +270,7 @@ def _check_defaults(node: AvroNode, seen: set[int]) -> None:
 
 
 def is_value(node: AvroNode, value: Any) -> bool:
-    """Whether JSON as it stands in a default is a value of a type."""
+    """True if JSON as it stands in a default is a value of a type."""
     kind = node.kind
     if kind == "null":
         return value is None

@@ -27,7 +27,7 @@ class Level(StrEnum):
 
     @property
     def is_transitive(self) -> bool:
-        """Whether all earlier versions count, not the last one alone."""
+        """True if all earlier versions count, not the last one alone."""
         return self.endswith("_TRANSITIVE")
 
     @property

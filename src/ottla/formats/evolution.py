@@ -22,7 +22,7 @@ UNION_MEMBER = "member_"
 
 Path = tuple[str, ...]
 Stays = Callable[[Path], bool]
-"""Whether the field at a path keeps its name; items of arrays and maps have `[]` after the name."""
+"""True if the field at a path keeps its name; items of arrays and maps have `[]` after the name."""
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _FLOATS = (pa.float32(), pa.float64())
@@ -269,7 +269,7 @@ def _wider_struct(one: pa.DataType, other: pa.DataType, path: Path, stays: Stays
 
 
 def _renames(field: pa.Field, found: pa.Field, one: pa.DataType) -> bool:
-    """Whether the writer's field is the target's under a new name, which the target never had."""
+    """True if the writer's field is the target's under a new name, which the target never had."""
     had = {name.casefold() for each in one if each.name != field.name for name in (each.name, *aliases(each))}
     return field.name in aliases(found) and found.name not in aliases(field) and found.name.casefold() not in had
 

@@ -1,4 +1,4 @@
-"""Whether a JSON Schema reader accepts every document that a writer's schema lets pass.
+"""Checks that a JSON Schema reader accepts every document that a writer's schema accepts.
 
 Each keyword of the reader must follow from what the writer's schema says. Where that cannot be shown the answer is
 no, so what is accepted really reads; some pairs are refused although no document would tell them apart.
@@ -37,7 +37,7 @@ class _Comparison(Openings):
     # -- the whole ---
 
     def check(self, reader: Json, writers: Sequence[Json], path: str) -> Found:
-        """Whether every document that passes all `writers` passes `reader`."""
+        """Reasons why a document could pass all `writers` and not `reader`."""
         if path:
             return self._check(reader, writers, path)
         try:
@@ -337,7 +337,7 @@ class _Comparison(Openings):
         return False
 
     def _inside(self, branch: Json, excluded: list[Json], path: str) -> bool:
-        """Whether all that a branch takes is taken by something that is excluded."""
+        """True if all that a branch takes is taken by something that is excluded."""
         return any(not self._check(each, (branch,), f"{path}/oneOf") for each in excluded)
 
     def _excluded(self, unwanted: Json, nodes: list[Node], path: str) -> bool:
@@ -386,7 +386,7 @@ _DEPENDENCIES = ("dependencies", "dependentRequired", "dependentSchemas")
 
 
 def _same(one: Json, other: Json) -> bool:
-    """Whether two schemas surely let the same documents pass, by their text."""
+    """True if two schemas surely let the same documents pass, by their text."""
     return one is other or (isinstance(one, dict) and _equal(one, other) and not _refers(one))
 
 
@@ -396,5 +396,5 @@ def _equal(one: Json, other: Json) -> bool:
 
 
 def _refers(schema: Json) -> bool:
-    """Whether equal text may mean different things, since it points elsewhere."""
+    """True if equal text may mean different things, since it points elsewhere."""
     return any(_REFERRING & part.keys() for part in parts(schema))

@@ -60,7 +60,7 @@ def values_of(nodes: Sequence[Node]) -> list[Json] | None:
 
 
 def values_differ(left: Sequence[Node], right: Sequence[Node]) -> bool:
-    """Whether both sides list their values and have none in common."""
+    """True if both sides list their values and have none in common."""
     mine, theirs = values_of(left), values_of(right)
     if mine is None or theirs is None:
         return False
@@ -162,7 +162,7 @@ def other_schemas(nodes: Iterable[Node]) -> list[Json]:
 
 
 def matches(pattern: str, text: str, *, unsure: bool) -> bool:
-    """Whether a pattern is found in a text; `unsure` for a pattern that Python does not know."""
+    """True if a pattern is found in a text; `unsure` for a pattern that Python does not know."""
     try:
         return re.search(pattern, text, re.ASCII) is not None
     except re.error:

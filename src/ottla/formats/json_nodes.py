@@ -75,7 +75,7 @@ def arrow_type(node: Node) -> pa.DataType:
 
 
 def in_blocks(node: Node) -> bool:
-    """Whether Arrow's parser reads such values: it knows neither maps nor JSON as text."""
+    """True if Arrow's parser reads such values: it knows neither maps nor JSON as text."""
     match node:
         case Members():
             return bool(node.fields) and all(in_blocks(member) for _, member in node.fields)

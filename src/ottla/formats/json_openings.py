@@ -74,7 +74,7 @@ class Openings:
     # -- disjointness ---
 
     def disjoint(self, one: Json, others: Sequence[Json], depth: int = 8) -> bool:
-        """Whether surely no document passes both `one` and all `others`."""
+        """True if surely no document passes both `one` and all `others`."""
         left, right = self.opened([one]), self.opened(others)
         if left is None or right is None:
             return True
@@ -90,7 +90,7 @@ class Openings:
         return self._objects_disjoint(left, right, depth)
 
     def _apart(self, split: list[Node], whole: list[Node], depth: int) -> bool:
-        """Whether all alternatives of one side are apart from the other."""
+        """True if all alternatives of one side are apart from the other."""
         for node in split:
             for word in ALTERNATIVES:
                 if isinstance(node.get(word), list):
@@ -98,7 +98,7 @@ class Openings:
         return False
 
     def _objects_disjoint(self, left: list[Node], right: list[Node], depth: int) -> bool:
-        """Whether a property that must be there cannot be what both want."""
+        """True if a property that must be there cannot be what both want."""
         if (facts.types_of(left) & facts.types_of(right)) != {"object"}:
             return False
         for name in sorted(facts.required(left) | facts.required(right)):

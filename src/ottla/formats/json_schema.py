@@ -123,7 +123,7 @@ class JsonReader:
 
 
 def _may_hold_no_number(text: pa.Buffer) -> bool:
-    """Whether NaN or Infinity may stand where a value does: Arrow's parser takes them, JSON has none."""
+    """True if NaN or Infinity may stand where a value does: Arrow's parser takes them, JSON has none."""
     content = text.to_pybytes()
     return (b"NaN" in content or b"Inf" in content) and _NO_NUMBER.search(content) is not None
 

@@ -32,7 +32,7 @@ class JsonSchema:
     """A parsed schema. Parts are known by identity, so the document must not be copied."""
 
     document: Json
-    """As it was given."""
+    """The document as it was given."""
     root: Json
     """Without keywords that its draft does not know; a validator would not look at them."""
     draft: int
@@ -232,5 +232,5 @@ def _pointed(document: Json, pointer: str) -> Json:
 
 
 def leads_outside(target: Json) -> bool:
-    """Whether a target is no schema that we have."""
+    """True if a target is no schema that we have."""
     return isinstance(target, _Nowhere)

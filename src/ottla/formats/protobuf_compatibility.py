@@ -1,4 +1,4 @@
-"""Whether a Protobuf reader understands the bytes of a writer: messages by name, fields by number.
+"""Checks that a Protobuf reader understands the bytes of a writer: messages by name, fields by number.
 
 Scalars may change within a wire kind, as Protobuf's own guide on updating messages allows.
 """
@@ -149,7 +149,7 @@ class _Comparison:
         return [Incompatibility(kind, where, f"{_shown(writer)} became {_shown(reader)}")]
 
     def _is_closed(self, field: FieldDescriptorProto) -> bool:
-        """Whether an unknown value of a required enum would be left out: proto2 does so."""
+        """True if an unknown value of a required enum would be left out: proto2 does so."""
         return self._reader_syntax in ("", "proto2") and field.label == _REQUIRED
 
     def _takes_all(self, reader: FieldDescriptorProto, writer: FieldDescriptorProto) -> bool:

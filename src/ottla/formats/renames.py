@@ -70,7 +70,7 @@ class Renames:
         return self._last.get(place, {})
 
     def texts(self) -> tuple[str, ...]:
-        """As they are written."""
+        """The renames as they are written."""
         return tuple(map(str, self.given))
 
     def columns(self, schema: pa.Schema) -> pa.Schema:

@@ -1,6 +1,6 @@
-"""JoinGroup of the classic protocol: who may join, under which id, and whether that begins a rebalance.
+"""JoinGroup of the classic protocol: decides who may join, under which id, and whether that begins a rebalance.
 
-Comes from shard.py; what follows from a join is in rebalance.py.
+Comes from shard.py; the rebalance that follows a join is in rebalance.py.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Joins:
             self._join_again(group, request, turn)
 
     def _has_room(self, group: Group, member_id: str) -> bool:
-        """While members gather, those who wait count: so the last to come are the ones turned away."""
+        """While members gather, those that wait count, so the last ones are refused."""
         most = self._rebalances.settings.max_size
         member = group.members.get(member_id)
         if group.state is GroupState.EMPTY:
@@ -173,7 +173,7 @@ class Joins:
 
 
 def _writable(request: JoinGroupRequest, caller: Caller) -> bool:
-    """Whether this member could be written down: requests may carry longer names than records."""
+    """True if this member could be written down: requests may carry longer names than records."""
     suffix = "-" + "0" * _UUID_LENGTH
     names = [caller.client_id + suffix, (request.group_instance_id or "") + suffix, request.protocol_type]
     return all(writable(name) for name in [*names, *(protocol.name for protocol in request.protocols)])

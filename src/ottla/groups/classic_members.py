@@ -31,7 +31,7 @@ _MEMBER_ID_REQUIRED_SINCE = 4
 
 
 def join(groups: ConsumerGroups, group: ConsumerGroup, request: JoinGroupRequest, turn: Turn) -> None:
-    """Answer at once with the member's epoch: nobody waits here for others to join."""
+    """Answer at once with the member's epoch: members do not wait for one another here."""
     if turn.caller.version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     before = _joining(groups, group, request, turn)
@@ -89,7 +89,7 @@ def _joining(
 
 
 def _supported(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
-    """Whether all classic members know one of the protocols that are offered."""
+    """True if all classic members know one of the protocols that are offered."""
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return False
     return any(group.knows_protocol(protocol.name) for protocol in request.protocols)
@@ -125,7 +125,7 @@ def _refused(error: ErrorCode, request: JoinGroupRequest) -> JoinGroupResponse:
 
 
 def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncGroupRequest, turn: Turn) -> None:
-    """Give a member its assignment; one for whom there is a newer target is to join again first."""
+    """Give a member its assignment; if there is a newer target for it, it must join again first."""
     member = _member(group, request.member_id, request.group_instance_id)
     if isinstance(member, ErrorCode):
         turn.answer(SyncGroupResponse(error_code=member))
@@ -178,14 +178,14 @@ def heartbeat(groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRe
 
 
 def _is_behind(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember, now: Moment) -> bool:
-    """Whether a join would give the member a newer epoch: not while the group's next target still has to wait."""
+    """True if a join would give the member a newer epoch: not while the group's next target still has to wait."""
     if member.epoch < group.assignment_epoch:
         return True
     return group.assignment_epoch < group.epoch and groups.may_assign(group, now)
 
 
 def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether another member still owns a partition of the member's target."""
+    """True if another member still owns a partition of the member's target."""
     for topic, indexes in group.target.get(member.member_id, {}).items():
         for index in indexes:
             if group.owner(topic, index) not in (None, member.member_id):

@@ -57,7 +57,7 @@ def _synced(rebalances: Rebalances, group: Group, member: Member) -> None:
 
 
 def _assign(rebalances: Rebalances, group: Group, request: SyncGroupRequest, now: Moment, out: Decision) -> None:
-    """Write the assignment and give each waiting member its part; whoever the leader forgot gets nothing."""
+    """Write the assignment and give each waiting member its part; a member that the leader forgot gets nothing."""
     given = {each.member_id: bytes(each.assignment) for each in request.assignments}
     out.write(group.entry(given, wall_ms=now.wall_ms))
     out.if_refused = lambda later, instead: rebalances.prepare(group, later, instead)

@@ -1,7 +1,6 @@
 """One group of the consumer protocol in memory: its members, epochs and targets, as its records tell them.
 
-It changes in `apply` alone, so that what is decided and what is replayed is one and the same. consumer_heartbeat.py
-decides.
+It changes in `apply` alone, so that a replay makes the same state as the decisions did. consumer_heartbeat.py decides.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ FIRST_EPOCH = 1
 
 
 class ConsumerGroup(AnyGroup):
-    """A group whose members the coordinator gives their partitions (KIP-848)."""
+    """A group in which the coordinator assigns the partitions (KIP-848)."""
 
     kind = GroupKind.CONSUMER
 
@@ -118,7 +117,7 @@ class ConsumerGroup(AnyGroup):
         return self._classic
 
     def knows_protocol(self, name: str) -> bool:
-        """Whether all classic members know a protocol of theirs."""
+        """True if all classic members know a protocol of theirs."""
         return self._protocols[name] == self._classic
 
     def subscribed_hash(self, topics: Topics) -> int:

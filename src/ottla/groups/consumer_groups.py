@@ -1,4 +1,4 @@
-"""All groups of the consumer protocol of one shard: heartbeats, departures, timeouts, and what others ask of them.
+"""All groups of the consumer protocol of one shard: heartbeats, departures, timeouts, and queries about them.
 
 Comes from shard.py. Groups change when their entries are applied, never before.
 """
@@ -103,7 +103,7 @@ class ConsumerGroups:
             self._regexes.want(group.group_id, turn.now)
 
     def _begin(self, upgraded: ConsumerGroup, turn: Turn) -> None:
-        """Write a group as it was made of a classic one, in one batch with what follows."""
+        """Write a group that was made of a classic one, in one batch with the entries that follow."""
         turn.out.whole = True
         for entry in upgrade_entries(upgraded):
             turn.out.write(entry)
@@ -131,7 +131,7 @@ class ConsumerGroups:
     # Classic members (classic_members.py)
 
     def may_assign(self, group: ConsumerGroup, now: Moment) -> bool:
-        """Whether the time between two targets of a group is over."""
+        """True if the time between two targets of a group is over."""
         return may_assign(group, now, self.settings_of(group.group_id))
 
     def await_join(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
@@ -191,7 +191,7 @@ class ConsumerGroups:
         out.if_refused = lambda later, _: self._hear_all(group, later)
 
     def take(self, group: ConsumerGroup, trial: Trial, now: Moment, out: Decision) -> bool:
-        """Write what was tried out on a group, or that it becomes a classic one by that; True for the latter."""
+        """Write the changes tried on a group, or its downgrade where they cause one; True for the latter."""
         if not self._downgrades(group, trial.group):
             for entry in trial.entries:
                 out.write(entry)
@@ -215,7 +215,7 @@ class ConsumerGroups:
             self.hear(group.group_id, member, now)
 
     def _downgrades(self, before: ConsumerGroup, after: ConsumerGroup) -> bool:
-        """Whether a group becomes a classic one: its last member of the consumer protocol is gone."""
+        """True if a group becomes a classic one: its last member of the consumer protocol is gone."""
         if not self._settings.migration_policy.downgrades or after.size > self._settings.max_size:
             return False
         return only_classic_remain(before, after)

@@ -1,4 +1,4 @@
-"""One heartbeat of a member that is, or becomes, part of a consumer group: what it changes, step by step (KIP-848).
+"""Decides, step by step, what a heartbeat of a present or new member changes in a consumer group (KIP-848).
 
 Comes from consumer_groups.py; the steps are in consumer_steps.py.
 """
@@ -33,9 +33,9 @@ class Beat:
     answer: ConsumerGroupHeartbeatResponse
     member: ConsumerMember
     moved: bool
-    """Whether the assignment of the member was written anew."""
+    """True if the assignment of the member was written anew."""
     wants_regex: bool
-    """Whether the member subscribes by a regular expression that is not resolved."""
+    """True if the member subscribes by a regular expression that is not resolved."""
 
 
 def beat(
@@ -46,7 +46,7 @@ def beat(
     settings: ConsumerSettings,
     around: Surroundings,
 ) -> Beat | Refused:
-    """Decide what a heartbeat of one who stays or joins means."""
+    """Decide about a heartbeat of a member that stays or joins."""
     before = _member(group, request, around.max_size)
     if isinstance(before, Refused):
         return before

@@ -75,7 +75,7 @@ def is_leave(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 
 def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether a member says all of itself: it joins, or it wants to hear its assignment again after an error."""
+    """True if a member says all of itself: it joins, or it wants to hear its assignment again after an error."""
     return request.member_epoch == JOINING or (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -91,7 +91,7 @@ def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> Partitions | Non
 
 
 def updated(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> ConsumerMember:
-    """The member with what the request says anew: a null and -1 leave as it is what was said before."""
+    """The member with the values of the request; null and -1 leave the earlier value."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     return replace(

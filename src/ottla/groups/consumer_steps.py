@@ -80,7 +80,7 @@ def advance(
     settings: ConsumerSettings,
     around: Surroundings,
 ) -> Advanced | None:
-    """Write what a request changes: `before` becomes `asked`, which owns these partitions. None: it must begin anew."""
+    """Write a request's changes: `before` becomes `asked`, which owns these partitions. None: it must begin anew."""
     group = trial.group
     regex_settled = asked.regex != before.regex and (not asked.regex or asked.regex in group.regexes)
     took_place = took_over(group, before)
@@ -100,7 +100,7 @@ def advance(
 
 
 def _write_subscription(trial: Trial, before: ConsumerMember, asked: ConsumerMember) -> bool:
-    """Write what the member says anew; True where it subscribes to something else than before."""
+    """Write the member's new values; True where its subscription has changed."""
     group = trial.group
     if took_over(group, before):
         assert before.instance_id is not None
@@ -133,7 +133,7 @@ def _assign(trial: Trial, now: Moment, settings: ConsumerSettings, around: Surro
 
 
 def may_assign(group: ConsumerGroup, now: Moment, settings: ConsumerSettings) -> bool:
-    """Whether the time between two targets of a group is over. A clock that was set back does not count."""
+    """True if the time between two targets of a group is over. A clock that was set back does not count."""
     return not 0 <= now.wall_ms - group.assigned_at_ms < settings.assignment_interval_ms
 
 
@@ -183,7 +183,7 @@ def _reconcile(
 
 
 def took_over(group: ConsumerGroup, before: ConsumerMember) -> bool:
-    """Whether a static member takes a place that another incarnation had: all of it is written anew."""
+    """True if a static member takes a place that another incarnation had: all of it is written anew."""
     if before.instance_id is None or before.epoch != JOINING:
         return False
     holder = group.static_member(before.instance_id)

@@ -42,7 +42,7 @@ STOOD_STILL_MS = 500
 
 
 class Deadlines:
-    """Keyed deadlines, which are postponed where this process could not hear its members (rule A5).
+    """Keyed deadlines, which are postponed by the time that this process could not hear its members (rule A5).
 
     A process that stood still postpones them by all of that time. A busy one is a little late again and again, and
     hears its members in between: what it postpones a deadline by adds up to the deadline's own timeout at most.
@@ -52,7 +52,7 @@ class Deadlines:
         self._by_all = _Queue()
         """Postponed by all that is forgiven."""
         self._bounded = _Queue()
-        """As late as a deadline may become while this process is busy."""
+        """The latest times to which deadlines may be moved while this process is busy."""
         self._stood_still_ms = 0
         self._busy_ms = 0
 
@@ -103,7 +103,7 @@ class Deadlines:
             self._busy_ms += by_ms
 
     def _queues(self) -> tuple[tuple[_Queue, int], tuple[_Queue, int]]:
-        """Each with what the times in it have been postponed by."""
+        """The queues, each with the time by which its deadlines were postponed."""
         return (self._by_all, self._stood_still_ms + self._busy_ms), (self._bounded, self._stood_still_ms)
 
 

@@ -1,6 +1,6 @@
-"""The records of `__consumer_offsets`, byte for byte Kafka's, and which of its partitions a group lives in.
+"""The records of `__consumer_offsets`, byte for byte Kafka's, and the partition of a group.
 
-A key begins with an int16 that says what it is the key of; a value with an int16 that is its version. The entries of
+A key begins with an int16, its kind; a value with an int16, its version. The entries of
 groups of the consumer protocol are made in consumer_entries.py.
 """
 
@@ -79,7 +79,7 @@ _TYPES = {form.key: number for number, form in _FORMS.items()}
 
 
 def writable(text: str) -> bool:
-    """Whether a record can hold it: its length is an int16 there, while newer requests may bring more."""
+    """True if a record can hold it: its length is an int16 there, while newer requests may bring more."""
     return len(text) <= _LONGEST_STRING // 4 or len(text.encode("utf-8", "surrogatepass")) <= _LONGEST_STRING
 
 
@@ -107,7 +107,7 @@ def encode_entry(entry: Entry) -> tuple[bytes, bytes | None]:
 def decode_entry(key: bytes, value: bytes | None) -> Entry | None:
     """The entry behind a record; None for kinds of keys that belong to other group protocols.
 
-    Raises MalformedMessage where the bytes are not what they say.
+    Raises MalformedMessage where the bytes do not fit their kind.
     """
     view = memoryview(key)
     form = _FORMS.get(_version(view))

@@ -84,7 +84,7 @@ class Member:
 
     @property
     def excused(self) -> bool:
-        """Whether it need not be heard of: its request waits here. One that is new may give up unheard of."""
+        """True if it need not be heard of: its request waits here. One that is new may give up unheard of."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
@@ -111,12 +111,12 @@ class Group(AnyGroup):
         """Members of this generation that have not asked for their assignment."""
         self.subscribed: frozenset[str] | None = None
         self.initial_wait: tuple[int, int] | None = None
-        """While an empty group gathers its first members: the present delay, and what is left to extend it by."""
+        """While an empty group gathers its first members: the present delay, and the rest that may extend it."""
         self.member_added = False
         self.unled = False
-        """Whether the log names no leader of this generation: it comes from a consumer group (migration.py)."""
+        """True if the log names no leader of this generation: it comes from a consumer group (migration.py)."""
         self.written = False
-        """Whether the log holds an entry of this group."""
+        """True if the log holds an entry of this group."""
         self._supported: Counter[str] = Counter()
         self._joining = 0
 
@@ -218,7 +218,7 @@ class Group(AnyGroup):
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Whether the leader has joined, or another that has joined was put in its place."""
+        """True if the leader has joined, or another that has joined was put in its place."""
         if self.leader is None:
             return False
         if self.members[self.leader].joining is None:
@@ -231,7 +231,7 @@ class Group(AnyGroup):
     # Protocols
 
     def supports(self, protocol_type: str, protocols: list[JoinGroupRequestProtocol]) -> bool:
-        """Whether one who offers `protocols` could be a member beside those that are."""
+        """True if a member with these `protocols` could join the present members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         return self.protocol_type == protocol_type and any(
@@ -336,7 +336,7 @@ class Group(AnyGroup):
         )
 
     def adopt(self, value: GroupMetadataValue) -> None:
-        """Take over what the log says. A member that has joined here keeps all that the log does not hold."""
+        """Take over the state in the log. A member that has joined here keeps all that the log does not hold."""
         kept = self.members
         self.members, self.static_members, self._supported, self._joining = {}, {}, Counter(), 0
         self.protocol_type = value.protocol_type or None

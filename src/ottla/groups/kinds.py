@@ -1,4 +1,4 @@
-"""The kinds of groups, and what a group of any kind can say of itself.
+"""The kinds of groups, and the facts that a group of any kind can give.
 
 All kinds share one name space of group ids, one log and one set of committed offsets per group.
 """
@@ -43,16 +43,16 @@ class AnyGroup(ABC):
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether the group has no members: it may be deleted, and its offsets may expire."""
+        """True if the group has no members: it may be deleted, and its offsets may expire."""
 
     @abstractmethod
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member may read the topic: its offsets neither expire nor may they be deleted."""
+        """True if a member may read the topic: its offsets neither expire nor may they be deleted."""
 
     @abstractmethod
     def offsets_idle_since_ms(self, committed_ms: int) -> int:
-        """Since when the retention of an offset runs that was committed at that time."""
+        """The time from which the retention of an offset runs that was committed at `committed_ms`."""
 
     @abstractmethod
     def offsets_may_expire(self) -> bool:
-        """Whether offsets of topics without a subscriber may expire now."""
+        """True if offsets of topics without a subscriber may expire now."""

@@ -1,6 +1,6 @@
 """The committed offsets of one shard's groups: commit, fetch, delete, expire.
 
-Comes from shard.py. Offsets change only in `apply`, so that what is decided and what is replayed is one and the same.
+Comes from shard.py. Offsets change only in `apply`, so that a replay makes the same state as the decisions did.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Offsets:
                     yield group_id, topic, index, committed.offset
 
     def holds(self, group_id: str) -> bool:
-        """Whether anything of a group is here, in an open transaction too."""
+        """True if anything of a group is here, in an open transaction too."""
         return group_id in self._groups or group_id in self._open
 
     # Deciding
@@ -103,7 +103,7 @@ class Offsets:
         return response
 
     def too_long(self, metadata: str | None) -> bool:
-        """Whether the metadata of a commit is above `offset.metadata.max.bytes`. Java counts UTF-16 units."""
+        """True if the metadata of a commit is above `offset.metadata.max.bytes`. Java counts UTF-16 units."""
         limit = self._settings.offset_metadata_max_bytes
         if metadata is None or len(metadata) * 2 <= limit:
             return False
@@ -165,7 +165,7 @@ class Offsets:
     def delete_topics(self, topics: dict[str, bytes], out: Decision) -> None:
         """Topics are gone, by name and id: an offset committed for another topic of that name stays.
 
-        A tombstone takes with it what open transactions have for its place.
+        A tombstone also removes the pending offsets of open transactions for its place.
         """
         gone: dict[tuple[str, str, int], None] = {}
         for group_id, held_topics in self._groups.items():
@@ -181,7 +181,7 @@ class Offsets:
             out.write(offset_entry(*place, None))
 
     def expire(self, group: AnyGroup, wall_ms: int, out: Decision) -> bool:
-        """Forget what is past its retention; True where nothing of the group is left after that."""
+        """Forget offsets past their retention; True where nothing of the group is left after that."""
         group_id = group.group_id
         if group_id not in self._groups:
             return group_id not in self._open
@@ -262,12 +262,12 @@ class Offsets:
 
 
 def _other_topic(committed_for: bytes, asked_for: bytes) -> bool:
-    """Whether two topics of one name are known to be different ones."""
+    """True if two topics of one name are known to be different ones."""
     return NO_TOPIC_ID not in (committed_for, asked_for) and committed_for != asked_for
 
 
 def commit_error(group: Group, request: OffsetCommitRequest) -> ErrorCode:
-    """Whether a group takes this commit: from a member in its generation, or from anybody while it is empty."""
+    """The error of a commit. A group takes it from a member in its generation, or from any client while it is empty."""
     generation = request.generation_id_or_member_epoch
     if generation < 0 and group.state is GroupState.EMPTY:
         return ErrorCode.NONE

@@ -1,6 +1,6 @@
-"""The passage of a classic group to its next generation: gather the members, let them vote, hand out a generation.
+"""Takes a classic group to its next generation: gather the members, let them vote, hand out a generation.
 
-Called from classic_join.py and classic_sync.py with what members ask, and from shard.py with what has timed out.
+Called from classic_join.py and classic_sync.py with members' requests, and from shard.py with timeouts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Rebalances:
             self._join_within(group, group.rebalance_timeout_ms, now)
 
     def complete_if_all_joined(self, group: Group, now: Moment, out: Decision) -> None:
-        """A first rebalance waits for its delay even when all who are known have joined."""
+        """A first rebalance waits for its delay even when all known members have joined."""
         preparing = group.state is GroupState.PREPARING_REBALANCE
         if preparing and group.initial_wait is None and group.all_joined:
             self.complete(group, now, out)
@@ -67,7 +67,7 @@ class Rebalances:
             self.complete(group, now, out)
 
     def complete(self, group: Group, now: Moment, out: Decision) -> None:
-        """Begin the next generation with those who joined; a static member keeps its place until its session ends."""
+        """Begin the next generation with those that joined; a static member keeps its place until its session ends."""
         self.deadlines.cancel(DeadlineKey(DeadlineKind.JOIN, group.group_id))
         for member in list(group.members.values()):
             if member.joining is None and member.instance_id is None:
@@ -145,7 +145,7 @@ class Rebalances:
             self.complete(group, now, out)
 
     def dismiss(self, group: Group, member: Member, out: Decision) -> None:
-        """Remove a member; a request of its that waits is told to join as somebody new."""
+        """Remove a member; its waiting request is told to join as a new member."""
         self.answer_join(group, member, out, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         answer_sync(member, out, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         self._forget(group, member.member_id)
@@ -162,7 +162,7 @@ class Rebalances:
             self.prepare(group, now, out)
 
     def give_up(self, group: Group, out: Decision) -> None:
-        """The group is to be one of the consumer protocol: all who wait in it join again there."""
+        """The group becomes one of the consumer protocol: members that wait in it join again there."""
         for member in group.members.values():
             self.answer_join(group, member, out, _superseded(member))
             answer_sync(member, out, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))

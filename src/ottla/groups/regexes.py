@@ -24,7 +24,7 @@ _NAMES_PER_TURN = 20
 
 @dataclass(slots=True)
 class _Run:
-    """One run: what is left to look at, and what has matched so far."""
+    """One run: the names left to look at, and the matches so far."""
 
     version: int
     names: tuple[str, ...]
@@ -51,7 +51,7 @@ class RegexRuns:
             self._deadlines.set(key, now.mono_ms)
 
     def is_due(self, group: ConsumerGroup, now: Moment) -> bool:
-        """Whether the topics have changed since the last run, or it was long ago; not more often than a rest allows."""
+        """True if the topics have changed since the last run, or it was long ago; not more often than a rest allows."""
         if not group.regexes or group.group_id in self._running:
             return False
         if group.group_id not in self._ended:
@@ -61,7 +61,7 @@ class RegexRuns:
         return since_ms >= (self._refresh_interval_ms if version == self._topics.version else REST_MS)
 
     def go_on(self, group: ConsumerGroup, now: Moment, out: Decision) -> None:
-        """Match the next names; at the end of them write what was found."""
+        """Match the next names; at their end write the matches."""
         run = self._running.get(group.group_id)
         if run is None:
             run = self._running[group.group_id] = self._begin(group)
@@ -94,7 +94,7 @@ class RegexRuns:
         return _Run(self._topics.version, tuple(self._topics.names()), matchers, {regex: [] for regex in matchers})
 
     def _write(self, group: ConsumerGroup, run: _Run, now: Moment, out: Decision) -> None:
-        """Write what matched for those that still subscribe, and a new epoch where that changes what they read."""
+        """Write the matches for members that still subscribe, and a new epoch where they change their topics."""
         trial = Trial(group)
         for regex, names in run.matched.items():
             if not group.regex_users(regex):

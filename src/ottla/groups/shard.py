@@ -1,4 +1,4 @@
-"""The groups of one partition of `__consumer_offsets`: decides what each request and each deadline means.
+"""The groups of one partition of `__consumer_offsets`: decides about each request and each deadline.
 
 Classic groups and committed offsets are decided here, groups of the consumer protocol in consumer_groups.py.
 broker/coordinators/shard_runner.py comes here with requests and carries decisions out: it appends their entries, hands
@@ -95,7 +95,7 @@ class GroupShard:
         self.consumers = ConsumerGroups(settings, self._deadlines, topics or NoTopics(), consumer_settings, new_suffix)
 
     def group(self, group_id: str) -> AnyGroup | None:
-        """The group of that id, of whatever kind."""
+        """The group of that id, of any kind."""
         return self.consumers.groups.get(group_id) or self.groups.get(group_id)
 
     def all_groups(self) -> list[AnyGroup]:
@@ -277,7 +277,7 @@ class GroupShard:
         return out
 
     def topics_deleted(self, topics: dict[str, bytes]) -> Decision:
-        """Topics are gone, by name and id, and with them what was committed for them."""
+        """Topics are gone, by name and id, and with them the offsets committed for them."""
         out = Decision()
         self.offsets.delete_topics(topics, out)
         return out
@@ -400,7 +400,7 @@ class GroupShard:
         return self._deadlines.next_ms()
 
     def postpone(self, late_ms: int) -> None:
-        """The process stood still for so long: nobody is to be blamed for having been unheard meanwhile (rule A5)."""
+        """The process stood still for so long: postpone all sessions, as members were not heard meanwhile (rule A5)."""
         self._deadlines.postpone(late_ms)
 
     def tick(self, now: Moment) -> Decision | None:
@@ -461,7 +461,7 @@ class GroupShard:
             self._rebalances.forget(group)
 
     def _drop_if_bare(self, group: Group) -> None:
-        """Forget a group of which nothing was written and in which nobody is."""
+        """Forget a group without entries and without members."""
         bare = group.state is GroupState.EMPTY and not group.pending and not group.written
         if bare and not self.offsets.holds(group.group_id):
             self.groups.pop(group.group_id, None)

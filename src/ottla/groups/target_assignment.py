@@ -1,4 +1,4 @@
-"""The assignment that a group is to reach: what an assignor is told, and the assignors by name.
+"""The assignment that a group is to reach: the input of an assignor, and the assignors by name.
 
 An assignor is a pure function from a `Spec` to the partitions of each member.
 """
@@ -13,7 +13,7 @@ from ottla.groups.consumer_values import Partitions
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """One member as an assignor sees it: the topics that it reads, and what it was to have until now."""
+    """One member as an assignor sees it: the topics that it reads, and its target until now."""
 
     member_id: str
     instance_id: str | None
@@ -30,7 +30,7 @@ class Spec:
 
     @property
     def homogeneous(self) -> bool:
-        """Whether all members read the same topics."""
+        """True if all members read the same topics."""
         return len({each.topics for each in self.subscribers}) <= 1
 
 

@@ -25,7 +25,7 @@ def _by_id(spec: Spec) -> list[Subscriber]:
 
 
 class _Homogeneous:
-    """All members read the same topics: each keeps what fits its quota, and the rest fills up those below theirs."""
+    """All members read the same topics: each keeps partitions up to its quota; the rest fills those below theirs."""
 
     def __init__(self, spec: Spec) -> None:
         self._members = _by_id(spec)
@@ -70,7 +70,7 @@ class _Homogeneous:
                     yield topic, index
 
     def _keep(self, member: Subscriber, unassigned: list[tuple[bytes, int]], left: int) -> int:
-        """Let a member keep what fits its quota; returns how many partitions it has still room for."""
+        """Let a member keep partitions up to its quota; returns how many more it has room for."""
         has_extra = self._extra > 0
         allowance = self._quota + has_extra
         mine = self._assigned[member.member_id]
@@ -130,7 +130,7 @@ class _Heterogeneous:
         }
 
     def _keep(self) -> None:
-        """Members keep what they were to have, of topics that they still read."""
+        """Members keep their targets, as far as they still read the topics."""
         for number, member in enumerate(self._members):
             for topic, indexes in member.target.items():
                 if topic not in member.topics or topic not in self._owner:

@@ -67,7 +67,7 @@ class ConsumerSettings:
 
 
 class MigrationPolicy(Enum):
-    """Whether a group with members may change its protocol; values are those of `group.consumer.migration.policy`."""
+    """The protocol changes that a group with members may make: values of `group.consumer.migration.policy`."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
@@ -76,12 +76,12 @@ class MigrationPolicy(Enum):
 
     @property
     def upgrades(self) -> bool:
-        """Whether a classic group becomes a consumer group when a member of that protocol joins."""
+        """True if a classic group becomes a consumer group when a member of that protocol joins."""
         return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
 
     @property
     def downgrades(self) -> bool:
-        """Whether a consumer group becomes a classic one when the last member of its own protocol is gone."""
+        """True if a consumer group becomes a classic one when the last member of its own protocol is gone."""
         return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
 
 
@@ -112,19 +112,19 @@ class Entry(NamedTuple):
 
 
 class Decision(Outcome[Entry]):
-    """A group shard's decision. Where the append is refused, `GroupShard.refused` says what happens instead."""
+    """A group shard's decision. Where the append is refused, `GroupShard.refused` takes over."""
 
     __slots__ = ("if_refused",)
 
     def __init__(self) -> None:
         super().__init__()
         self.if_refused: Callable[[Moment, Decision], None] | None = None
-        """Puts right in memory what was decided in the hope that the entries would be written."""
+        """Undoes in memory a decision whose entries were not written."""
 
 
 @dataclass(slots=True)
 class Turn:
-    """One request while it is decided: who asks, where the answer goes, when it is, what comes of it."""
+    """One request while it is decided: the client, the place of the answer, the time, the decision."""
 
     caller: Caller
     ticket: Ticket

@@ -180,7 +180,7 @@ def clipped(text: str) -> str:
 
 
 class InvariantBroken(Exception):
-    """What this process holds of a log or of the cluster contradicts itself: the broker stops (rule F1).
+    """The broker's state of a log or of the cluster contradicts itself: the broker stops (rule F1).
 
     Raised with a sentence that names what is wrong, by code that would otherwise lose or invent records. An assert is
     for other faults of ours: it costs one request.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Matcher = Callable[[str], bool]
-"""Whether a pattern matches the whole of a text."""
+"""True if a pattern matches the whole of a text."""
 PatternCompiler = Callable[[str], Matcher]
 """Raises BadPattern."""
 

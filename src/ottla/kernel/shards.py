@@ -54,7 +54,7 @@ class Outcome(Generic[E]):
         self.effects: list[object] = []
         self.writer: Writer | None = None
         self.whole = False
-        """Whether the entries must stand in one batch, however many they are: some of them alone mean nothing."""
+        """True if the entries must stand in one batch, however many they are: some of them alone mean nothing."""
 
     def answer(self, ticket: Ticket, answer: object) -> None:
         self.replies.append(Reply(ticket, answer))

@@ -7,5 +7,5 @@ from typing import TextIO
 
 
 def colours(out: TextIO) -> bool:
-    """Whether a stream is a terminal that shows colours, and its user wants them."""
+    """True if a stream is a terminal that shows colours, and its user wants them."""
     return out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

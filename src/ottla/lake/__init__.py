@@ -38,9 +38,9 @@ def load(
     """Load topics into `to` once, `every` so often, or continuously until `stop` is set; returns what came in.
 
     Exactly once: at no moment is a row in two visible files, and after the next completed run none is missing,
-    whatever was killed when. `spark` is a session, or what makes one; it is called only where there is something to
-    load. `options` are those of settings.py's LoadOptions. Raises LakeRefused where the load cannot go on by itself,
-    ApiError and ClientError from the brokers, OSError from the store.
+    whichever process was killed at whatever moment. `spark` is a session, or a function that makes one; it is called
+    only where there are records to load. `options` are those of settings.py's LoadOptions. Raises LakeRefused where the
+    load cannot go on by itself, ApiError and ClientError from the brokers, OSError from the store.
 
         load(["events"], to="lake", bootstrap="localhost:9092", json=True, dead_letter="events.bad")
     """
@@ -80,7 +80,7 @@ def rows(lake: str | Path, topic: str) -> object:
 
 
 def _check_topics(settings: LoadSettings, tell: Callable[[str], None]) -> None:
-    """Find out what is missing before anything is started, which takes a while, or made."""
+    """Check for missing libraries and settings before Spark is started, which takes a while, or a file is made."""
     from ottla.spark.survey import Retries, Survey
 
     where = cluster(settings.kafka)
@@ -97,7 +97,7 @@ def _check_topics(settings: LoadSettings, tell: Callable[[str], None]) -> None:
 
 
 def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
-    """Catch up until told to stop. What may pass (a broker away, a Spark job that failed) is tried again next time."""
+    """Catch up until told to stop. After a passing fault (a broker is away, a Spark job failed) try again next time."""
     from py4j.protocol import Py4JError
 
     from ottla.lake.stores import StoreUnreachable

@@ -1,7 +1,7 @@
 """One attempt at a round, on Spark: ranges into finished files, with columns wide enough for all of them.
 
-Tasks that meet values for which the columns are too narrow say what they want; the columns are widened and those
-tasks done over. Nothing of an attempt is visible before loader.py publishes it.
+Tasks whose values do not fit the columns report the types that they need; the columns are widened and those tasks run
+again. Nothing of an attempt is visible before loader.py publishes it.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Attempt:
         return row_columns(None if packed is None else json_columns.unpack_schema(packed), self._settings.shape)
 
     def _widened(self, done: Iterable[WriteDone], in_order: set[str]) -> set[str]:
-        """Widen the columns by what tasks want; returns the topics whose columns changed.
+        """Widen the columns by what tasks report; returns the topics whose columns changed.
 
         Where values of a topic were refused for their type, which of them came first decides. The tasks ran side by
         side, so such a topic's columns are found once more by reading its ranges one after the other.
@@ -147,7 +147,7 @@ class Attempt:
         return {topic for topic, columns in self._columns.items() if columns != before[topic]}
 
     def _undecided(self, topic: str) -> bool:
-        """Whether this round gives the topic columns that the lake does not have yet."""
+        """True if this round gives the topic columns that the lake does not have yet."""
         return self._columns[topic] != self._known_columns(topic)
 
     def _columns_in_order(self, topic: str) -> str:
@@ -211,7 +211,7 @@ class Attempt:
         return packed if same_columns(schema, renamed) else json_columns.pack_schema(renamed)
 
     def _sampled(self, topic: str) -> pa.Schema:
-        """The columns of the first records of some ranges; whatever does not go together is left for the tasks."""
+        """The columns of the first records of some ranges; values that do not go together are left to the tasks."""
         if self._settings.values.kind == "text":
             return TEXT_COLUMNS
         schema, reader = EMPTY, self._settings.values.reader(topic)

@@ -41,8 +41,8 @@ def parse_beginning(text: str) -> Limit:
 def begun(committed: Commit, latest: SourceOffset, limit: Limit, survey: Survey) -> Commit | None:
     """The lake with its new topics at their beginnings; None where it has none.
 
-    Put down before anything is read: else what comes between two looks would be passed over where a topic begins at
-    its end. A partition that a known topic gets later always begins at its first offset.
+    Written down before any record is read: else records that come between two looks would be skipped where a topic
+    begins at its end. A partition that a known topic gets later always begins at its first offset.
     """
     new = {
         partition: latest.topic_ids[partition.topic]

@@ -34,7 +34,7 @@ class CheckOptions:
     """The lake may be so far behind, and windows are compared so long after their end."""
     tolerance: float = 0.0
     quick: bool = False
-    """Whether to leave out what the table or the files hold."""
+    """Leave out the check of the rows in the table or the files."""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ def _lag(
 
 
 def _counted(topic: str, history: History, tally: Tally | None) -> bool:
-    """Whether all rows of a topic were counted by window: lakes are older than these counts."""
+    """True if all rows of a topic were counted by window: lakes are older than these counts."""
     rows = sum(count for partition, count in history.committed.rows.items() if partition.topic == topic)
     return (sum(tally.rows) if tally is not None else 0) >= rows
 

@@ -99,7 +99,7 @@ class _Sender:
         self._waiting.append(letter)
 
     def flush(self) -> None:
-        """Send what was added. A batch that the topic finds too large goes letter by letter, shortened if need be."""
+        """Send the added letters. A batch too large for the topic goes letter by letter, shortened if need be."""
         letters, self._waiting = self._waiting, []
         builder, self._builder = self._builder, BatchBuilder(max_bytes=BATCH_BYTES)
         if not letters or self._send(builder):
@@ -111,7 +111,7 @@ class _Sender:
                 self._send(_batch_of(_shortened(letter, 0)), must=True)
 
     def _send(self, builder: BatchBuilder, *, must: bool = False) -> bool:
-        """Whether the topic took the batch; False where it was too large."""
+        """True if the topic took the batch; False where it was too large."""
         batch = builder.build(
             producer_id=self._identity.producer_id,
             producer_epoch=self._identity.producer_epoch,

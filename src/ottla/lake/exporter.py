@@ -111,7 +111,7 @@ class Exporter:
             """Answers one request."""
 
             def do_GET(self) -> None:
-                """Render what is counted now."""
+                """Render the present counts."""
                 found = self.path.partition("?")[0] == "/metrics"
                 body = render(samples()).encode() if found else b"look at /metrics\n"
                 self.send_response(200 if found else 404)

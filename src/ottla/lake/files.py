@@ -1,8 +1,8 @@
-"""On an executor: the rows of one topic into finished Parquet files, few of them, whatever the order of their times.
+"""Writes the rows of one topic into few finished Parquet files on an executor, also where their times are out of order.
 
 Rows are gathered and sorted by group (layout.py). A group with much in it gets a file of its own at once. The rest is
 put aside in one sorted file, whose pieces are joined with those of other tasks by merge.py. Memory is bounded by
-HELD_BYTES and by what Parquet's writer holds of DIRECT_FILES open files.
+HELD_BYTES and by the buffers of Parquet's writer for DIRECT_FILES open files.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Target:
     number: int = 0
     """The round, which is part of the names of a table's files."""
     in_place: bool = False
-    """Whether finished files lie where they stay: in a table's folder, where its log alone makes them visible."""
+    """True if finished files lie where they stay: in a table's folder, where its log alone makes them visible."""
     whole_rows: bool = False
-    """Whether files hold the fields that divide the lake."""
+    """True if files hold the fields that divide the lake."""
 
     def place(self, topic: str, values: Values) -> str:
         """A new name for a file of a group."""

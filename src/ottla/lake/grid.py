@@ -12,7 +12,7 @@ from ottla.lake.tiers import Compared, Judgement
 from ottla.lake.windows import Tally
 
 MOST_LINES = 60
-"""The newest lines of a topic are shown, so that wild times do not make a page that nobody can open."""
+"""Only the newest lines of a topic are shown, so that wild times do not make a page too large to open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Cell:
     missing: int
     """Records that a tier counted and the lake has not."""
     closed: bool
-    """Whether the topic is complete through its end."""
+    """True if the topic is complete through its end."""
 
 
 @dataclass(frozen=True, slots=True)

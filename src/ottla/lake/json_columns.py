@@ -1,4 +1,4 @@
-"""JSON values as columns: many at a time by Arrow's own parser (json_parser.py), and by themselves where it stumbles.
+"""Turns JSON values into columns: many at a time by Arrow's parser (json_parser.py), and one by one where that fails.
 
 Fields that the schema does not know yet, and types that it is too narrow for, are reported, so that the schema can be
 widened before anything of the round is visible. types.py says what widens to what.
@@ -33,7 +33,7 @@ RESERVED = frozenset({"key", "value", "headers", "partition", "offset", "timesta
 SMALL_BLOCK = 32
 """Rows that are read one by one where they cannot be read together."""
 FEW = 2
-"""Where fewer rows of a small block lie before a fault, many have one: reading them together is not tried again."""
+"""If fewer rows of a small block come before a fault, many have one: reading them together is not tried again."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Block:
     faults: list[tuple[int, str]]
     wanted: pa.Schema
     misfits: bool = False
-    """Whether a value was refused for its type: another order of values could have refused another one."""
+    """True if a value was refused for its type: another order of values could have refused another one."""
 
 
 def pack_schema(schema: pa.Schema) -> str:
@@ -60,7 +60,7 @@ def unpack_schema(text: str) -> pa.Schema:
 
 
 def column_names(names: Sequence[str]) -> list[str]:
-    """The columns' names in the lake: a reserved name, and what would collide with its substitute, is prefixed."""
+    """The columns' names in the lake: a reserved name, and one that would collide with its substitute, is prefixed."""
     taken: set[str] = set(RESERVED)
     renamed = {}
     for name in sorted(names, key=lambda name: (name.casefold() in RESERVED, name)):
@@ -100,7 +100,7 @@ def decode(values: pa.Array, schema: pa.Schema, rules: ColumnRules | None = None
 
 @dataclass(slots=True)
 class _Reading:
-    """One block on its way: together what lies between faults, single rows where Arrow does not take them."""
+    """One block under way: rows between faults together, single rows where Arrow does not take them."""
 
     schema: pa.Schema
     rules: ColumnRules
@@ -132,7 +132,7 @@ class _Reading:
             most *= 2
 
     def _take_apart(self, values: pa.Array, first: int) -> None:
-        """Rows of which some cannot be read, nobody knows which."""
+        """Rows of which some cannot be read; which ones is not known."""
         middle = len(values) // 2
         if len(values) <= SMALL_BLOCK:
             self._one_by_one(values, first)
@@ -160,7 +160,7 @@ class _Reading:
         """The values as a table, and the columns that all need so far; None for a table that lacks some of them."""
         parsed = parse_objects(values, self.wanted, self.rules.renames)
         try:
-            check_levels(parsed.schema)  # also where what lies deep shows no type, and so makes no column
+            check_levels(parsed.schema)  # also where a member below shows no type, and so makes no column
             wanted = merge_schemas(self.wanted, self.rules.kept(usable_schema(parsed.schema)), self.rules.rule)
             self.rules.check(wanted)
         except Misfit:

@@ -1,7 +1,7 @@
-"""Arrow's own parser over JSON objects of a block: all of them by one call, and only where nothing is in doubt.
+"""Parses the JSON objects of a block by one call of Arrow's parser, and only where the result is certain.
 
-A value that reaches over the end of its line, or a number that Arrow would round, makes it stumble; so does what is no
-JSON. json_rows.py reads such a value by itself.
+A value that reaches over the end of its line, or a number that Arrow would round, makes it fail; so does a value that
+is no JSON. json_rows.py reads such a value by itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON values whose fields were renamed, read in blocks: parsed under all their names, then put together. Pure."""
+"""Reads JSON values whose fields were renamed, in blocks: parsed under all names, then merged into one column. Pure."""
 
 from __future__ import annotations
 

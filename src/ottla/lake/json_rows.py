@@ -71,7 +71,7 @@ def type_of(value: object, rule: Rule) -> pa.DataType:
         spelled: dict[str, str] = {}
         for name, member in value.items():
             kind = usable(type_of(member, rule))
-            if kind is None:  # what shows no type makes no column, and so collides with none
+            if kind is None:  # a field that shows no type makes no column, and so collides with none
                 continue
             if (known := spelled.setdefault(name.casefold(), name)) != name:
                 raise Misfit(f"field {name}: its name differs from {known} only in case")

@@ -1,4 +1,4 @@
-"""The lake's own messages on the audit topic, tier `lake`: what each round brought, by topic and window.
+"""Sends the lake's own counts of each round to the audit topic, as tier `lake`, by topic and window.
 
 A round's messages are the same each time that they are made, numbered by the round. They are sent after its commit
 and, for the last round, once more when a loader starts: a reader counts them once.
@@ -34,7 +34,7 @@ class LakeTier:
         self.send_waiting()
 
     def send_waiting(self) -> None:
-        """Send what could not be sent before."""
+        """Send the messages that could not be sent before."""
         if not self._unsent:
             return
         patience = ProducerSettings(delivery_timeout_ms=PATIENCE_MS, max_block_ms=PATIENCE_MS)

@@ -22,7 +22,7 @@ from ottla.spark.arrow import all_numbers, indices, null_mask, numbers
 
 TIME_UNITS = ("month", "day", "hour")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""A missing value, as Hive, Spark and all who read their folders write it."""
+"""A missing value, as Hive, Spark and readers of their folders write it."""
 EVENT_TIME = "__event_time"
 """A column of its own while rows are on their way; never in a file."""
 MOST_GROUPS = 10_000
@@ -99,7 +99,7 @@ def folder(topic: str, layout: Layout, values: Values) -> str:
 
 
 def partition_path(layout: Layout, values: Values) -> str:
-    """`date=2013-01-01/carrier=UA/`: what follows the topic's folder; empty where nothing divides it."""
+    """`date=2013-01-01/carrier=UA/`: the path below the topic's folder; empty where the lake is not divided."""
     pairs = zip(layout.columns, values, strict=True)
     return "".join(f"{_segment(name, text)}/" for name, text in pairs)
 

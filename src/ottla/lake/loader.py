@@ -104,7 +104,7 @@ class Loader:
         self._reporter.close()
 
     def finish_what_was_begun(self, latest: SourceOffset) -> None:
-        """Carry through or do over what the last loader was killed in. `latest` is where the chosen topics end now."""
+        """Complete or repeat the round in which a loader was killed. `latest`: where the chosen topics end now."""
         unfinished = self.state.unfinished(self.loaded.committed)
         if isinstance(unfinished, Publication):
             self.tell(f"round {unfinished.plan.number} was written already: revealing it")
@@ -116,7 +116,7 @@ class Loader:
             self._carry_out(plan, behind=self._behind(plan, latest, self._survey.earliest(latest.offsets.keys())))
 
     def catch_up(self, stop: threading.Event | None = None) -> None:
-        """Load what the topics hold now; what comes meanwhile is for the next time (as Trigger.AvailableNow)."""
+        """Load the records that the topics hold now; later ones are for the next time (as Trigger.AvailableNow)."""
         asked_us = time.time_ns() // 1000
         latest = self.latest()
         self.finish_what_was_begun(latest)

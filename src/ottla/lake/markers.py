@@ -41,9 +41,9 @@ class Markers:
             self._take(topic, counts_by_period(tally, self._periods))
 
     def caught_up(self, committed: Commit, asked_us: int) -> int:
-        """Put down what is due, where the lake holds all that the cluster had at a time; returns how many markers.
+        """Write the markers that are due once the lake holds all that the cluster had at a time; returns how many.
 
-        Raises OSError where the store fails; what is due then is put down the next time.
+        Raises OSError where the store fails; these markers are written the next time.
         """
         written = 0
         for topic, waiting in self._waiting.items():
@@ -85,7 +85,7 @@ class Markers:
         return self._written[topic]
 
     def _mark(self, topic: str, period: Period, known: dict[str, list[int]], number: int, through: int) -> bool:
-        """Whether a marker was put down, or given a new body."""
+        """True if a marker was put down, or given a new body."""
         name, path, count = marker_name(self._shape, topic, period), self._periods.path(period), self._counts[topic]
         rows, dead = count[period].rows, count[period].dead
         before = known.get(path) or self._stands(name)

@@ -34,7 +34,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A finished file as an executor reports it: nobody sees it yet."""
+    """A finished file as an executor reports it; it is not visible yet."""
 
     topic: str
     name: str
@@ -99,7 +99,7 @@ def file_name(topic: str, number: int, position: int) -> str:
 @dataclass(frozen=True, slots=True)
 class RangeCount:
     """The fate of every offset of a range. `records` is counted from the batches' headers, `rows` from the
-    finished files: that they agree is what the audit shows."""
+    finished files: the audit shows that they agree."""
 
     span: OffsetRange
     records: int = 0
@@ -151,7 +151,7 @@ class LoadPlan:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """All that a plan made: what will be visible, what goes to the dead letter topic, and the counts."""
+    """The result of a plan: the files to reveal, the letters for the dead letter topic, and the counts."""
 
     plan: LoadPlan
     files: tuple[LakeFile, ...]
@@ -272,7 +272,7 @@ def next_plan(committed: Commit, latest: SourceOffset, earliest: Offsets, *, mos
 
 
 def still_there(plan: LoadPlan, latest: SourceOffset, earliest: Offsets, *, accept_loss: bool) -> LoadPlan:
-    """A plan that is done over, without what the topics have lost since: deleted topics, and removed records.
+    """A plan to be loaded again, without deleted topics and removed records.
 
     The ranges of a topic that was deleted, also one that was created again, go. A range that retention emptied stays
     with no offsets, so that the lake moves on. LakeRefused where something was lost and the loader may not accept it.

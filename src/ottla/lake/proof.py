@@ -1,7 +1,7 @@
-"""From the broker to the lake, proved: offset ranges without a gap or overlap, counts that add up, rows that are there.
+"""Proves that a lake is complete: offset ranges without a gap or overlap, counts that add up, rows that are there.
 
-Pure. What cannot be known is told apart from what is wrong: a lake whose rounds were forgotten before their sum was
-kept, or at which a loader is at work.
+Pure. Unknown is told apart from wrong: rounds may have been removed before their sum was kept, or a loader may be at
+work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.lake.upkeep import PartitionWhere
 
 @dataclass(slots=True)
 class Findings:
-    """Sentences about what is wrong, and about what cannot be told."""
+    """Sentences about faults, and about facts that cannot be known."""
 
     wrong: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Lakes of plain Parquet read back: what their schema files tell, put to use for Spark."""
+"""Reads lakes of plain Parquet back with Spark, by the types in their schema files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--rename`: which fields of which topics were renamed, by the options and by what the lake was told before."""
+"""`--rename`: the fields of topics that were renamed, by the options and by earlier loads of the lake."""
 
 from __future__ import annotations
 

@@ -10,12 +10,12 @@ from ottla.client.produce.audit_trail import AUDIT_TOPIC
 
 
 class ReportOptions(TypedDict, total=False):
-    """Options of `ottla.lake.load` about what a loader tells; all may be left out."""
+    """Options of `ottla.lake.load` about a loader's reports; all may be left out."""
 
     group: str
     """The consumer group that shows how far the lake is loaded; default `ottla-lake-` and the loader's name."""
     audit: bool
-    """Send what each round brought to the audit topic."""
+    """Send the counts of each round to the audit topic."""
     audit_topic: str
     markers: bool
     """Put a marker down for each month, day or hour that is complete."""

@@ -1,4 +1,4 @@
-"""A lake whose `_ottla` folder was lost goes on from what its Delta or Iceberg tables say is loaded."""
+"""Restores the state of a lake that lost its `_ottla` folder from the progress in its Delta or Iceberg tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema file of a topic in plain Parquet, `topic=T/_schema.json`: what its columns are, and have been.
+"""The schema file of a topic in plain Parquet, `topic=T/_schema.json`: its present and former columns.
 
 Columns come and widen while older files stay as they are. The schema file tells a reader the types that hold all
 values of all files, and from which round on files have which columns. It is written before files that need it appear.
@@ -69,7 +69,7 @@ def name_of(topic: str) -> str:
 
 
 def write(store: Store, shape: Shape, before: Commit, publication: Publication) -> None:
-    """Put down the schema of each topic whose columns this round changed. May be repeated, also by a late loader."""
+    """Write the schema of each topic whose columns this round changed. May be repeated, also by a late loader."""
     for topic in sorted({file.written.topic for file in publication.files}):
         packed = publication.columns.get(topic)
         known = read(store, topic)

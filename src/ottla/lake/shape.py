@@ -21,7 +21,7 @@ class Shape:
     namespace: str = "ottla"
     key: tuple[str, ...] = ()
     debezium: bool = False
-    """Whether values are Debezium's change events, which become the rows that they tell of."""
+    """True if values are Debezium's change events, which become the rows that they tell of."""
     flatten: str = ""
     """The separator of an object's name and its member's, as columns; empty where objects stay objects."""
     where: str = ""
@@ -29,7 +29,7 @@ class Shape:
 
     @property
     def columns(self) -> bool:
-        """Whether values become columns."""
+        """True if values become columns."""
         return self.values != "bytes"
 
     @property
@@ -39,7 +39,7 @@ class Shape:
 
     @property
     def whole_rows(self) -> bool:
-        """Whether files hold the fields that divide the lake, too: Iceberg reads them there."""
+        """True if files hold the fields that divide the lake, too: Iceberg reads them there."""
         return self.format == "iceberg"
 
     def to_json(self) -> dict[str, object]:

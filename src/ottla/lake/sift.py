@@ -31,7 +31,7 @@ Places = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(slots=True)
 class Sifted:
-    """The rows for files, and what became of the others: `faults` are rows of the batch with reasons."""
+    """The rows for files, and the others: `faults` are rows of the batch with reasons."""
 
     rows: pa.Table
     places: Places
@@ -94,7 +94,7 @@ class Sieve:
         return Sifted(rows, places, null_mask(batch.column("value"))[places], list(block.faults))
 
     def _filtered(self, sifted: Sifted, chosen: RowFilter) -> None:
-        """Leave out the rows that do not match. In a keyed table a tombstone goes on: it deletes whatever is there."""
+        """Leave out the rows that do not match. In a keyed table a tombstone passes, as it may delete a row."""
         matching, faults = chosen.matches(sifted.rows)
         failed = np.zeros(len(matching), dtype=np.bool_)
         failed[[row for row, _ in faults]] = True

@@ -32,7 +32,7 @@ KEPT_ROUNDS = 50
 FORGOTTEN_TOGETHER = 25
 """Rounds are forgotten so many at a time, since their windows are added up and written anew each time."""
 LATER = {"flatten": "", "where": ""}
-"""Properties that lakes of earlier versions do not name, and what holds for those."""
+"""Properties that lakes of earlier versions do not name, with their values for those."""
 _READ_AGAIN = 5
 _NUMBERED = re.compile(r"_ottla/(plan|publish|commit|forgot)-(\d{10})\.json")
 _ATTEMPT = re.compile(r"_ottla/tmp/(\d+)-[0-9a-f]+/")
@@ -100,7 +100,7 @@ class LakeRecords:
         return History(Commit.from_json(committed), self._before(rounds, commits), rounds)
 
     def _before(self, rounds: tuple[Publication, ...], commits: list[int]) -> Forgotten | None:
-        """The state of the lake before its first kept round, without a sum of what was forgotten."""
+        """The state of the lake before its first kept round, without the sum of the removed ones."""
         first = rounds[0].plan.number if rounds else commits[-1] + 1
         if first == 0:
             return Forgotten()
@@ -148,7 +148,7 @@ class LakeState(LakeRecords):
         self.close()
 
     def settle(self, shape: Shape, *, loader: str = "") -> str:
-        """Put down how the lake is laid out, or hold it against what stands; returns the loader's name for good.
+        """Write the lake's layout, or compare it with the one that is there; returns the loader's final name.
 
         A new lake's loader is named `loader`, or anyhow. LakeRefused where a lake that stands is laid out otherwise:
         files of two layouts cannot be read as one.
@@ -170,7 +170,7 @@ class LakeState(LakeRecords):
         return str(stored["loader"])
 
     def adopt(self, commit: Commit) -> None:
-        """Put a commit down that no round made: what tables say of a lost state, or where new topics begin."""
+        """Write a commit that no round made: the progress in tables after a lost state, or where new topics begin."""
         self._create(_name("commit", commit.number), commit.to_json())
 
     def write_plan(self, plan: LoadPlan) -> None:
@@ -192,7 +192,7 @@ class LakeState(LakeRecords):
         self._hold.check()
 
     def write_commit(self, commit: Commit, publication: Publication) -> None:
-        """The round is done; what this and older rounds left behind goes."""
+        """The round is done; remove the temporary files of this and older rounds."""
         self._create(_name("commit", commit.number), commit.to_json())
         if publication.temporary:
             self.store.remove_folder(publication.temporary)

@@ -1,4 +1,4 @@
-"""From the producers to the broker, by counts: audit messages added up and held against what the lake loaded.
+"""Adds up the audit messages of producers, and compares the counts with those of the lake.
 
 Pure but for `read_messages`. Counts of several tiers (producer, mirror, ...) are compared each by itself.
 """
@@ -47,7 +47,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One window of one topic: what a tier told, and what the lake has."""
+    """One window of one topic: a tier's count, and the lake's."""
 
     tier: str
     topic: str
@@ -108,7 +108,7 @@ def added_up(bodies: Iterable[bytes | None]) -> Messages:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """By what rules windows are compared."""
+    """The rules by which windows are compared."""
 
     until: Mapping[str, int]
     """Topic -> the first window that it is too early to compare."""

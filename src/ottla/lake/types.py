@@ -1,7 +1,7 @@
-"""The types of JSON fields meet: what a column becomes when a value of another type arrives, and what is refused.
+"""Decides what type a column of JSON values gets when a value of another type comes, and which values are refused.
 
-Pure. Types only widen, so a value that once fitted a column always will, and one that never fitted never will: what
-loads does not depend on where one round ends and the next begins.
+Pure. Types only widen, so a value that once fitted a column always will, and one that never fitted never will: whether
+a value loads does not depend on where one round ends and the next begins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Upkeep of a lake besides loading: say what its tables hold, join small files, remove what nobody needs.
+"""Upkeep of a lake besides loading: print its tables' progress, merge small files, remove files that no reader needs.
 
 None of this needs Spark, or a Kafka cluster. A loader may be at work at the same time.
 """

@@ -1,4 +1,4 @@
-"""Read records' values: as bytes, text, or columns by what JSON holds or by what schemas say."""
+"""Read records' values: as bytes, as text, or as columns from JSON objects or schemas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ottla.spark.arrow import header_values, row_schema
 from ottla.spark.registry_client import registry
 
 KINDS = ("bytes", "text", "json", "avro", "protobuf", "json-schema")
-"""`json` makes columns of what it finds in objects, `json-schema` of what a schema says."""
+"""`json` makes columns of the fields in objects, `json-schema` of those in a schema."""
 WITH_SCHEMA = ("avro", "protobuf", "json-schema")
 
 
@@ -113,7 +113,7 @@ class ValueKind:
             ) from fault
 
     def stays(self, path: tuple[str, ...]) -> bool:
-        """Whether the field at a path keeps its name, whatever schemas call it."""
+        """True if the field at a path keeps its name, whichever name schemas give it."""
         name = (self.flatten or ".").join(path)
         return any(each == name or each.startswith(f"{name}{self.flatten or '.'}") for each in self.fixed)
 
@@ -127,7 +127,7 @@ class ValueReader:
         self._decoder: Decoder | None = None
 
     def read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None = None) -> Block:
-        """The columns of the rows that could be read, and what the schema lacks for all of them.
+        """The columns of the rows that could be read, and the types that the schema lacks for them.
 
         The records' headers may name the schemas of values, see `ValueKind.fetched`.
         """
@@ -171,7 +171,7 @@ class ValueReader:
 
 
 def same_columns(one: pa.Schema | None, other: pa.Schema | None) -> bool:
-    """Whether columns are the same, with the names and defaults that are noted in them."""
+    """True if columns are the same, with the names and defaults that are noted in them."""
     return one is other or (one is not None and other is not None and bool(one.equals(other, check_metadata=True)))
 
 

@@ -45,7 +45,7 @@ class Tally:
 
     @property
     def records(self) -> tuple[int, ...]:
-        """All records of each window, whatever became of them."""
+        """All records of each window: rows, dead letters and the rest."""
         filtered = self.filtered or (0,) * len(self.windows)
         return tuple(map(sum, zip(self.rows, self.dead, filtered, strict=True)))
 

@@ -47,7 +47,7 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True)
 class WriteDone:
-    """Finished files, rows put aside, and what became of every offset. Rows are counted from the files later."""
+    """Finished files, rows put aside, and the fate of every offset. Rows are counted from the files later."""
 
     counts: tuple[RangeCount, ...]
     files: tuple[WrittenFile, ...]
@@ -93,7 +93,7 @@ def unwritable(url: str) -> str | None:
 
 
 def write_merged(task: MergeTask) -> list[WrittenFile]:
-    """Join what the tasks put aside."""
+    """Merge the rows that the tasks put aside."""
     return merge_parts(open_store(task.url), task.target, task.parts)
 
 

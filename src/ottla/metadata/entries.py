@@ -58,7 +58,7 @@ class HeldDirectory:
     directory_id: str = field(String)
     incarnation: bytes = field(Uuid)
     closed: bool = field(Bool)
-    """That incarnation has closed it cleanly. Set in snapshots only; else `BrokerFenced` says it."""
+    """True if that incarnation has closed it cleanly. Set in snapshots only; else `BrokerFenced` says it."""
 
 
 @message(versions=(0, 0), flexible_since=0)

@@ -72,7 +72,7 @@ def sealed_snapshot(snapshot: StoredSnapshot) -> StoredSnapshot:
 
 
 def is_sealed(snapshot: StoredSnapshot) -> bool:
-    """Whether it begins with a seal, of which one byte may be damaged."""
+    """True if it begins with a seal, of which one byte may be damaged."""
     if len(snapshot.body) < _SNAPSHOT_SEAL.size:
         return False
     size, kind, form, *_ = _SNAPSHOT_SEAL.unpack_from(snapshot.body)

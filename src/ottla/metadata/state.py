@@ -34,7 +34,7 @@ class HeldDirectory(NamedTuple):
     directory_id: str
     incarnation: bytes
     closed: bool = False
-    """That incarnation has closed it cleanly: nothing of it came later."""
+    """True if that incarnation has closed it cleanly, so that it wrote nothing later."""
 
 
 class BrokerState(NamedTuple):

@@ -36,7 +36,7 @@ class Histogram:
         return sum(self._counts)
 
     def samples(self, metric: Metric, labels: tuple[str, ...]) -> Iterator[Sample]:
-        """As Prometheus wants it: the counts summed up to each bound, then the sum of all durations and their count."""
+        """Samples for Prometheus: the cumulative count at each bound, then the sum of all durations and their count."""
         so_far = 0
         for bound_s, count in zip((*map(repr, BOUNDS_S), "+Inf"), self._counts, strict=True):
             so_far += count

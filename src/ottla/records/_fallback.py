@@ -1,4 +1,4 @@
-"""The pure twin of `_records.c`: the same functions with the same answer on the same bytes, only slower."""
+"""The pure twin of the compiled part (`native/`): the same functions and answers on the same bytes, only slower."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Fields(NamedTuple):
 
 
 def wrap_int64(number: int) -> int:
-    """As Java's long overflows."""
+    """Wrap a number to 64 bits, as a Java long overflows."""
     number &= _INT64_BITS
     return number - (1 << 64) if number > INT64_MAX else number
 

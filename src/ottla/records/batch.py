@@ -123,7 +123,7 @@ class Batch:
 
     @property
     def is_append_time(self) -> bool:
-        """Whether `max_timestamp` is the broker's own time and stands for every record's."""
+        """True if `max_timestamp` is the broker's own time and stands for every record's."""
         return bool(self.attributes & TIMESTAMP_TYPE_BIT)
 
     @property

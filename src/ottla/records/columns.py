@@ -18,7 +18,10 @@ from ottla.records.faults import CorruptRecords, Fault
 from ottla.records.header import HEADER, HEADER_SIZE, MAGIC
 
 DEFAULT_MAX_BYTES = 128 * 1024 * 1024
-"""Keys, values and headers that one `decode_columns` gathers before it stops between two batches."""
+"""Keys, values and headers that one `decode_columns` gathers before it stops between two batches.
+
+As many bytes of records uncompressed stop it too: those of empty records are few, but the columns' rows are not.
+"""
 _NO_END = 2**63 - 1
 
 

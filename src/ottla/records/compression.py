@@ -256,7 +256,7 @@ def _unzstd_stream(data: Buffer, limit: int) -> bytes:
 
 
 def _zstd_is_whole(view: memoryview) -> bool:
-    """Whether frames end where the data ends (RFC 8878, 3.1): the library's stream reader passes over a cut."""
+    """True if frames end where the data ends (RFC 8878, 3.1): the library's stream reader passes over a cut."""
     position, end = 0, len(view)
     while position < end:
         if end - position < 8:

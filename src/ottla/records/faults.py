@@ -8,7 +8,7 @@ from ottla.kernel.errors import ErrorCode
 
 
 class Fault(IntEnum):
-    """The reason why records do not parse. The numbers are also those of `_records.c`."""
+    """The reason why records do not parse. The numbers are also those of `native/format.h`."""
 
     NONE = 0
     TRUNCATED = 1

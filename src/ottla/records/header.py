@@ -16,7 +16,7 @@
 | 53 | 4 | base sequence | |
 | 57 | 4 | number of records | |
 
-Source: KIP-98, KIP-534; Apache Kafka's DefaultRecordBatch. records/_records.c has the same numbers.
+Source: KIP-98, KIP-534; Apache Kafka's DefaultRecordBatch. records/native/format.h has the same numbers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NO_TIMESTAMP = -1
 
 COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
-"""Whether `max timestamp` is the broker's own time and stands for every record's."""
+"""True if `max timestamp` is the broker's own time and stands for every record's."""
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40

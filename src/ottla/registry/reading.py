@@ -235,7 +235,7 @@ def mode(state: RegistryState, call: Call) -> Json:
 
 
 def compatibility(state: RegistryState, call: Call) -> Json:
-    """Whether a schema could be registered, as far as compatibility goes; nothing is changed."""
+    """Tell whether a schema is compatible with the registered ones; nothing is changed."""
     subject = call.subject(state)
     proposal = call.proposal()
     if proposal.schema is None:

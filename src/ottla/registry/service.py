@@ -22,7 +22,7 @@ from ottla.registry.topic import DEFAULT_TOPIC, SchemasTopic, UnusableTopic
 T = TypeVar("T")
 _ATTEMPTS = 100
 _STUCK = 3
-"""So many refusals in a row without a new record in the topic begin a new producer epoch."""
+"""After this many refusals in a row without a new record in the topic, a new producer epoch begins."""
 _PAUSE_S = 1.0
 _log = logging.getLogger(__name__)
 

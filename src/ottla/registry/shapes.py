@@ -1,4 +1,4 @@
-"""Whether metadata, rule sets and settings have the shape that they must have; what does not is refused."""
+"""Checks the shape of metadata, rule sets and settings; raises on wrong ones."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def context_of(subject: str) -> str:
 
 
 def is_valid(subject: str) -> bool:
-    """Whether a subject may be registered."""
+    """True if a subject may be registered."""
     context, name = split(subject)
     return (
         bool(name)
@@ -47,7 +47,7 @@ def is_valid_context(context: str) -> bool:
 
 
 def matches(subject: str, prefix: str) -> bool:
-    """Whether a list with `subjectPrefix` has a subject: `:*:` stands for every context, nothing for the default."""
+    """True if a list with `subjectPrefix` has a subject: `:*:` stands for every context, nothing for the default."""
     if prefix.startswith(":*:"):
         return split(subject)[1].startswith(prefix[3:])
     context, name = split(prefix)

@@ -1,9 +1,8 @@
 """Decisions of a replica with damage in its log: hand over if it leads, fetch anew if it follows, else keep it.
 
-Comes from broker/replicas/repairs.py, which carries out what is returned here. The damaged replica stays where it is
-in the in-sync set: it holds all but some closed segments, and nothing of it is dropped before what replaces it is
-there. Only one that must be cut behind its damage leaves the set, and begins anew: it could take nothing else from its
-leader.
+Called by broker/replicas/repairs.py, which carries out the steps returned here. A damaged replica stays in the in-sync
+set: it lacks only some closed segments, and nothing of it is dropped before its replacement is there. Only a replica
+that must be cut below an offset behind damage leaves the set and begins anew: it could append nothing from its leader.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import NamedTuple
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch
 
 LEAD_AGAIN_MS = 60_000
-"""A damaged replica that was made to lead again leads for so long: another that is damaged too may fetch from it."""
+"""A damaged replica that must lead again leads for this long, so that another damaged replica may fetch from it."""
 FIRST_BACK_OFF_MS = 1000
 LONGEST_BACK_OFF_MS = 300_000
 
 
 class Resign(NamedTuple):
-    """Another in-sync replica shall lead from now on."""
+    """Let another in-sync replica lead from now on."""
 
     leader_epoch: LeaderEpoch
 
@@ -33,17 +32,17 @@ class Refetch(NamedTuple):
 
 
 class Withdraw(NamedTuple):
-    """Count no more: a log that is not cut as its leader says takes nothing, and is fetched anew as a whole."""
+    """Leave the in-sync set: a log that cannot be cut as its leader says takes no records, and is fetched anew."""
 
     leader_epoch: LeaderEpoch
 
 
 class Keep(NamedTuple):
-    """There is nobody to fetch from: what is damaged is refused, and stays as it is."""
+    """No other replica has the records: damaged ones are refused to readers, and stay as they are."""
 
 
 class Later(NamedTuple):
-    """Nothing now; look again when something changes, or by time."""
+    """Do nothing now; look again after a change, or after some time."""
 
 
 Todo = Resign | Refetch | Withdraw | Keep | Later
@@ -72,8 +71,8 @@ class DamagedReplica:
     ) -> Todo:
         """The step to take now, by what the metadata says; `active`: brokers that are alive and not draining.
 
-        `stopped`: the log takes nothing any more, as it was to be cut behind its damage, or its end was found damaged
-        when it was opened.
+        `stopped`: the log takes no more records, as it was to be cut behind its damage, or its end was found damaged
+                when it was opened.
         """
         if leader == NO_LEADER:
             return Later()
@@ -87,15 +86,15 @@ class DamagedReplica:
         if now_ms < self._refetch_not_before_ms:
             return Later()
         if stopped:
-            self.on_refetch_failed(now_ms)  # it is here no more where this is done
+            self.on_refetch_failed(now_ms)  # after a refetch the damage is gone, and this object too
             return Withdraw(leader_epoch)
         return Refetch(leader, leader_epoch)
 
     def on_resign_refused(self) -> None:
-        """Somebody changed the partition meanwhile: it may be asked for again at once."""
+        """Another broker changed the partition meanwhile: the resignation may be repeated at once."""
         self._resign_not_before_ms = 0
 
     def on_refetch_failed(self, now_ms: int) -> None:
-        """The leader changed, could not be reached, or has no sound copy; for longer each time."""
+        """Wait, longer each time: the leader changed, could not be reached, or has no sound copy."""
         self._back_off_ms = min(max(FIRST_BACK_OFF_MS, 2 * self._back_off_ms), LONGEST_BACK_OFF_MS)
         self._refetch_not_before_ms = now_ms + self._back_off_ms

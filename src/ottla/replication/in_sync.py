@@ -1,8 +1,7 @@
-"""Changes of the in-sync set: the laggards leave, those who hold all that is committed join.
+"""Proposes changes of the in-sync set: lagging replicas leave, replicas with all committed records join.
 
-Comes from broker/replicas/partition.py, by turns and after receipts. What is proposed here leaves as a command to the
-metadata log; leader.py counts the proposed beside the committed set until an applied entry says which it is (rules A3,
-A4).
+Called by broker/replicas/partition.py, by time and after receipts. A proposal becomes a command to the metadata log;
+leader.py counts the proposed set beside the committed one until an applied entry decides (rules A3, A4).
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ _BACK_OFF_MS = 20
 
 
 class Proposal(NamedTuple):
-    """Another in-sync set, by the epochs it was thought of in, each member with the incarnation that is known."""
+    """A new in-sync set with the epochs it is based on, and the known incarnation of each member."""
 
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
     in_sync: tuple[tuple[BrokerId, BrokerEpoch], ...]
     shrinks: bool
-    """Whether somebody leaves: such proposals go before those that only let somebody in."""
+    """True if a replica leaves: such proposals go before those that only add replicas."""
 
 
 class InSyncKeeper:
-    """One partition's proposals: one in flight, and patience after conflicts."""
+    """One partition's proposals: one in flight, with a back-off after conflicts."""
 
     __slots__ = ("_at_end", "_conflicts", "_in_flight", "_leader", "_not_before_ms", "_unknown_at")
 
@@ -36,7 +35,7 @@ class InSyncKeeper:
         self._leader = leader
         self._in_flight: Proposal | None = None
         self._unknown_at: PartitionEpoch | None = None
-        """In this epoch something was proposed of which nobody knows whether it will be appended."""
+        """The partition epoch of a proposal whose outcome is unknown: it may still be appended."""
         self._conflicts = 0
         self._not_before_ms = 0
         self._at_end: set[BrokerId] = set()
@@ -50,8 +49,8 @@ class InSyncKeeper:
         lag_max_ms: int,
         now_ms: int,
     ) -> Proposal | None:
-        """The proposal to make now, if any. `spoke_ms`: when each broker's fetch session spoke last, of whatever
-        partition: a replica that is at our end has nothing to say of this one. `eligible`: alive, not draining."""
+        """The proposal to make now, if any. `spoke_ms`: the last fetch of each broker, for any partition, since a
+        session does not repeat a partition at its end. `eligible`: brokers that are alive and not draining."""
         self._refresh(end_offset, spoke_ms, now_ms)
         if self._in_flight is not None and self._in_flight.partition_epoch >= self._leader.partition_epoch:
             return None
@@ -71,17 +70,17 @@ class InSyncKeeper:
         if wanted == now_in:
             return None
         if any(broker not in leader.registered for broker in wanted):
-            return None  # the metadata is about to say who has gone
+            return None  # the metadata will soon tell which brokers have gone
         members = tuple((broker, leader.registered[broker]) for broker in leader.replicas if broker in wanted)
-        for broker in sorted(joining):  # it has the whole lag from now on, or it would leave as soon as it has joined
+        for broker in sorted(joining):  # its lag counts from now on: else it would leave right after it has joined
             leader.caught_up(broker, leader.held[broker].seen_ms)
         leader.propose(frozenset(wanted))
         self._in_flight = Proposal(leader.epoch, leader.partition_epoch, members, shrinks=not now_in <= wanted)
         return self._in_flight
 
     def may_join(self, broker: BrokerId, eligible: Collection[BrokerId]) -> bool:
-        """It has shown all that is committed, and that it reached this epoch: else it may lack what an earlier leader
-        committed and we do not know yet (KAFKA-7128). What was deleted for good is deleted there too."""
+        """True if it has shown every committed record, and records of this epoch: else it may lack records that earlier
+        leaders committed and that we do not know of yet (KAFKA-7128). Deleted records must be deleted there too."""
         leader = self._leader
         held = leader.held[broker]
         return (
@@ -96,7 +95,7 @@ class InSyncKeeper:
         return broker != self._leader.me and now_ms - self._leader.held[broker].caught_up_ms > lag_max_ms
 
     def _refresh(self, end_offset: EndOffset, spoke_ms: Mapping[BrokerId, int], now_ms: int) -> None:
-        """Count a replica that is at our end, or was when we looked last, as caught up when its broker last spoke."""
+        """Note replicas at our end, now or at the last look, as caught up at their broker's last fetch."""
         leader = self._leader
         for broker in leader.replicas:
             if broker == leader.me:
@@ -113,10 +112,11 @@ class InSyncKeeper:
     # --- how a proposal ended ---
 
     def on_refused(self, proposal: Proposal, *, rank: int, now_ms: int) -> EndOffset | None:
-        """It was decided that nothing is appended: think again, later where others are always first (rule A4).
+        """The proposal was refused: propose again, after a back-off if others were always first (rule A4).
 
-        It never will be, so its replicas count no more, unless another one may yet be. Else whoever was to join, and
-        went just then, would hold up all that is written until it is back. The new high watermark, or None.
+        The proposal failed for good, so drop its replicas, unless another proposal is still open. Otherwise a replica
+        that was to join and died just then would block all commits until it is back. Return the new high watermark,
+        or None.
         """
         self._conflicts += 1
         if self._conflicts >= _PATIENT_CONFLICTS:
@@ -130,13 +130,13 @@ class InSyncKeeper:
         return leader.withdraw()
 
     def on_unknown(self, proposal: Proposal) -> None:
-        """Nobody knows whether it will be appended; another may be proposed, and both count."""
+        """The outcome is unknown: another set may be proposed, and both count."""
         self._unknown_at = proposal.partition_epoch
         if proposal is self._in_flight:
             self._in_flight = None
 
     def on_done(self, proposal: Proposal) -> None:
-        """Its entries are applied."""
+        """The proposal's entries are applied."""
         if proposal is self._in_flight:
             self._in_flight = None
         self._conflicts = 0

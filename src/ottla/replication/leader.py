@@ -1,7 +1,7 @@
 """The leader's view of one partition: which replica holds what on disk, and so what is committed.
 
-Comes from broker/replicas/partition.py, which also carries out what is returned here; in_sync.py asks here who may
-join or leave.
+Called by broker/replicas/partition.py, which also carries out the effects returned here; in_sync.py asks it which
+replicas may join or leave.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class ReplicaKey(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A replica's end on disk, when it last showed so, and when it was last known to have reached our end."""
+    """A replica's end on disk, the time of its last receipt, and the time at which it last had reached our end."""
 
     through: SyncedOffset
     seen_ms: int
     caught_up_ms: int
     end_then: EndOffset
-    """Our end when it was last seen: whoever comes back with that much had caught up at that time."""
+    """Our end at the replica's last fetch: if its next one reaches this end, it had caught up at that time."""
     shown: bool = False
-    """Whether it has given a receipt in this epoch; what others told of it before is not known."""
+    """True once it has given a receipt in this epoch; what it told earlier leaders is not known here."""
     log_start: int = 0
     """The start of its log, also after a crash."""
 
 
 class Refused(NamedTuple):
-    """The fetch is no receipt: nothing was recorded."""
+    """The fetch is not a receipt: nothing was recorded."""
 
     error: ErrorCode
 
@@ -51,10 +51,10 @@ class Diverged(NamedTuple):
 
 
 class LeaderReplica:
-    """Raises the high watermark as the replicas, the leader's own among them, show what they have on disk.
+    """Raises the high watermark as the replicas, including the leader's own, show what they have on disk.
 
-    The high watermark is the least synced offset over the maximal in-sync set: the committed one and all that was
-    proposed since together (rule A3). It stands still while the committed set is smaller than
+    The high watermark is the least synced offset over the maximal in-sync set: the union of the committed set and
+    all later proposals (rule A3). It does not move while the committed set is smaller than
     min(min.insync.replicas, replicas).
     """
 
@@ -122,7 +122,7 @@ class LeaderReplica:
 
     @property
     def held(self) -> Mapping[BrokerId, Held]:
-        """The ends that each replica has shown to hold."""
+        """The state that each replica has shown."""
         return self._held
 
     @property
@@ -132,9 +132,9 @@ class LeaderReplica:
 
     @property
     def promised_start(self) -> int:
-        """DeleteRecords was answered, or is to be once every replica in sync starts here: nobody joins who does not.
+        """The start that DeleteRecords has promised, or will once all in-sync replicas start here; joining requires it.
 
-        What earlier leaders answered is not above our own start, as we were in sync.
+        Promises of earlier leaders are not above our own start, as we were in sync.
         """
         return self._promised_start
 
@@ -144,18 +144,18 @@ class LeaderReplica:
 
     @property
     def enough_in_sync(self) -> bool:
-        """Whether `acks=all` may be taken at all (error 19 where not, rule A9)."""
+        """True if a produce with `acks=all` may be appended (error 19 if not, rule A9)."""
         return len(self._committed_in_sync) >= self.required_in_sync
 
     @property
     def knows_committed(self) -> bool:
-        """Whether all that earlier leaders committed, which lies below our epoch's start, is known to be (KIP-207)."""
+        """True once our high watermark covers everything that earlier leaders committed (KIP-207)."""
         return self._high_watermark >= self.epoch_start
 
     # --- receipts ---
 
     def on_own_sync(self, synced_through: SyncedOffset, *, now_ms: int) -> EndOffset | None:
-        """Our own disk holds every record below `synced_through`; the new high watermark, or None."""
+        """Note that our own disk holds every record below `synced_through`; return the new high watermark, or None."""
         self._held[self.me] = Held(synced_through, now_ms, now_ms, self.epoch_start, shown=True)
         return self._commit()
 
@@ -194,8 +194,8 @@ class LeaderReplica:
         return self._commit()
 
     def _first_difference(self, last_epoch: int, offset: int, end_offset: int) -> Diverged | Refused | None:
-        """None where `offset`, reached in `last_epoch`, lies on our history."""
-        if last_epoch < 0:  # an empty log, or one that was started over at our start
+        """None if `offset`, reached in `last_epoch`, is on our history."""
+        if last_epoch < 0:  # an empty log, or one that began anew at our start
             return Refused(ErrorCode.OFFSET_OUT_OF_RANGE) if offset > end_offset else None
         found = self._epoch_ends(last_epoch)
         if found is None:
@@ -206,9 +206,9 @@ class LeaderReplica:
         return None
 
     def starts_everywhere(self) -> int:
-        """Every other replica that may be in sync starts here or later.
+        """The lowest start of all other replicas that may be in sync.
 
-        While too few are in sync, those who left stay eligible to lead, and nothing can be said of them (rule A6).
+        While too few are in sync, replicas that left stay eligible to lead, and their start is not known (rule A6).
         """
         if not self.enough_in_sync:
             return 0
@@ -216,27 +216,27 @@ class LeaderReplica:
         return min((self._held[broker].log_start for broker in others), default=self._promised_start)
 
     def promise_start(self, start: int) -> None:
-        """Records below `start` are to be deleted for good."""
+        """Promise that records below `start` are deleted for good."""
         self._promised_start = max(self._promised_start, start)
 
     def go_on_with(self, epoch_ends: EpochEnds) -> None:
-        """The log has moved to another directory."""
+        """Use another log: the replica has moved to another directory."""
         self._epoch_ends = epoch_ends
 
     # --- the in-sync set ---
 
     def caught_up(self, broker: BrokerId, at_ms: int) -> None:
-        """The replica was at our end at that time."""
+        """Note that the replica was at our end at that time."""
         held = self._held[broker]
         if at_ms > held.caught_up_ms:
             self._held[broker] = held._replace(caught_up_ms=at_ms)
 
     def propose(self, in_sync: frozenset[BrokerId]) -> None:
-        """A proposal leaves: until an applied entry ends it, its replicas count beside the committed ones."""
+        """Add a proposal: until an applied entry ends it, its replicas count beside the committed ones."""
         self._proposed_in_sync = self._proposed_in_sync | in_sync
 
     def withdraw(self) -> EndOffset | None:
-        """Drop a proposal that will never be so: the committed set counts alone; the new high watermark."""
+        """Drop a failed proposal, so that the committed set counts alone; return the new high watermark."""
         self._proposed_in_sync = self._committed_in_sync
         return self._commit()
 

@@ -1,6 +1,6 @@
 """The replica that a consumer should read: one in its own rack, as Kafka's RackAwareReplicaSelector chooses (KIP-392).
 
-Comes from broker/handlers/fetch.py, which knows the racks of the brokers that live; leader.py knows who holds what.
+Called by broker/handlers/fetch.py, which knows the racks of live brokers; leader.py knows what each replica holds.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ class EncoderWriter(SourceWriter):
         self.close()
 
     def is_set(self, each: Field, value: str) -> str:
-        """Whether the value is another than the field's default."""
+        """Source of a test that is true if the value differs from the field's default."""
         default = default_source(each, self.names)
         if default == "None":
             return f"{value} is not None"

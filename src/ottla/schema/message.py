@@ -16,7 +16,7 @@ T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
 LAST = 1 << 15
-"""As a last version: every later one too."""
+"""The last version of a field or message that is in all later versions too."""
 
 
 class _Unset:

@@ -57,7 +57,7 @@ class SourceWriter:
 
 
 def is_compact(schema: Schema, each: Field, version: int) -> bool:
-    """Whether lengths of the field are varints."""
+    """True if lengths of the field are varints."""
     return each.flexible and schema.is_flexible(version)
 
 

@@ -106,7 +106,7 @@ class BrokerChild:
         self._on_change()
 
     async def stop(self) -> bool:
-        """SIGTERM, by which a broker hands over what it leads; False where it took too long and was killed."""
+        """SIGTERM, at which a broker hands its leaderships over; False where it took too long and was killed."""
         self._stopping.set()
         process = self._process
         if process is None or process.returncode is not None:

@@ -56,7 +56,7 @@ log = logging.getLogger("ottla.server")
 
 
 class CannotStart(Exception):
-    """The reason why a broker cannot start, in a sentence for whoever typed the command."""
+    """The reason why a broker cannot start, in a sentence for the user of the command."""
 
 
 async def ended(slot: Slot[T]) -> T:
@@ -119,7 +119,7 @@ class BrokerServer:
             log.error("a fault of the broker's own: %s", context.get("message"), exc_info=error)
 
     def thread_failed(self, ended: threading.ExceptHookArgs) -> None:
-        """Called in a thread that ends by what nobody foresaw: what it did for the broker nobody does any more."""
+        """Called in a thread that ends by an unforeseen error: its work for the broker is not done any more."""
         threading.__excepthook__(ended)
         name = "" if ended.thread is None else ended.thread.name
         if name.startswith("ottla-"):
@@ -143,7 +143,7 @@ class BrokerServer:
         return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port
 
     async def start(self) -> None:
-        """Take the ports, recover, register, listen; CannotStart says what is in the way."""
+        """Take the ports, recover, register, listen; CannotStart names the obstacle."""
         try:
             await self._start()
         except CannotStart:
@@ -394,7 +394,7 @@ class BrokerServer:
             self.on_fatal()
 
     async def stop(self) -> None:
-        """Answer what waits no more, put everything on disk, close. Safe to call at any stage of a start."""
+        """Answer requests that need not wait any more, put everything on disk, close. Safe at any stage of a start."""
         self._loop_delay.stop()
         if self._http is not None:
             self._http.close()
@@ -411,7 +411,7 @@ class BrokerServer:
 
 
 def _directories(said: tuple[str, ...]) -> tuple[str, ...]:
-    """As absolute paths; refused where one is named twice, or lies in another."""
+    """The log directories as absolute paths; raise if one is named twice or lies in another."""
     found = tuple(os.path.abspath(path) for path in said)
     if not found:
         raise CannotStart("log.dirs names no directory")

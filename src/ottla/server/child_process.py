@@ -13,7 +13,7 @@ from ottla.kernel.story import Slot
 
 
 class Ended(NamedTuple):
-    """The end of a child process: its status, and what it wrote."""
+    """The end of a child process: its status and its output."""
 
     status: int
     output: bytes
@@ -47,7 +47,7 @@ class ChildProcess:
                 *command, stdin=pipe, stdout=pipe, stderr=pipe, close_fds=True
             )
             output, errors = await process.communicate(told)
-        except Exception as error:  # whoever waits must hear of it, or nothing is done any more
+        except Exception as error:  # else the slot would stay empty for ever
             slot.fail(error if isinstance(error, OSError) else OSError(f"a child process: {error!r}"))
             return
         assert process.returncode is not None

@@ -1,7 +1,7 @@
 """The socket in the directory of `ottla cluster up` by which `ottla cluster down` ends it.
 
-Whoever answers at the socket is the process that runs the brokers of that directory: no process id is trusted, which
-may be another's by now. Both directions are lines: `down`, and then JSON.
+The process that answers at the socket runs the brokers of that directory. A process id would not be safe, as it may
+be another program's by now. Both directions are lines: `down`, and then JSON.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Control:
         writer.close()
 
     def say(self, sentence: str) -> None:
-        """Tell those who wait for the end."""
+        """Tell the clients that wait for the end."""
         for writer in self._listeners:
             writer.write(json.dumps({"said": sentence}).encode() + b"\n")
 
@@ -75,7 +75,7 @@ class Ending:
 
     @staticmethod
     def connect(directory: str) -> Ending | None:
-        """None where nobody listens in that directory."""
+        """None where no process listens in that directory."""
         try:
             at = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):

@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _find(directory: str) -> Ending | None:
-    """The running cluster, or None; TimeoutError where its lock is held and nobody answers."""
+    """The running cluster, or None; TimeoutError where its lock is held and no process answers."""
     end = time.monotonic() + _CONTROL_WITHIN_S
     while (ending := Ending.connect(directory)) is None:
         if not _is_up(directory):
@@ -86,7 +86,7 @@ def _end(ending: Ending, directory: str, within_s: int) -> int:
 
 
 def _is_up(directory: str) -> bool:
-    """Whether a process holds the lock of the directory."""
+    """True if a process holds the lock of the directory."""
     from ottla.storage.disk.local import LocalDisk
 
     path = os.path.join(directory, LOCK)

@@ -17,11 +17,11 @@ _LISTENER = "PLAINTEXT"
 
 
 class PortTaken(Exception):
-    """Brokers cannot have their ports; the text says which, and what to do."""
+    """Brokers cannot have their ports; the text names the ports and a remedy."""
 
 
 def problem(base: int | None, brokers: int) -> str | None:
-    """Why `--port BASE` cannot be for so many brokers."""
+    """The reason why `--port BASE` does not fit so many brokers, or None."""
     if base is None or (base >= 0 and base + brokers - 1 <= _MOST):
         return None
     return f"--port {base}: {brokers} brokers need ports from there on, which are 1 to {_MOST}; 0 takes free ones"
@@ -80,7 +80,7 @@ def _keep(directory: str, port: int | None) -> None:
 
 
 def _fault(port: int) -> str | None:
-    """Why nobody can listen there; None where a broker can."""
+    """The reason why a broker cannot listen on the port, or None."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""How `ottla cluster up` shows its cluster: a table that stays in its place, lines of a log, or JSON.
+"""Shows the cluster of `ottla cluster up`: as a table that stays in its place, as log lines, or as JSON.
 
 client/admin/broker_table.py makes the table.
 """
@@ -18,12 +18,12 @@ from ottla.client.admin.sight import Sight
 from ottla.kernel.terminal import colours
 
 _SIZE = (100, 24)
-"""Of a terminal that does not tell."""
+"""The assumed size of a terminal that does not report one."""
 _NEWS = 5
 
 
 class Display(Protocol):
-    """Shows what happens and what the brokers do; nobody need be there to read it."""
+    """Shows events and the state of the brokers; it goes on when its reader has gone."""
 
     def say(self, sentence: str) -> None:
         """Something has happened."""
@@ -52,7 +52,7 @@ class LogDisplay:
         self._said: dict[int, str] = {}
 
     def say(self, sentence: str) -> None:
-        with contextlib.suppress(OSError):  # whoever read it has gone
+        with contextlib.suppress(OSError):  # the reader has gone
             print(f"{time.strftime('%H:%M:%S')} {sentence}", flush=True)
 
     def greet(self, ready: str, addresses: Sequence[str], about: Sequence[str]) -> None:
@@ -102,7 +102,7 @@ class TerminalDisplay:
         self._shown = len(text)
 
     def end(self) -> None:
-        """Leave the table as it is; what is said from here on goes below it."""
+        """Leave the table as it is; later lines go below it."""
         self._ended = True
 
 
@@ -127,7 +127,7 @@ class JsonDisplay:
 
 
 def plain(line: Line) -> str:
-    """A broker as a sentence, for a log; what changes all the time is left out."""
+    """A broker as a sentence, for a log; values that change all the time are left out."""
     text = f"broker {line.broker} {line.state}"
     if line.address is not None:
         text += f" {line.address}"

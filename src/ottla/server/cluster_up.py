@@ -1,7 +1,7 @@
 """`ottla cluster up`: several brokers on this machine, started, watched and brought back, until it is told to stop.
 
-Each broker is a process of its own (broker_child.py); they share a store in DIR/store. What is seen of the cluster
-comes from client/admin/sight.py and loads.py, and is shown by cluster_table.py. cluster_down.py ends it from elsewhere.
+Each broker is a process of its own (broker_child.py); they share a store in DIR/store. client/admin/sight.py and
+loads.py look at the cluster, and cluster_table.py shows it. cluster_down.py ends it from elsewhere.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class ClusterUp:
             self._control = control
 
     async def _stop_all(self) -> int:
-        """How many had to be killed."""
+        """Stop all brokers; return how many had to be killed."""
         self._ended = True
         self._display.end()
         self._tell("stopping all brokers")
@@ -196,7 +196,7 @@ class ClusterUp:
             if not self._all_served:
                 return
 
-    # --- what has happened ---
+    # --- events ---
 
     def _tell(self, sentence: str) -> None:
         self._display.say(sentence)
@@ -215,7 +215,7 @@ class ClusterUp:
             self._write_state()
 
     def _write_state(self) -> None:
-        """Whole or not at all: whoever reads it at any moment reads one state."""
+        """Replaced as a whole: a reader sees one state at any moment."""
         brokers = [
             {"id": broker.number, "pid": broker.pid, "host": broker.address[0], "port": broker.address[1]}
             for broker in self._brokers
@@ -247,7 +247,7 @@ class ClusterUp:
     def _addresses(self) -> list[str]:
         return [f"{broker.address[0]}:{broker.address[1]}" for broker in self._brokers if broker.address]
 
-    # --- what it looks like ---
+    # --- the view ---
 
     async def _show(self) -> None:
         """Look now and then."""

@@ -19,7 +19,7 @@ _PROBE = bytearray(1)
 
 
 def is_warm(descriptor: int, position: int, length: int) -> bool:
-    """Whether the first and the last page are in the page cache."""
+    """True if the first and the last page are in the page cache."""
     if not _NOWAIT:
         return True
     try:
@@ -59,7 +59,7 @@ class ColdReads:
         self._pool.submit(self._read, descriptor, position, length, done)
 
     def warm_slice(self, piece: FileSlice, done: Callable[[], None]) -> bool:
-        """Whether it is in memory already; else `done` is called on the loop once it is."""
+        """True if it is in memory already; else `done` is called on the loop once it is."""
         file, descriptor = piece.file, piece.file.fileno()
         if descriptor < 0 or is_warm(descriptor, piece.position, piece.length):
             return True

@@ -38,7 +38,7 @@ def _take(ended: Slot[Ended], plan: CompactionPlan, slot: Slot[CompactionResult 
     if status == 0:
         try:
             result = CompactionResult.decoded(output)
-        except Exception as fault:  # whoever waits must hear of it
+        except Exception as fault:  # else the slot would stay empty for ever
             slot.fail(OSError(f"the compaction process said what it should not: {fault!r}"))
         else:
             slot.fill(result)

@@ -37,7 +37,7 @@ class Dialer:
             link.over(TimeoutError(f"no connection to {host}:{port} within {timeout_ms} ms"))
         except OSError as error:
             link.over(error)
-        except UnicodeError as fault:  # no name that can be looked up: whoever waits must hear of it, too
+        except UnicodeError as fault:  # no name that can be looked up: the link must be told, too
             link.over(OSError(f"no connection to {host}:{port}: {fault}"))
 
     def stop(self) -> None:
@@ -46,7 +46,7 @@ class Dialer:
 
 
 class _Link(asyncio.BufferedProtocol):
-    """One connection: splits what arrives into frames, and is the `Transport` of what leaves."""
+    """One connection: splits received bytes into frames, and is the `Transport` of frames to send."""
 
     def __init__(self, receiver: Dialled, max_frame_bytes: int) -> None:
         self._receiver = receiver
@@ -75,7 +75,7 @@ class _Link(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # what the loop tells
+    # called by the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         sock = transport.get_extra_info("socket")
@@ -110,7 +110,7 @@ class _Link(asyncio.BufferedProtocol):
             self._receiver.received(frame)
 
     def _split(self) -> None:
-        """Hand out the whole frames between; what is left of one longer than that goes on in its own memory."""
+        """Hand out the whole frames between; a longer one goes on in memory of its own."""
         at = 0
         received = memoryview(self._between)
         while self._held - at >= _LENGTH.size and not self._over:

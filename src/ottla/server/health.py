@@ -1,4 +1,4 @@
-"""The health of this broker: what /health answers, and why it does not serve where it does not."""
+"""The health of this broker: the answer of /health, with the reasons where the broker does not serve."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Health(NamedTuple):
-    """A broker that does not serve says why in `refusals`; `warnings` name what fails beside that."""
+    """`refusals` are the reasons why a broker does not serve; `warnings` name further faults."""
 
     refusals: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -29,7 +29,7 @@ class Health(NamedTuple):
 
 
 def health(node: Node) -> Health:
-    """As of now. A broker that may not lead answers no client, whatever it holds (rule A12)."""
+    """The broker's present health. A broker whose lease has ended answers no client (rule A12)."""
     refusals = []
     me = node.metadata.brokers.get(node.broker)
     if me is None:

@@ -18,11 +18,11 @@ from ottla.wire.frame import SHARED_BYTES, FramePool, FrameReader, FrameTooLarge
 _ACCEPTS_A_TURN = 64
 _SWEEP_S = 5.0
 _FILES_KEPT = 128
-"""Of the files that the process may have open; fewer where it may have few. The logs need some: without one for its
-next segment or checkpoint, a log directory is offline."""
+"""The open files that connections leave to the logs; a quarter of the process's limit where that is fewer. A log
+directory that can open no file for its next segment or checkpoint goes offline."""
 _STUCK_S = 30.0
 """An answer that a client does not read for so long closes its connection (rule E7). So does a
-frame that waits for memory so long: the connection of who has held some so long, or else its own."""
+frame that waits for memory so long: it closes a connection that has held memory so long, or else its own."""
 
 log = logging.getLogger("ottla.listener")
 Serve = Callable[[ServerConnection, memoryview], None]
@@ -67,7 +67,7 @@ class Channel:
         self.connection.on_close.append(self._closed)
         self.used = time.monotonic()
         self.starved_since: float | None = None
-        """Since when its frame waits for room in the pool."""
+        """The time since which its frame waits for room in the pool."""
         self._reading = True
         self._resuming = False
         self._loop.add_reader(self._fd, self._readable)
@@ -122,7 +122,7 @@ class Channel:
                 self._starve()
 
     def _starve(self) -> None:
-        """No room in the pool for the frame under way: nobody else would ever resume us."""
+        """No room in the pool for the frame under way: nothing else would ever resume us."""
         self.connection.paused = True
         self._stop_reading()
         if self.starved_since is None:
@@ -131,14 +131,14 @@ class Channel:
         self._listener.pool.waiting[self._listener.feed_soon] = None
 
     def starved_s(self, now: float) -> float:
-        """For how long its frame has waited for room in the pool; 0 if that is not what it waits for."""
+        """The time for which its frame has waited for room in the pool; 0 if it does not wait for that."""
         connection = self.connection
         if connection.held or not connection.reader.refused:
             self.starved_since = None
         return 0.0 if self.starved_since is None else now - self.starved_since
 
     def _peer_is_gone(self) -> bool:
-        """Whether the client has left while it had to wait, with nothing unread behind it."""
+        """True if the client has left while it had to wait, with nothing unread behind it."""
         try:
             return not self._socket.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
@@ -152,13 +152,13 @@ class Channel:
             self._loop.remove_reader(self._fd)
 
     def _resume_soon(self) -> None:
-        """Not at once: whoever calls is in the middle of an answer. Until then the connection stays paused."""
+        """Not at once: the caller is in the middle of an answer. Until then the connection stays paused."""
         if not self._resuming:
             self._resuming = True
             self._loop.call_soon(self.resume)
 
     def resume(self) -> None:
-        """Serve what is here already, then read on."""
+        """Serve the received frames, then read on."""
         self._resuming = False
         connection = self.connection
         if connection.held:
@@ -304,7 +304,7 @@ class Listener:
                 sock.close()
 
     def _takes_the_last_files(self, sock: socket.socket) -> bool:
-        """Whether connections have used up what they may. A new descriptor is the lowest that is free."""
+        """True if connections have used up their share. A new descriptor is the lowest that is free."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if limit == resource.RLIM_INFINITY:
             return False
@@ -323,7 +323,7 @@ class Listener:
             self.loop.add_reader(self._socket.fileno(), self._acceptable)
 
     def _sweep(self) -> None:
-        """Close what has been idle or has not read its answers for too long; let the starved try again."""
+        """Close connections that were idle or left answers unread for too long; let those without memory try again."""
         self._sweeper = self.loop.call_later(_SWEEP_S, self._sweep)
         now = self.now = self.pool.now = time.monotonic()
         for channel in list(self.channels):
@@ -336,7 +336,7 @@ class Listener:
         self._feed_starved(now)
 
     def feed_soon(self) -> None:
-        """A buffer has come back to the pool. Not at once: whoever gives it is in the middle of something."""
+        """A buffer has come back to the pool. Not at once: the code that gives it back is not done yet."""
         if not self._feeding:
             self._feeding = True
             self.loop.call_soon(self._feed)

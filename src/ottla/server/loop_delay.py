@@ -1,4 +1,4 @@
-"""Measures how late the loop runs what is due: so long does a request wait before it is looked at."""
+"""Measures how late the loop runs its callbacks: a request waits for so long before it is looked at."""
 
 from __future__ import annotations
 

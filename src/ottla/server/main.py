@@ -1,4 +1,4 @@
-"""`ottla start`: reads what it is told, brings a broker up, says so in one line, and waits to be stopped."""
+"""`ottla start`: reads options, brings a broker up, says so in one line, and waits to be stopped."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def gather_process(
 
 
 def _resident_bytes(used: resource.struct_rusage) -> int:
-    """As of now on Linux; elsewhere the most that it ever was, which is all that can be asked."""
+    """The resident memory now, on Linux; elsewhere its peak, since the system tells no more."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()

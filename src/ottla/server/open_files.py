@@ -39,4 +39,4 @@ def _replicas_in(path: str) -> int:
         with os.scandir(path) as found:
             return sum(entry.is_dir() and _REPLICA.fullmatch(entry.name) is not None for entry in found)
     except OSError:
-        return 0  # whoever opens it says why it cannot be read
+        return 0  # the code that opens it says why it cannot be read

@@ -38,7 +38,7 @@ def _take(ended: Slot[Ended], slot: Slot[list[Finding]]) -> None:
         return
     try:
         findings = decode_findings(output)
-    except Exception as fault:  # whoever waits must hear of it
+    except Exception as fault:  # else the slot would stay empty for ever
         slot.fail(OSError(f"the scrub's process said what it should not: {fault!r}"))
     else:
         slot.fill(findings)

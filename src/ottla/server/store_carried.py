@@ -1,4 +1,4 @@
-"""A broker that was alone joins others through ZooKeeper: what its own store held goes on there.
+"""A broker that was alone joins others through ZooKeeper: the content of its own store goes on there.
 
 stores.py comes here before it opens the store; coordination/zookeeper.py begins the log. At any moment one of the two
 stores is the cluster's: a mark in the directory says that the other may be, until the own one is put away.
@@ -20,7 +20,7 @@ Begin = Callable[[StoredSnapshot, bytes], bool]
 
 
 def carry_over(own: str, join: str, begin: Begin) -> None:
-    """If the directory has a store, the one that `join` names goes on where it ends, and it is put away."""
+    """Continue a store of the directory in the one that `join` names, and rename the old one."""
     from ottla.coordination.database import sync_directory
     from ottla.coordination.sqlite import FILE_NAME
 

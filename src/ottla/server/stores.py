@@ -35,7 +35,7 @@ def open_store(
     session_timeout_ms: int,
     digest: str | None = None,
 ) -> Coordination:
-    """The store to use; `own` is where a broker that joins nobody has it. OSError where it cannot be had.
+    """The store to use; `own` is its place for a broker that joins no other. OSError where it cannot be opened.
 
     `digest` is USER:PASSWORD for ZooKeeper.
     """
@@ -96,7 +96,7 @@ def _same(one: str, other: str) -> bool:
 def _bring(own: str, shared: str, broker: BrokerId, session_timeout_ms: int) -> None:
     """A broker that was alone brings its cluster along: its store moves to where the others will find it.
 
-    One rename, so that at any moment there is one store and no other. It must be nobody else's.
+    By one rename, so that there is one store at any moment. No other broker may use it.
     """
     from ottla.coordination.database import Database, sync_directory
     from ottla.coordination.sqlite import FILE_NAME
@@ -108,7 +108,7 @@ def _bring(own: str, shared: str, broker: BrokerId, session_timeout_ms: int) -> 
         raise two_clusters(own, shared)
     with alone(own, broker, session_timeout_ms):
         os.makedirs(shared, exist_ok=True)
-        database = Database(source, "DELETE")  # takes in what a crash left in the journal, and drops the journal
+        database = Database(source, "DELETE")  # applies the journal that a crash left, and drops it
         database.head()
         database.close()
         os.rename(source, target)

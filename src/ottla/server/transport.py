@@ -18,7 +18,7 @@ from ottla.server.cold_reads import PIECE_BYTES, ColdReads, is_warm, read_warm
 Part = bytes | FileSlice
 _MOST_PARTS = 64
 _SMALL_BYTES = 8 << 10
-"""A slice of up to so much is copied and goes with what is around it: one call for many (bench/many_replicas.py)."""
+"""A slice of up to so much is copied and sent with the bytes around it: one call for many (bench/many_replicas.py)."""
 _TURN_BYTES = 4 << 20
 """A connection sends at most so much file data in one turn of the loop."""
 _MORE = getattr(socket, "MSG_MORE", 0)
@@ -50,7 +50,7 @@ class SocketTransport:
         self._closed = False
         self.unsent_bytes = 0
         self.stuck_since: float | None = None
-        """Monotonic seconds since when the peer has taken nothing of what waits for it."""
+        """Monotonic seconds since when the peer has taken none of the bytes that wait for it."""
 
     def send(self, parts: list[bytes | FileSlice]) -> None:
         if self._closed:
@@ -74,7 +74,7 @@ class SocketTransport:
             self._flush()
 
     def close(self) -> None:
-        """Close the socket; what was not sent is dropped and its slices let go."""
+        """Close the socket; unsent bytes are dropped and their slices released."""
         if self._closed:
             return
         self._closed = True
@@ -156,7 +156,7 @@ class SocketTransport:
         try:
             alone = len(buffers) == 1
             left = sent = self._socket.send(buffers[0], flags) if alone else self._socket.sendmsg(buffers, [], flags)
-        finally:  # what did not leave goes back
+        finally:  # unsent bytes go back
             for number, buffer in enumerate(buffers):
                 if left < len(buffer):
                     queue.extendleft([*buffers[:number:-1], buffer[left:]])
@@ -173,7 +173,7 @@ class SocketTransport:
             sent = self._socket.send(piece.file.read_at(position, left))
         else:
             if self._just_warmed:
-                self._just_warmed = False  # once is enough: what cannot be kept or read would be asked for for ever
+                self._just_warmed = False  # once is enough: pages that cannot be kept or read would be read for ever
             elif not is_warm(descriptor, position, left):
                 self._warming = True
                 self._cold.warm(descriptor, position, left, self._warmed)

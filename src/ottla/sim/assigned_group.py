@@ -31,7 +31,7 @@ _LEAVE_SHARE, _VANISH_SHARE, _COMMIT_SHARE = 0.03, 0.1, 0.7
 Place = tuple[bytes, int]
 _MOVED = "partition of a consumer group moved"
 ASSIGNED_ACTS = (_MOVED,)
-"""What happens among the members in the middle of faults."""
+"""Events among the members in the middle of faults."""
 
 
 class AssignedGroup:
@@ -66,12 +66,12 @@ class AssignedGroup:
                 self._newest[place] = (epoch, member_id)
 
     def superseded(self, member_id: str, epoch: int, place: Place) -> bool:
-        """Whether another member was told of a partition in an epoch above that of this one."""
+        """True if another member was told of a partition in an epoch above that of this one."""
         newest = self._newest.get(place)
         return newest is not None and newest[0] > epoch and newest[1] != member_id
 
     def has_settled(self) -> bool:
-        """Whether at some moment since the end began all members were in one epoch, and shared all partitions."""
+        """True if at some moment since the end began all members were in one epoch, and shared all partitions."""
         self._settled = self._settled or self._is_settled()
         return self._settled
 
@@ -104,7 +104,7 @@ class AssignedMember:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """As another process: with an id of its own, and without partitions."""
+        """Restart as another process: with a new member id and without partitions."""
         self._lives += 1
         self.member_id = f"m{self.number}.{self._lives}"
         self._lose()

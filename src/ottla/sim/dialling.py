@@ -34,7 +34,7 @@ class Dialler:
         self.open: dict[Connection, None] = {}
 
     def dial(self, host: str, port: int, receiver: Dialled, *, timeout_ms: int, max_frame_bytes: int) -> None:
-        """As the seam says: success or failure is heard later."""
+        """Dial as the seam describes: success or failure is reported later."""
         network = self._network
         if network.is_blocked(self._host, host) or network.is_blocked(host, self._host):
             late = TimeoutError(f"{host}:{port} does not answer")

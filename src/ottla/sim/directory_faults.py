@@ -65,7 +65,7 @@ class DirectoryFaults:
         return True
 
     def has_loss_to_tell(self, machine: Machine) -> bool:
-        """Whether something of its disk is gone, and another fault might keep its broker from saying so."""
+        """True if something of its disk is gone, and another fault might keep its broker from saying so."""
         return bool(machine.more_directories) and self._faults.world.invariants.is_lost(machine.broker_id)
 
     def cut_power_in_a_swap(self, machine: Machine) -> bool:

@@ -132,7 +132,7 @@ class SimDisk:
         self._ambush: Ambush | None = None
         self._gathering = False
         self._put_off = False
-        """Whether something was to be synced since `gathered` began."""
+        """True if something was to be synced since `gathered` began."""
 
     # -- faults ---
 
@@ -357,7 +357,7 @@ class SimDisk:
         return nullcontext()
 
     def put_off(self) -> bool:
-        """Whether a sync waits for the end of `gathered`."""
+        """True if a sync waits for the end of `gathered`."""
         self._put_off = self._put_off or self._gathering
         return self._gathering
 
@@ -439,7 +439,7 @@ class SimDisk:
 
 
 def _failed_sync(fault: OSError, path: str) -> OSError:
-    """As the real disk raises it, whatever the error."""
+    """The same error as on the real disk, whatever made the sync fail."""
     return FailedSync(errno.EIO, f"a sync failed: {fault.strerror}", path)
 
 

@@ -37,9 +37,9 @@ class FileNode:
 
     def __init__(self, modified_ms: int) -> None:
         self.body = bytearray()
-        """As processes see it."""
+        """The content as processes see it."""
         self.disk_body = bytearray()
-        """As the last sync left it."""
+        """The content as the last sync left it."""
         self.pending: list[Change] = []
         self.modified_ms = modified_ms
 

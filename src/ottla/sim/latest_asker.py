@@ -11,7 +11,7 @@ from ottla.sim.setting import KnownTopic, Setting, lasting_topics
 
 _LATEST = -1
 _STAYS = 30
-"""So often it asks for one log before it turns to another."""
+"""The number of questions about one log before the client turns to another."""
 _EVERY_US = (2_000, 30_000)
 _AGAIN_US = 4_000
 _TIMEOUT_MS = 800

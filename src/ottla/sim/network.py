@@ -118,7 +118,7 @@ class Network:
         return (sender, receiver) in self._blocked
 
     def refuse(self, sender: str, receiver: str) -> None:
-        """As a firewall does it: connections from one host to another end, and new ones are refused."""
+        """Act as a firewall: cut connections from one host to another, and refuse new ones."""
         self._refused[sender, receiver] = None
         for wire in [wire for wire in self.wires if wire.hosts == (sender, receiver)]:
             wire.cut()

@@ -115,7 +115,7 @@ class Peer:
 
     @property
     def reachable(self) -> bool:
-        """Whether somebody listens there; perhaps one that stands still."""
+        """True if somebody listens there; perhaps one that stands still."""
         return self._machine.serving is not None
 
     async def connect(self) -> bool:
@@ -237,7 +237,7 @@ class Peers:
     # who leads
 
     async def leader_id(self, topic: str, partition: int) -> BrokerId | None:
-        """As far as this client knows; it asks where it does not."""
+        """The partition's leader as this client knows it; ask if it is unknown."""
         if self.alone:
             return next(iter(self.by_broker))
         if (topic, partition) not in self._leaders:

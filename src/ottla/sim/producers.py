@@ -190,7 +190,7 @@ class IdempotentProducer(Producer):
         return error in _GONE and not lane.topic.plan.stable
 
     def _may_be_forgotten(self, lane: _Lane) -> bool:
-        """Whether a replica may lead that knows nothing of us: its disk was lost, and what we wrote before is deleted.
+        """True if a replica may lead that knows nothing of us: its disk was lost, and what we wrote before is deleted.
 
         To such a one any of our batches may be the first, as with Apache Kafka, and the one before it comes too late.
         """

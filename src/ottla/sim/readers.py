@@ -87,7 +87,7 @@ class Reader:
         self._begin_afresh()
 
     def _begin_afresh(self) -> None:
-        """As another reader process: what the last one saw binds it no more."""
+        """Restart as another reader process, which need not agree with what the last one saw."""
         self._lives += 1
         self.name = f"{self._base_name}.{self._lives}"
         self._sessions = {broker: FetchSession() for broker in self.peer.by_broker}
@@ -231,7 +231,7 @@ class Scanner:
         self.peer = workload.peer("scanner")
 
     async def scan(self, topic: KnownTopic, partition: int) -> bool:
-        """Whether it went through; it may be tried again.
+        """True if it went through; it may be tried again.
 
         What lies at its end or behind is left out: a batch whose sender has given it up may come while it is read.
         """

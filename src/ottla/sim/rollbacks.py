@@ -81,7 +81,7 @@ class Rollbacks:
             self._copies[machine] = _Copy(copies, self._world.invariants.epoch(machine.broker_id), closed)
 
     def _put_back(self, machine: Machine, copy: _Copy) -> bool:
-        """Whether it is now the time, and is done."""
+        """True if it is now the time, and is done."""
         invariants, current = self._world.invariants, machine.current
         does_without = machine.disk.broken or (current is not None and current.node.replicas.directories.failed)
         now = invariants.epoch(machine.broker_id)
@@ -139,7 +139,7 @@ def _nothing() -> None:
 
 
 def _has_noted_more(machine: Machine, version: int) -> bool:
-    """Whether each log directory has noted a later version of the metadata, for good, and can be read."""
+    """True if each log directory has noted a later version of the metadata, for good, and can be read."""
     if machine.serving is None or machine.disk.broken:
         return False
     noted = [read_incarnation(machine.disk, path).incarnation for path in machine.directories]

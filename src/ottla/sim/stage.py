@@ -29,7 +29,7 @@ class Stage(Protocol):
     invariants: Invariants
 
     def all_know(self, version: int) -> bool:
-        """Whether every broker has applied the metadata log so far."""
+        """True if every broker has applied the metadata log so far."""
 
     def note(self, what: str) -> None: ...
 

@@ -68,7 +68,7 @@ class Owner:
         return TransactionClient(name, self.transactional_id, self.workload, versions, timeout_ms)
 
     async def _live(self, client: TransactionClient) -> None:
-        """Until the process is fenced, or another takes over while it goes on."""
+        """Run transactions until the client is fenced, or another client takes over while this one goes on."""
         while not self.workload.ending:
             if self.random.random() < _SUCCESSOR_SHARE:
                 self.transactions.count(SUCCEEDED)

@@ -168,12 +168,12 @@ class TransactionScanner:
         self.peer = self.workload.peer("transaction scanner")
 
     async def is_stable(self, topic: KnownTopic, partition: int) -> bool:
-        """Whether no transaction is open: the last stable offset has reached the high watermark."""
+        """True if no transaction is open: the last stable offset has reached the high watermark."""
         part = await self._fetch(topic, partition, 0, committed=True)
         return part is not None and part.last_stable_offset == part.high_watermark
 
     async def scan(self, topic: KnownTopic, partition: int) -> bool:
-        """Whether it went through; it may be tried again."""
+        """True if it went through; it may be tried again."""
         start = await offset_of(self.peer, topic, partition, _EARLIEST)
         end = await offset_of(self.peer, topic, partition, _LATEST)
         if start is None or end is None:

@@ -94,7 +94,7 @@ class Watcher(_Client):
         self.peer.close()
 
     async def _look(self, coordinator: Peer, topic: KnownTopic) -> bool:
-        """Whether to stay there."""
+        """True if to stay there."""
         asked_us = self.workload.loop.now_us
         group = OffsetFetchRequestGroup(group_id=_GROUP, topics=None)
         response = await coordinator.ask(OffsetFetchRequest(groups=[group]), most=_BY_NAME)

@@ -31,7 +31,7 @@ _MOST_UNTRUE = 20
 _SCRUBBED_HOURS = "0.0005"
 """After this a scrub begins anew, where bits flip: all the time."""
 _REPAIRED_WITHIN_MS = 120_000
-"""So much longer, as a damaged replica that must lead again and again leads for a minute each time."""
+"""Additional time: a damaged replica that must lead again and again leads for a minute each time."""
 Note = Callable[[int, str], None]
 
 
@@ -93,7 +93,7 @@ class World:
         return found.serving if found is not None and port == PORT else None
 
     def all_know(self, version: int) -> bool:
-        """Whether every broker has applied the metadata log so far; one that is alone knows what it does."""
+        """True if every broker has applied the metadata log so far; one that is alone knows what it does."""
         running = [machine.serving for machine in self.machines.values()]
         return len(running) == 1 or all(one is not None and one.node.metadata.version >= version for one in running)
 

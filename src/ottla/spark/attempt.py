@@ -1,9 +1,9 @@
 """One attempt of a Spark task at writing its rows exactly once: fence, read the marker, then skip or write.
 
 Pure: `do` says what comes next, the caller carries it out and tells the outcome. Spark may run several attempts of a
-task at once, may run one again after it has committed, and may leave one behind that nobody waits for. Rows and marker
-are in one transaction, and the marker is read after every older attempt has been fenced: so what it says stays true
-until this attempt itself commits or is fenced.
+task at once, may run one again after it has committed, and may leave one behind without waiting for it. Rows and marker
+are in one transaction, and the marker is read after every older attempt has been fenced: so it stays true until this
+attempt itself commits or is fenced.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Attempt:
         self.do = Do.READ_MARKER
 
     def found(self, marker: Marker | None, now_ms: float) -> None:
-        """Skip what is committed. A marker of a later batch means that this attempt was left behind long ago."""
+        """Skip a committed batch. A marker of a later batch means that this attempt was left behind long ago."""
         assert self.do in (Do.READ_MARKER, Do.AWAIT_MARKER)
         if marker is not None and marker.batch >= self.task.batch:
             self.marker = marker

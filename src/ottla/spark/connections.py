@@ -13,7 +13,7 @@ from ottla.spark.kafka_settings import KafkaSettings
 
 IDLE_SECONDS = 60.0
 _FIRST_ANSWER_MS = 7_000
-"""If no broker answers within this time, none is there: a batch says so in less than ten seconds."""
+"""No broker answering within this time counts as none there: a batch fails in less than ten seconds."""
 
 
 @dataclass(slots=True)

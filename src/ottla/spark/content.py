@@ -1,4 +1,4 @@
-"""The rows of a batch, whatever their order: each row's hash, added up. All rows of a batch are hashed at once."""
+"""A digest of the rows of a batch that does not depend on their order: the sum of each row's hash, computed at once."""
 
 from __future__ import annotations
 

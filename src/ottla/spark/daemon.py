@@ -1,4 +1,4 @@
-"""The Pythons that Spark starts, started faster: `spark.python.daemon.module`, and on one machine a launcher.
+"""Makes Spark's Pythons start faster: `spark.python.daemon.module`, and on one machine a launcher.
 
 Spark puts pyspark.zip first on the path, whose modules every new Python compiles again; where the same pyspark is
 installed beside it, with compiled modules, that one is taken. And the client that tasks of ours use is imported once,
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def quiet(worker: Callable[..., int]) -> Callable[..., int]:
-    """The loop of a forked worker. It ends without a traceback where Spark has hung up: nobody waits for the rest."""
+    """The loop of a forked worker. It ends without a traceback where Spark has hung up."""
 
     def run(*arguments: Any) -> int:
         try:

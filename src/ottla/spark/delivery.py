@@ -1,4 +1,4 @@
-"""Whether rows are written at least once or exactly once: the options, which task this is, and what a plan needs.
+"""At-least-once or exactly-once writing: its options, the identity of a task, and the checks of a plan.
 
 Exactly once rests on Spark giving a repeated micro-batch the same rows in the same tasks. Settings under which it does
 not are refused here; rows that differ all the same are found by their content (attempt.py).
@@ -39,7 +39,7 @@ class Delivery:
 
 
 def delivery_options(text: Text, topic: str | None) -> Delivery | None:
-    """Understand the options that `text` gives by name; None: at least once. ValueError for what cannot be."""
+    """Parse the options that `text` gives by name; None: at least once. ValueError for values that cannot be."""
     kind = (text("delivery") or AT_LEAST_ONCE).strip().lower()
     if kind not in (AT_LEAST_ONCE, EXACTLY_ONCE):
         raise ValueError(f"Option 'delivery' must be {AT_LEAST_ONCE} or {EXACTLY_ONCE}, got '{kind}'")
@@ -108,5 +108,5 @@ def _check_sorted(property_of: Text) -> None:
 
 
 def _is_on(name: str, property_of: Text) -> bool:
-    """These settings are on where nobody says otherwise; then Spark does not tell its tasks of them."""
+    """These settings are on by default; then Spark does not pass them to its tasks."""
     return (property_of(name) or "true").strip().lower() != "false"

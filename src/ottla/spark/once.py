@@ -69,7 +69,7 @@ class _Rows:
             yield batch
 
     def drain(self) -> Content:
-        """The content of all rows, also of those that nobody has taken."""
+        """The content of all rows, also of those that were not taken."""
         for _ in self:
             pass
         return self.content
@@ -174,7 +174,7 @@ class _AtWork:
         self._attempt.found(self._marker(self._task.name, stable=False), _now_ms())
 
     def _is_busy(self) -> bool:
-        """Whether the coordinator knows of a transaction. Where it does not answer, it is taken to know of one."""
+        """True if the coordinator knows of a transaction. Where it does not answer, it is taken to know of one."""
         name = self._task.name
         request = DescribeTransactionsRequest(transactional_ids=[name])
 
@@ -191,13 +191,13 @@ class _AtWork:
         return code_of(answer) != 0 or answer.transaction_states[0].transaction_state in _BUSY
 
     def _abort(self) -> None:
-        """So that readers need not wait for the transaction's timeout; where it fails, the next attempt ends it."""
+        """Abort, so that readers need not wait for the transaction's timeout. If it fails, the next attempt aborts."""
         with contextlib.suppress(ClientError, ApiError):
             self._where.run(self._transactor.abort(timeout_ms=self._where.settings.request_timeout_ms))
 
 
 def _was_fenced(fault: Exception) -> bool:
-    """Whether a newer attempt, or the coordinator for the transaction's age, has taken the id over."""
+    """True if a newer attempt, or the coordinator for the transaction's age, has taken the id over."""
     cause: BaseException | None = fault
     while cause is not None:
         if isinstance(cause, ProducerFenced) or (isinstance(cause, ApiError) and cause.code in _FENCED):

@@ -1,7 +1,7 @@
 """The options of `format("ottla")`: names, defaults and refusals of Spark's own Kafka connector, each declared once.
 
-Everything arrives as text under names of any case. Comes from source.py; what is understood leaves as `SourceOptions`
-and `SinkOptions`; settings under `kafka.` are judged in kafka_settings.py.
+Options arrive as text under names of any case, from source.py, and leave as `SourceOptions` and `SinkOptions`; settings
+under `kafka.` are judged in kafka_settings.py.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ class Source:
 
 
 def check_source(options: Mapping[str, str]) -> Source:
-    """Refuse what can be refused before it is known whether a read is a batch or a stream."""
+    """Refuse options that are wrong for batches and streams alike."""
     given = _Given(options)
     return Source(_selection(given), consumer_settings(given.kafka), value_options(given.text))
 

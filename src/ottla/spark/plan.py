@@ -51,7 +51,7 @@ Limit = Edge | SpecificOffsets | Timestamps
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The records [start, end) of one partition of one incarnation of a topic; picklable, what one task reads."""
+    """The records [start, end) of one partition of one incarnation of a topic, for one task to read; picklable."""
 
     topic: str
     partition: int
@@ -85,7 +85,7 @@ class DataLoss(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The options that decide, beside the offsets, which task reads what.
+    """The options that decide, beside the offsets, which ranges a task reads.
 
     `minPartitions`, `maxRecordsPerPartition`, and how many offsets small ranges of one task may have together.
     """
@@ -105,8 +105,8 @@ class SourceOffset:
     """A stream's position: Spark's `{"topic":{"0":123}}`, and which incarnation of each topic was read.
 
     `query` names the query for its consumer group: Spark shows its own query id to executors only. The layout, and
-    where partitions begin that are new in this batch, stand here so that a repeated batch has the same tasks, whatever
-    the options and the cluster say by then: a sink that writes exactly once rests on it.
+    where partitions begin that are new in this batch, stand here so that a repeated batch has the same tasks, also when
+    the options and the cluster have changed since: a sink that writes exactly once rests on it.
     """
 
     offsets: Offsets
@@ -216,7 +216,7 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
 
 
 def check_limits(starting: Limit, ending: Limit) -> None:
-    """Refuse what can be seen to be wrong before the cluster is asked, in the words of Spark's connector."""
+    """Refuse offsets that are wrong by themselves, before the cluster is asked, in the words of Spark's connector."""
     if isinstance(starting, SpecificOffsets) and isinstance(ending, SpecificOffsets):
         first, last, noun = starting.offsets, ending.offsets, "offset"
     elif isinstance(starting, Timestamps) and isinstance(ending, Timestamps):
@@ -239,7 +239,7 @@ def check_limits(starting: Limit, ending: Limit) -> None:
 
 
 def share_limit(limit: int, start: Offsets, latest: Offsets) -> Offsets:
-    """End offsets that take about `limit` records in all, each partition in proportion to what waits in it.
+    """End offsets that take about `limit` records in all, each partition in proportion to its records that wait.
 
     No partition that has records starves: its share is at least one. `start` holds every partition of `latest`.
     """
@@ -256,14 +256,14 @@ def share_limit(limit: int, start: Offsets, latest: Offsets) -> Offsets:
 
 
 def should_wait(least: int, start: Offsets, latest: Offsets, *, waited_ms: int, max_delay_ms: int) -> bool:
-    """Whether a trigger leaves what there is for later: fewer than `minOffsetsPerTrigger`, and not yet too long."""
+    """True if a trigger leaves its records for later: fewer than `minOffsetsPerTrigger`, and not yet too long."""
     waiting = sum(max(0, end - start[partition]) for partition, end in latest.items())
     return waited_ms < max_delay_ms and waiting < least
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """The ranges to read, and what turned out to be missing: the caller fails or warns (`failOnDataLoss`)."""
+    """The ranges to read, and the losses that were found: the caller fails or warns (`failOnDataLoss`)."""
 
     ranges: list[OffsetRange]
     losses: list[str]
@@ -279,7 +279,7 @@ def added_partitions(start: SourceOffset, end: SourceOffset) -> list[TopicPartit
 
 
 def recreated(topic: str, start: SourceOffset, end: SourceOffset) -> bool:
-    """Whether the name means another topic now than when `start` was taken."""
+    """True if the name means another topic now than when `start` was taken."""
     before, now = start.topic_ids.get(topic, NO_TOPIC_ID), end.topic_ids.get(topic, NO_TOPIC_ID)
     return NO_TOPIC_ID not in (before, now) and before != now
 

@@ -1,4 +1,4 @@
-"""A look at the executors before work begins: Python, packages, brokers, and what the caller wants to be there.
+"""Checks the executors before work begins: Python, packages, brokers, and the caller's own requirements.
 
 Spark tells such faults late, in long traces, and a task that another executor repeats hides them.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Check = Callable[[], str | None]
-"""Runs on an executor; a sentence about what is wrong there, or None."""
+"""Runs on an executor; returns a sentence about a fault there, or None."""
 
 Task = Callable[[Iterable[int]], Iterator[tuple[str, int, str | None]]]
 
@@ -93,7 +93,7 @@ def examiner(version: str, rest: bytes) -> Task:
 
 
 def look_around(rest: bytes) -> str | None:
-    """On the executor: whether brokers can be reached there, and what the caller's check says."""
+    """On the executor: check that brokers can be reached, and run the caller's check."""
     from pyspark.cloudpickle import loads
 
     kafka, check = loads(rest)

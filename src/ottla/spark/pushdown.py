@@ -24,7 +24,7 @@ AtTimes = Callable[[Offsets], Offsets]
 
 
 def narrowed(ranges: list[OffsetRange], filters: Sequence[Filter], at_times: AtTimes) -> list[OffsetRange]:
-    """The ranges without what no row of a filter's kind can be in."""
+    """The ranges without the parts that can hold no row of the filter."""
     for condition in filters:
         column, value = getattr(condition, "attribute", ()), getattr(condition, "value", None)
         if column in (("topic",), ("partition",)):

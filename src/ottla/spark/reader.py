@@ -66,7 +66,7 @@ def read_ranges(spans: Iterable[OffsetRange], options: SourceOptions) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Rows of a range and, where counted, what the batches' headers say that there is."""
+    """Rows of a range and, where counted, the number of records in the batches' headers."""
 
     batch: pa.RecordBatch
     records: int = 0
@@ -163,7 +163,7 @@ def _pieces(
 
 
 def _worth_fetching(span: OffsetRange, position: int, kafka: KafkaSettings) -> int:
-    """The number of bytes to ask for: what the rest of the range will take, by what the topic's records took before."""
+    """The number of bytes to ask for: the expected size of the rest of the range, by the topic's records so far."""
     likely = (span.end - position) * _bytes_each.get(span.topic, 1024.0) * 1.2
     return min(kafka.fetch_max_bytes, max(LEAST_BYTES, int(likely)))
 

@@ -52,7 +52,7 @@ class Registered:
 
 
 def registry_urls(text: str) -> tuple[str, ...]:
-    """The URLs of option `registry.url`, comma-separated; ValueError says what is wrong with them."""
+    """The URLs of option `registry.url`, comma-separated; ValueError names the fault in them."""
     urls = tuple(url.strip().rstrip("/") for url in text.split(",") if url.strip())
     if not urls:
         raise ValueError("Option 'registry.url' names no URL")
@@ -122,7 +122,7 @@ class RegistryClient:
         return WriterSchema(str(answer.get("schemaType") or "AVRO"), str(answer["schema"]), tuple(found.items()))
 
     def _follow(self, answer: dict[str, Any], found: dict[str, str]) -> None:
-        """Put what a schema refers to into `found`, each behind what it needs itself."""
+        """Put the schemas that a schema refers to into `found`, each behind its own references."""
         for reference in answer.get("references") or ():
             name = str(reference["name"])
             if name in found:

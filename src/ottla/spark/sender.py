@@ -94,7 +94,7 @@ _kept: dict[tuple[int, str], IdempotentSender] = {}
 def taken(where: Cluster, kafka: KafkaSettings) -> IdempotentSender:
     """This process's idempotent sender, or a new one.
 
-    Taken out while in use: after a failure nobody knows where the sequences stand, and the next task takes a new id.
+    Taken out while in use: after a failure the sequences are not known, and the next task takes a new id.
     """
     kept = _kept.pop((os.getpid(), kafka.bootstrap_servers), None)
     if kept is None:

@@ -73,12 +73,12 @@ def default_master() -> str:
 
 
 def on_this_machine(master: str) -> bool:
-    """Whether tasks run inside the driver's JVM."""
+    """True if tasks run inside the driver's JVM."""
     return master == "local" or master.startswith("local[")
 
 
 def workers_python(master: str) -> str:
-    """The Python of workers where nobody says otherwise: this one."""
+    """The Python of workers by default: this one."""
     if not on_this_machine(master):
         return sys.executable
     from ottla.spark.daemon import launcher  # not before: Spark runs that module by its name

@@ -32,7 +32,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 
 
 def check_columns(schema: StructType, topic: str | None, *, typed: bool = False) -> None:
-    """Refuse what cannot be written, in the words of Spark's connector; other columns are left alone.
+    """Refuse columns that cannot be written, in the words of Spark's connector; other columns are left alone.
 
     A typed value is of any type that its schema takes.
     """
@@ -63,7 +63,7 @@ def checked(options: SinkOptions, schema: StructType) -> SinkOptions:
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """The message of a task about what it wrote."""
+    """The message of a task about the rows that it wrote."""
 
     rows: int
     batches: int

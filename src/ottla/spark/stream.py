@@ -1,8 +1,8 @@
-"""Micro-batches: one long-lived object on the driver says what each batch reads; executors read it by reader.py.
+"""Micro-batches: one long-lived object on the driver plans the ranges of each batch; executors read them by reader.py.
 
 Spark asks in this order: `latestOffset(start, limit)`, `reportLatestOffset`, `commit(end of the batch before)`,
-`partitions(start, end)`. When `latestOffset` is called, all up to its `start` has been processed: that is what the
-consumer group shows, because the last batch's `commit` and `stop` are never called under Trigger.AvailableNow.
+`partitions(start, end)`. When `latestOffset` is called, all records up to its `start` have been processed: the
+consumer group shows that offset, as the last batch's `commit` and `stop` are never called under Trigger.AvailableNow.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         start = {partition: start[partition] for partition in latest.offsets}
         least = limit.min_rows if isinstance(limit, ReadMinRows) else self.options.min_offsets_per_trigger
         now = time.monotonic()
-        # Under AvailableNow nobody waits for more to come: what is less than the minimum is read all the same.
+        # AvailableNow does not wait for more records: fewer than the minimum are read all the same.
         if least is not None and self._target is None:
             waited_ms = int((now - self._last_trigger) * 1000) if self._last_trigger else self._delay_ms
             if should_wait(least, start, latest.offsets, waited_ms=waited_ms, max_delay_ms=self._delay_ms):

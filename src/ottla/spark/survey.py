@@ -87,7 +87,7 @@ class Survey:
         return offsets, {partition: epoch for partition, (_, epoch) in answers.items()}
 
     def truncated(self, start: SourceOffset, epochs: Offsets) -> dict[TopicPartition, int]:
-        """Partitions whose log no longer holds what was read in an earlier epoch, and where it parted from that.
+        """Partitions whose log no longer holds the records that were read in an earlier epoch, and where it diverged.
 
         Only partitions that changed leaders since `start` are asked about (KIP-320).
         """

@@ -1,4 +1,4 @@
-"""The options about typed values, understood: their format, where schemas are found, and what becomes of bad ones."""
+"""The parsed options about typed values: their format, where schemas are found, and how bad values are treated."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class ValueOptions:
 
     @property
     def typed(self) -> bool:
-        """Whether the column `value` is anything but bytes."""
+        """True if the column `value` is anything but bytes."""
         return self.kind != "binary"
 
     @property
     def error_column(self) -> bool:
-        """Whether there is a column `value_error`."""
+        """True if there is a column `value_error`."""
         return self.typed and self.permissive
 
 

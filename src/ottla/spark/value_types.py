@@ -1,4 +1,4 @@
-"""Spark's types for the columns of formats/, and back: what a typed value is on the driver and on the executors.
+"""Spark's types for the columns of formats/, and back: the types of a value on the driver and on the executors.
 
 Aliases and defaults of fields travel in the metadata of Spark's fields, so that an executor reads older records as
 the schema says that the query started with.

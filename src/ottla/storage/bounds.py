@@ -24,9 +24,9 @@ class LogBounds:
         self.high_watermark = 0
         """Everything below is committed."""
         self.recovery_point = 0
-        """Everything below is on disk with its indexes: what the recovery-point checkpoint holds."""
+        """Everything below is on disk with its indexes; the recovery-point checkpoint holds this offset."""
         self.on_disk = 0
-        """Everything below is on disk, whatever write.caching says."""
+        """Everything below is on disk, also where write.caching is on."""
         self.synced = 0
         """Everything below counts as on disk."""
         self.end = 0

@@ -109,7 +109,7 @@ class Log(LogState):
         cache_kept: bool = False,
         compacted: bool = False,
     ) -> Log:
-        """Open what is there, recovering it unless the last close was `clean`; `.recovered` says what it cost and met.
+        """Open the log, and recover it unless the last close was `clean`; `.recovered` reports what was read and cut.
 
         `committed` is the high watermark of its checkpoint. `cache_kept`: no power was lost since the log was written.
         `compacted`: it has been.
@@ -285,9 +285,9 @@ class Log(LogState):
     # -- syncing (kernel.seams.Syncable) ------------------------------------------------------------------------------
 
     def begin_sync(self) -> SyncWork | None:
-        """The work of a sync: what is dirty now; a successful sync makes its end `synced_offset` (rule B1).
+        """The work of a sync, for all that is dirty now; a successful sync makes its end `synced_offset` (rule B1).
 
-        Indexes that cannot be written are told as a sync that failed: the syncer has other logs to see to.
+        Indexes that cannot be written are reported as a failed sync, since the syncer has to go on with other logs.
         """
         try:
             return self.syncing.begin()
@@ -300,7 +300,7 @@ class Log(LogState):
         self.syncing.end(work, error)
 
     def flush_due(self, wall_ms: int) -> bool:
-        """Whether a roll, flush.messages or flush.ms ask for a sync now (with write.caching=true nothing else does)."""
+        """True if a roll, flush.messages or flush.ms ask for a sync now (with write.caching=true nothing else does)."""
         return self.syncing.flush_due(self._config, wall_ms)
 
     def move_recovery_point(self) -> bool:
@@ -341,7 +341,7 @@ class Log(LogState):
         return self._retention.delete_records_before(offset)
 
     def start_as(self, other: Log) -> None:
-        """Start where another copy of this log does, if that is later: what it has deleted does not come back."""
+        """Start where another copy of this log does, if that is later, so that deleted records do not come back."""
         self.bounds.start_raised(min(max(self.bounds.start, other.bounds.start), self.bounds.end))
 
     def apply_retention(self, wall_ms: int, *, mono_ms: int) -> int:
@@ -357,7 +357,7 @@ class Log(LogState):
         self._retention.purge(wall_ms, self._config.file_delete_delay_ms, one_by_one=one_by_one)
 
     def expire_producers(self, wall_ms: int) -> None:
-        """Forget producers idle for `producer.id.expiration.ms`, and ended transactions, as nobody may read here."""
+        """Forget producers idle for `producer.id.expiration.ms`, and ended transactions, as reads do."""
         self.producers.expire(wall_ms - self.producer_expiration_ms)
         self.producers.forget_ended(self.bounds.high_watermark)
 

@@ -117,7 +117,7 @@ class LogState:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below is on disk, indexes included: what the recovery-point checkpoint holds."""
+        """Everything below is on disk, indexes included; the recovery-point checkpoint holds this offset."""
         return self.bounds.recovery_point
 
     @property

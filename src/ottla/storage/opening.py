@@ -1,9 +1,9 @@
-"""The segments of a log as a start finds them: what in them is sound, what is damage, and what is a torn end.
+"""Judges the segments of a log at a start: which batches are sound, which are damage, and which are a torn end.
 
-Comes from recovery.py. What is known besides the segments is held against them: the recovery point and the checkpointed
-high watermark say what was on disk, the log start where the first segment begins, names where each segment ends. What
-contradicts them, or lies in front of whole batches, is damage: kept, refused, and its offsets are not given again. Only
-an end behind all of that, with nothing whole behind it, is cut.
+Comes from recovery.py. The segments are compared with what is known besides: the recovery point and the checkpointed
+high watermark say what was on disk, the log start where the first segment begins, names where each segment ends. Bytes
+that contradict them, or lie in front of whole batches, are damage: kept and refused, and their offsets are not given
+again. Only an end behind all of that, with nothing whole behind it, is cut.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Known(NamedTuple):
     """The checkpointed high watermark."""
     log_start: int
     cache_kept: bool
-    """No power was lost since: what was written and not synced is there too."""
+    """No power was lost since: unsynced writes are there too."""
     compacted: bool
     """It has been compacted, or is to be."""
 
@@ -120,7 +120,7 @@ class Opening:
         return segment
 
     def _create(self, base: int) -> Segment:
-        """A segment without batches: a new end, or in the place of what is missing."""
+        """A segment without batches: at a new end, or in the place of a missing segment."""
         segment = self._open(base)
         segment.create_file()
         segment.index.reset()
@@ -139,7 +139,7 @@ class Opening:
     def _bases(self) -> list[int]:
         """Base offsets of the segments that hold offsets of the log; a missing first one is put back without batches.
 
-        What retention has renamed and not deleted yet says too that the log starts behind it.
+        A file that retention has renamed and not deleted yet also shows that the log starts behind it.
         """
         start = self._known.log_start
         names = self._folder.disk.list(self._folder.path)
@@ -197,7 +197,7 @@ class Opening:
                 self._folder.disk.remove(posixpath.join(self._folder.path, name))
 
     def _drop(self, bases: Sequence[int]) -> None:
-        """Behind a torn end: they were written after what is lost, and never synced."""
+        """Segments behind a torn end: they were written after the lost bytes, and never synced."""
         folder = self._folder
         for base in reversed(bases):
             self.cost.truncated_bytes += folder.disk.file_size(segment_path(folder.path, base, LOG))
@@ -221,7 +221,7 @@ class Opening:
         self._note(segment, extents, following)
 
     def _examine(self, segment: Segment, following: int) -> list[Extent]:
-        """Read all of a closed segment: its indexes are built anew from what is sound."""
+        """Read all of a closed segment: its indexes are built anew from its sound batches."""
         size = segment.file.size()
         segment.index.reset()
         segment.times.reset()
@@ -241,7 +241,7 @@ class Opening:
         return extents
 
     def _note(self, segment: Segment, extents: list[Extent], following: int) -> None:
-        """Keep damage. What is missing behind the last batch gets an empty segment, which is repaired alone."""
+        """Keep damage. Offsets that are missing behind the last batch get an empty segment, which is repaired alone."""
         if extents and extents[-1].position >= segment.size > 0:
             missing = extents.pop()
             segment.next_offset = missing.first_offset
@@ -263,7 +263,7 @@ class Opening:
     def _say(self, first_offset: int, next_offset: int, size: int, what: str) -> None:
         self.cost.remarks.append(Remark(first_offset, next_offset, size, what))
 
-    # --- what was written last ---
+    # --- the last segment ---
 
     def _take_written(self, segment: Segment, following: int | None, *, anew: bool = False) -> bool:
         """Read from the last index entry that can be trusted; False where the log was cut in this segment."""
@@ -322,12 +322,12 @@ class Opening:
             self._leader_epochs.assign(header.leader_epoch, header.base_offset)
 
     def _least_end(self, extent: Extent, following: int | None) -> int:
-        """In the last segment, damage with nothing whole behind it reaches to what is known to have been on disk."""
+        """In the last segment, damage with no whole batch behind it reaches to the end that was synced for sure."""
         behind_all = following is None and extent.next_offset == extent.first_offset
         return self._known.durable_end if behind_all else 0
 
     def _is_damage(self, extent: Extent) -> bool:
-        """Whether it was on disk, or stands in front of whole batches: a loss of power may keep any of what it cuts."""
+        """True if it was on disk, or stands in front of whole batches: a loss of power may keep any of what it cuts."""
         known = self._known
         if extent.first_offset < known.durable_end:
             return True

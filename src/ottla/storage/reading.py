@@ -32,7 +32,7 @@ class Reading:
     def read(
         self, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool, with_aborted: bool
     ) -> LogRead | ErrorCode:
-        """As `Log.read` says; what the active segment remembers of its batches needs no look at the disk."""
+        """Implement `Log.read`; batches that the active segment remembers are found without a look at the disk."""
         bounds = self._bounds
         end = bounds.end
         limit_offset = min(limit_offset, end)
@@ -122,7 +122,7 @@ class Reading:
         return None
 
     def _is_sound_gap(self, offset: int, located: tuple[Segment, Found] | None) -> bool:
-        """Whether nothing stands at `offset` because nothing is left there: who reads on must not pass over damage."""
+        """True if no batch is at `offset` because none is left there; a read must not pass over damage."""
         for segment in self._chain.from_offset(offset):
             found = located[1] if located is not None and located[0] is segment else None
             if not self._damage.of(segment.base_offset) and not is_sound_gap(segment, offset, found):

@@ -1,7 +1,7 @@
 """Opening a log: after a clean close by looking at its last batches, after a crash by checking the unchecked tail.
 
-opening.py tells sound segments from damage; here swaps are finished before, and producers, epochs
-and ends follow from what is sound. In the end all that counts as on disk is on disk.
+opening.py tells sound segments from damage; here swaps are finished before that, and producers, epochs
+and ends are taken from the sound batches after it. In the end all that counts as on disk is on disk.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CANNOT_OPEN = (
     OSError, ValueError, LookupError, ArithmeticError, AssertionError, InvariantBroken, struct.error, BadCheckpoint,
     BadSnapshot,
 )  # fmt: skip
-"""The errors of opening a log whose files are damaged: nothing that lies on a disk may stop the broker."""
+"""The errors of opening a log whose files are damaged: no content of a disk may stop the broker."""
 
 
 def sentence(error: Exception) -> str:
@@ -71,7 +71,7 @@ def create_files(disk: Disk, directory: str, topic_id: bytes, start_offset: int)
 
 @contextmanager
 def whole_or_gone(disk: Disk, directory: str) -> Iterator[None]:
-    """Remove what could not be made whole, as far as the disk lets us: it would be found as the replica."""
+    """Remove a log that could not be made whole, as far as the disk allows: a start would take it for the replica."""
     try:
         yield
     except OSError:
@@ -82,7 +82,7 @@ def whole_or_gone(disk: Disk, directory: str) -> Iterator[None]:
 
 
 def never_held(disk: Disk, directory: str) -> bool:
-    """Whether what lies there is no more than is made with a new log: an empty segment from offset 0 on."""
+    """True if the folder holds no more than a new log: an empty segment from offset 0 on."""
     for name in disk.list(directory):
         if name.removesuffix(TEMPORARY).removesuffix(COPY) in (PARTITION_METADATA, LEADER_EPOCHS):
             continue
@@ -241,7 +241,7 @@ class Recovery:
     # --- the disk ---
 
     def _settle(self, opening: Opening, *, clean: bool) -> Recovered:
-        """After a crash: sync what was kept and cut, so that the end may be called synced (rule A7)."""
+        """After a crash: sync the kept and truncated files, so that the end counts as synced (rule A7)."""
         folder, cost = self._folder, self._cost
         recovered = self._recovered(opening)
         if not clean:
@@ -285,17 +285,17 @@ class Recovery:
 
 
 def _write_again(segment: Segment) -> None:
-    """Write again what may stand in the page cache alone: a failed sync has dropped it, another passes it over."""
+    """Write bytes again that may be in the page cache alone: a failed sync has dropped them, and another skips them."""
     for position in range(0, segment.size, _AGAIN_BYTES):
         piece = segment.file.read_at(position, min(_AGAIN_BYTES, segment.size - position))
         segment.file.write_at(position, [piece])
 
 
 def finish_swaps(disk: Disk, directory: str) -> None:
-    """Bring what a crash left of compactions to its end, either way (`compaction.py`).
+    """Complete or undo the compactions that a crash broke off (`compaction.py`).
 
     A `.log.swap` is whole and synced, and its offsets cover all the segments that it replaces: those go first.
-    Whatever else has a temporary suffix goes, but for what retention is about to delete.
+    All other files with a temporary suffix are removed, except those that retention is about to delete.
     """
     names = disk.list(directory)
     if not any(name.endswith((CLEANED, FETCHED, TEMPORARY, SWAP)) for name in names):

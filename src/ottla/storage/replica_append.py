@@ -80,7 +80,7 @@ class ReplicaAppend:
         return Appended(first, bounds.end, bounds.start)
 
     def _put_back_start(self, start: int, wall_ms: int) -> None:
-        """Not all batches came in: a log whose start was inside the first of them starts there still."""
+        """Not all batches were appended: a log whose start was inside the first of them still starts there."""
         try:
             if self._bounds.end < start:
                 self._truncation.restart_at(start, wall_ms)
@@ -122,7 +122,7 @@ class ReplicaAppend:
         return headers
 
     def _is_hole(self, header: Header, whole: memoryview) -> bool:
-        """Whether nothing is left in front of a batch, as by compaction, and not a bit has flipped in its offset."""
+        """True if nothing is left in front of a batch, as by compaction, and not a bit has flipped in its offset."""
         end = header.position + header.size
         if end + HEADER_SIZE > len(whole):
             return self._chain.sparse
@@ -132,9 +132,9 @@ class ReplicaAppend:
         return True
 
     def _starts_inside(self, header: Header) -> bool:
-        """Whether an empty log starts in the middle of this batch, as DeleteRecords may have let its leader's start."""
+        """True if an empty log starts in the middle of this batch, as DeleteRecords may have let its leader's start."""
         end = self._bounds.end
-        empty = end == self._bounds.start  # what its files hold still is deleted
+        empty = end == self._bounds.start  # the records that its files still hold are deleted
         return empty and header.base_offset < end < header.next_offset
 
     def _append_group(self, whole: memoryview, headers: list[Header], at: int, wall_ms: int) -> int:

@@ -132,7 +132,7 @@ class Retention:
         """Files of segments taken out are renamed to `.deleted`, and deleted once `file.delete.delay.ms` has passed.
 
         `one_by_one`: the new start could not be checkpointed. Until it is, the name of the last segment stays, without
-        its bytes: it tells the next start that what lies below was deleted, and is not missing.
+        its bytes: it shows the next start that the segments below were deleted, and are not missing.
         """
         chain, folder = self._chain, self._chain.folder
         if not chain.doomed:

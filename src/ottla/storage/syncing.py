@@ -111,7 +111,7 @@ class Syncing:
         self._checkpoint_at = self._snapshot_at = 0
 
     def cut(self, end_offset: int, base_offset: int) -> None:
-        """The log was truncated, in the segment from `base_offset` on: what a sync covers above is no longer there."""
+        """The log was truncated, in the segment from `base_offset` on: a sync under way covers bytes that are gone."""
         self.sealed_to = min(self.sealed_to, base_offset)
         for under_way in self._under_way:
             under_way.end = min(under_way.end, end_offset)
@@ -130,9 +130,9 @@ class Syncing:
             under_way.end = under_way.base = under_way.candidate = _NOTHING
 
     def take_indexes_along(self, *, write_caching: bool) -> bool:
-        """Let the next sync move the recovery point; whether there is anything to move it over.
+        """Let the next sync move the recovery point; return True if there is anything to move it over.
 
-        With write.caching only what is on disk anyway counts.
+        With write.caching only bytes that are on disk anyway count.
         """
         bounds = self._bounds
         end = bounds.on_disk if write_caching else bounds.end
@@ -201,14 +201,14 @@ class Syncing:
             self._on_failed(error)
             return
         if self._closed or self._gate.closed:
-            return  # deleted meanwhile; or another sync failed, and nobody knows what this one has put on disk
+            return  # deleted meanwhile; or another sync failed, and it is not known what this one has put on disk
         if under_way.base != self.sealed_to:
             self.sealed_to = max(self.sealed_to, under_way.base)
         bounds = self._bounds
         rose = bounds.disk_holds(under_way.end)
         if under_way.candidate > bounds.recovery_point:
             bounds.recovery_point_raised(under_way.candidate)
-            with suppress(OSError):  # what was to be put on disk is there; they go after a later sync
+            with suppress(OSError):  # the bytes to be synced are on disk; the files go after a later sync
                 self._drop_snapshots()
         if rose:
             self._on_synced(under_way.end)
@@ -239,7 +239,7 @@ class Syncing:
         return wall_ms - self._flushed_ms >= config.flush_ms
 
     def sync_now(self) -> None:
-        """Sync at once, also what is on its way to the disk already and not there yet."""
+        """Sync at once, also the files of syncs that are under way."""
         self._checkpoint_at = -CHECKPOINT_BYTES
         earlier = [under_way.work for under_way in self._under_way if under_way.work is not None]
         work = self.begin()

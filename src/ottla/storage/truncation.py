@@ -68,8 +68,8 @@ class Truncation:
     def cut_to(self, offset: int) -> None:
         """Segments go from the last to the first, so that a crash half-way leaves a log without a hole.
 
-        Nothing is written behind damage, and damage is never taken for the place to cut at, which would drop what is
-        committed: such a log stops as it is, and is fetched anew as a whole (broker/replicas/repairs.py).
+        Nothing is written behind damage, and a log is never truncated at damage, which would drop committed records:
+        such a log stops as it is, and is fetched anew as a whole (broker/replicas/repairs.py).
         """
         chain = self._chain
         if offset >= self._bounds.end:
@@ -123,7 +123,7 @@ class Truncation:
         replay_producers(self._producers, chain, self._damage, end_offset=end_offset, at_most=end_offset)
 
     def _is_damaged_below(self, offset: int) -> bool:
-        """Whether the segment that a cut would leave as the last is damaged below `offset`, as is known or seen now."""
+        """True if the segment that a cut would leave as the last is damaged below `offset`, as is known or seen now."""
         chain = self._chain
         segment = chain.segments[max(0, bisect_left(chain.bases, offset) - 1)]
         if any(one.first_offset < offset for one in self._damage.of(segment.base_offset)):
@@ -201,7 +201,7 @@ class Truncation:
 
 
 def _leads_into_sound_batch(segment: Segment, offset: int) -> bool:
-    """Whether `offset` is in the middle of a batch whose checksum holds, and batch follows on batch up to it."""
+    """True if `offset` is in the middle of a batch whose checksum holds, and batch follows on batch up to it."""
     found = segment.find(offset)
     if found is None or not found.base_offset < offset < found.next_offset or not leads_to(segment, found.base_offset):
         return False

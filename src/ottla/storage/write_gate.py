@@ -1,4 +1,4 @@
-"""Whether a log still takes writes: an I/O error or damage closes it, a full disk only refuses one batch."""
+"""Decides whether a log still takes writes: an I/O error or damage ends them, a full disk refuses one batch."""
 
 from __future__ import annotations
 

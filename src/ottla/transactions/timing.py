@@ -62,7 +62,7 @@ class Timing:
         return self._abort_at_ms is not None and self._abort_at_ms <= now.mono_ms
 
     def is_late(self, transactional_id: str, transaction: Transaction, now: Moment) -> bool:
-        """Whether an open transaction has lasted for longer than its timeout.
+        """True if an open transaction has lasted for longer than its timeout.
 
         A start that lies in the future, by a clock that was set back, counts as now. Apache Kafka goes by the wall
         clock alone: such a transaction would hold readers back for as long as the clock was wrong.

@@ -37,7 +37,7 @@ BEFORE: dict[State, frozenset[State]] = {
 
 
 def follows_on(before: Transaction | None, after: Transaction) -> bool:
-    """Whether `after` may stand in the log behind `before`: the rules that Kafka checks before it takes a step."""
+    """True if `after` may stand in the log behind `before`: the rules that Kafka checks before it takes a step."""
     if before is None:
         return after.state == State.EMPTY and after.producer_epoch == 0
     if before.state not in BEFORE[after.state]:

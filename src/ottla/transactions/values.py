@@ -37,7 +37,7 @@ class State(IntEnum):
 
     @property
     def label(self) -> str:
-        """As Kafka's tools print it."""
+        """The state's name as Kafka's tools print it."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -67,12 +67,12 @@ class Transaction:
 
     @property
     def prepared(self) -> bool:
-        """Whether it is decided how it ends, and markers are on their way."""
+        """True if it is decided how it ends, and markers are on their way."""
         return self.state in PREPARED
 
     @property
     def exhausted(self) -> bool:
-        """Whether no client may be given a higher epoch of this producer id."""
+        """True if no client may be given a higher epoch of this producer id."""
         return self.producer_epoch >= LAST_EPOCH - 1
 
     @property
@@ -120,7 +120,7 @@ class Given(NamedTuple):
 
 
 Verified = dict[TopicPartition, ErrorCode]
-"""Whether each partition is in the transaction."""
+"""True if each partition is in the transaction."""
 
 
 class Decision(Outcome[Entry]):

@@ -1,4 +1,4 @@
-"""Metadata while a broker may have died: a short wait, and then the truth."""
+"""Metadata requests while a broker may have died wait a short time, and then name the right leader."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 class Doubting:
-    """Broker 1 of three is asked; the partition is led by another."""
+    """Three brokers; clients ask broker 1, and another broker leads the partition."""
 
     def __init__(self) -> None:
         self.cluster = SimCluster()
@@ -30,7 +30,7 @@ class Doubting:
         self.looked += 1
 
     def ask(self):
-        """(leader, the milliseconds until it was told)."""
+        """Ask for metadata; return (leader, milliseconds until the answer)."""
         before_ms = self.cluster.loop.mono_ms()
         request = MetadataRequest(topics=[MetadataRequestTopic(name=self.topic.name)])
         answer = self.cluster.end_of(run_story(self.peer.ask(request)))

@@ -1,4 +1,4 @@
-"""Brokers that close their connections and refuse new ones, where the store tells of a death only after a session."""
+"""Brokers that close their connections and refuse new ones, with a store that reports a death only after a session."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Scene(SimCluster):
         return self.node(seen_by).metadata.topic("t").partitions[index]
 
     def led_by(self, broker):
-        """The partition of the topic that it leads."""
+        """The index of the partition that the broker leads."""
         return next(index for index in range(3) if self.state(broker, index).leader == broker)
 
     def others(self, broker):
@@ -44,7 +44,7 @@ class Scene(SimCluster):
         return self.node(seen_by).metadata.brokers[broker].fenced
 
     def refuse(self, broker):
-        """It lives, and takes no connections of other brokers."""
+        """Make a broker refuse connections of other brokers while it is alive."""
         for other in self.others(broker):
             self.network.refuse(f"broker-{other}", f"broker-{broker}")
 
@@ -105,7 +105,7 @@ def test_a_broker_that_was_fenced_though_it_lives_acknowledges_nothing_and_comes
     scene = Scene()
     index = scene.led_by(3)
     before = scene.node(3).metadata.brokers[3].epoch
-    scene.machines[3].set_coordination(scene.machines[3].coordination_faults, cut=True)  # it does not hear of its fence
+    scene.machines[3].set_coordination(scene.machines[3].coordination_faults, cut=True)  # it cannot learn of its fence
     peer = scene.peer(3)
     assert scene.error_of(scene.produce(peer, index)) == ErrorCode.NONE
     scene.refuse(3)
@@ -174,7 +174,7 @@ def test_a_broker_that_leaves_in_good_order_is_not_fenced_early():
 
 
 def test_while_a_broker_of_an_older_release_is_left_deaths_wait_for_their_sessions(monkeypatch):
-    """It would not know that what it takes over must not be answered yet."""
+    """A broker of that release would answer at once for partitions that it takes over."""
     with monkeypatch.context() as older:
         older.setattr(brokers, "LATEST_METADATA_VERSION", brokers.FIRST_METADATA_VERSION)
         scene = Scene()

@@ -33,7 +33,7 @@ def leader_of(broker: SimBroker, index: int = 0) -> int:
     return topic.partitions[index].leader
 
 
-# --- what is older ---
+# --- older directories ---
 
 
 @pytest.mark.parametrize("closed", [False, True])
@@ -82,7 +82,7 @@ def test_a_store_is_older_by_its_end_its_epoch_or_the_entry_that_was_seen():
     assert "another entry" in str(why_older(found, registered(7), 9, 12))
 
 
-# --- when it is noted ---
+# --- when the incarnation is written ---
 
 
 def test_the_incarnation_is_on_disk_before_the_broker_leads():
@@ -171,7 +171,7 @@ def test_a_clean_stop_is_noted_where_its_mark_may_be_lost(mark: bool, caplog: py
 
 
 def forget_incarnations(broker: SimBroker, *, files: bool) -> None:
-    """As a release that knows no incarnations leaves the store and, if it made it, the directory."""
+    """Leave the store, and with `files` the directory, as a release without incarnations would."""
     head = broker.store.head
     entries = [read_entry(entry).body for entry in broker.store.read(0, head)]
     last = [body for body in entries if isinstance(body, BrokerRegistered)][-1]
@@ -198,7 +198,7 @@ def test_what_an_older_release_has_left_is_taken_once_as_it_is(caplog: pytest.Lo
     for name in FILES:
         broker.machine.disk.remove(f"/data/{name}")
     broker.start()
-    assert leader_of(broker) == NO_LEADER  # from now on it must say of when it is
+    assert leader_of(broker) == NO_LEADER  # from now on the directory must name its incarnation
 
 
 def test_one_bad_file_of_the_two_is_said_and_takes_nothing_offline(caplog: pytest.LogCaptureFixture):

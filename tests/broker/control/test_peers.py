@@ -1,4 +1,4 @@
-"""Brokers reach one another over connections that both have proved; answers come from the incarnation asked."""
+"""Brokers use connections on which both have proved their identity; answers come from the incarnation asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata goes on listing a broker that died a moment ago, and nobody is sent to it."""
+"""Metadata still lists a broker that died a moment ago, but sends no client to it."""
 
 from __future__ import annotations
 

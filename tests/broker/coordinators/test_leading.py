@@ -17,7 +17,7 @@ NOW_MS, LEASE_MS = 1_000, 6_000
 
 
 class Told:
-    """A coordinator that notes down what it is told."""
+    """A coordinator that records its calls."""
 
     def __init__(self) -> None:
         self.said: list[Any] = []

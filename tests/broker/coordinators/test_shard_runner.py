@@ -1,4 +1,4 @@
-"""The shards of a broker over real logs on a disk in memory: what leaves is committed, and time is fair."""
+"""The shards of a broker over real logs on a disk in memory: answers wait for their commit, and timers are fair."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def a_coordinator(place: Any, *, partitions: int) -> GroupCoordinator:
 
 
 class Place(HandSyncer):
-    """A broker around one partition of the offsets topic; `sync` puts on disk what was submitted."""
+    """A broker around one partition of the offsets topic; `sync` syncs the submitted logs."""
 
     def __init__(self, **options: Any) -> None:
         self.broker = ME
@@ -106,7 +106,7 @@ class Place(HandSyncer):
         self.suspected.append(offset)
 
     def lead(self, *, in_sync: frozenset[int] = frozenset({1})) -> None:
-        """Lead in a new epoch, as reconciling with the metadata does."""
+        """Lead in a new epoch, as the reconciliation with the metadata does."""
         self.epoch += 1
         self.partition.lead(
             LeaderEpoch(self.epoch),
@@ -170,7 +170,7 @@ class Place(HandSyncer):
         return answer.member_id, answer.generation_id
 
 
-# Holding what leaves
+# Holding answers back
 
 
 def test_a_commit_is_answered_once_it_is_on_disk():
@@ -420,7 +420,7 @@ def test_records_that_are_none_of_ours_do_not_stop_the_loading(caplog: pytest.Lo
 
 
 def test_loading_gives_the_loop_back_after_each_slice(monkeypatch: pytest.MonkeyPatch):
-    """The clock moves while records are read, as it does outside a simulation."""
+    """The clock moves while records are read, as outside of a simulation."""
     place = Place().ready()
     for offset in range(600):
         place.commit(offset, group=f"g{offset}")
@@ -460,7 +460,7 @@ def test_a_member_that_is_silent_is_removed_when_its_session_ends():
 
 
 def test_a_late_tick_evicts_nobody():
-    """Rule A5: the process stood still for a minute; the heartbeats that piled up are heard first."""
+    """Rule A5: the process stood still for a minute; the waiting heartbeats are handled first."""
     place = Place().ready()
     member_id, generation = place.member()
     place.clock.run_for(5_000)
@@ -480,7 +480,7 @@ def test_a_pause_that_ends_just_before_a_deadline_is_noticed_too():
 
 
 def test_nobody_is_counted_out_for_a_time_in_which_the_lease_had_run_out():
-    """Members came all the time and were sent away, as the store could not be reached."""
+    """Members sent heartbeats all the time and were refused, as the store could not be reached."""
     place = Place().ready()
     member_id, generation = place.member()
     place.clock.run_for(5_000)

@@ -1,4 +1,4 @@
-"""A compaction that fails costs one log some time, never the broker."""
+"""A failed compaction delays one log, and never stops the broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = (bytes(16), 0)
 
 
 class Place:
-    """A broker with one log to compact; `runs` are the compactions that were begun, `ended` how they ended."""
+    """A broker with one log to compact; `runs` holds the compactions begun, `ended` their results."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = SimLoop(1)
@@ -107,7 +107,7 @@ def test_a_disk_without_room_for_the_cleaners_checkpoint_does_not_stop_the_broke
 
 
 def test_a_log_on_its_way_to_another_directory_is_not_compacted(place: Place) -> None:
-    """What was copied before would keep a record whose deletion compaction takes away."""
+    """The copy could keep a record after compaction has removed its tombstone from the served log."""
     place.moves = True
     place.compactor.round()
     assert len(place.runs) == 0

@@ -1,4 +1,4 @@
-"""What a follower does with its leader's answers, down to what a crash finds of it: brokers in virtual time."""
+"""A follower handles its leader's answers, and is crashed while it does: brokers in virtual time."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ottla.storage.log import Log
 
 PARTITIONS = 4
 FIRST, OTHER = 1, 2
-"""The leaders: at first, and once it is gone."""
+"""The first leader, and the one after its death."""
 
 
 class Place:
-    """A topic on both of two brokers, led by the first."""
+    """A topic with replicas on two brokers, led by the first."""
 
     def __init__(self):
         self.cluster = SimCluster(2, min_insync_replicas="1")
@@ -92,7 +92,7 @@ class Place:
 
 
 def diverged():
-    """The first leader is down, with closed segments that nobody else has; the other leads and has taken others."""
+    """The first leader is down and has closed segments of its own; the other leads and has taken other records."""
     place = Place()
     place.produce(FIRST, [b"both"], -1)
     place.cluster.network.block(f"broker-{FIRST}", f"broker-{OTHER}")
@@ -110,8 +110,8 @@ def diverged():
 
 
 def cuts_of(place, monkeypatch):
-    """The first leader comes back; for each log that it cuts back, the operations of its disk so far, and whether
-    syncs are put off."""
+    """Start the first leader again; return, for each log that it cuts back, (disk operations so far, whether syncs
+    are put off)."""
     disk = place.cluster.machines[FIRST].disk
     seen = []
     cut_back = Log.truncate_to
@@ -146,7 +146,7 @@ def test_a_power_cut_while_many_logs_are_cut_back_leaves_none_that_differs_from_
 
 
 def test_whoever_holds_only_what_its_leader_has_deleted_starts_in_the_middle_of_a_batch():
-    """Where the leader's log starts it cannot be told any more whose record stood before; a batch begins there."""
+    """The leader's log starts in the middle of a batch; a follower with other records below copies that batch whole."""
     place = Place()
     place.produce(FIRST, [b"both"], -1)
     place.cluster.network.block(f"broker-{FIRST}", f"broker-{OTHER}")
@@ -168,19 +168,19 @@ def test_whoever_holds_only_what_its_leader_has_deleted_starts_in_the_middle_of_
 
 
 def test_a_start_for_which_the_disk_had_no_room_is_noted_once_there_is_some():
-    """Not with the next checkpoint a minute later: until then the leader waits for it, and would not let it join."""
+    """It does not wait for the next checkpoint a minute later: until then the leader would not let the replica join."""
     place = Place()
     place.produce(FIRST, [b"a", b"b", b"c"], -1)
     disk = place.cluster.machines[OTHER].disk
     disk.fail("create", errno.ENOSPC, where="log-start-offset-checkpoint")
     place.cluster.ask(FIRST, place.a_deletion(2))
-    assert disk.take_fault("create", "/data/log-start-offset-checkpoint") is None  # it has struck
+    assert disk.take_fault("create", "/data/log-start-offset-checkpoint") is None  # the fault has struck
     followed = [place.replica(FIRST, index).leader.held for index in range(PARTITIONS)]
     place.cluster.until(lambda: all(held[OTHER].log_start == 2 for held in followed), 20_000)
 
 
 def test_a_replica_made_anew_starts_where_its_leader_does_after_a_crash_too():
-    """The leader's log starts in the middle of a batch, which the new one has to take whole."""
+    """The leader's log starts in the middle of a batch, which the new replica has to take whole."""
     place = Place()
     place.produce(FIRST, [b"a", b"b", b"c"], -1)
     place.delete_before(FIRST, 2)
@@ -198,7 +198,7 @@ def test_a_replica_made_anew_starts_where_its_leader_does_after_a_crash_too():
 
 
 def full_and_left_behind():
-    """The follower's disk has no room left, and the leader deletes all that it has, and more that it never got."""
+    """The follower's disk is full, and the leader deletes all records that the follower has and some that it lacks."""
     place = Place()
     for number in range(3):
         place.produce(FIRST, [b"old-%d" % number], -1)
@@ -234,7 +234,7 @@ def test_a_full_follower_that_must_start_over_does_once_there_is_room():
 
 
 def test_a_full_follower_that_must_start_over_makes_room_itself():
-    """The next check of retention takes out what the leader has deleted; its files go with the one behind that."""
+    """The next retention check drops the segments that the leader has deleted; the one after removes their files."""
     place = full_and_left_behind()
     place.cluster.loop.run_for(11 * 60_000)
     starts_over(place)
@@ -246,7 +246,7 @@ def test_a_full_follower_that_must_cut_back_does_once_there_is_room():
     machine.disk.fail("write", errno.ENOSPC, where="recovery-point-offset-checkpoint")
     place.cluster.start(FIRST)
     place.in_sync_again()
-    assert machine.disk.take_fault("write", "/data/recovery-point-offset-checkpoint") is None  # it has struck
+    assert machine.disk.take_fault("write", "/data/recovery-point-offset-checkpoint") is None  # the fault has struck
     assert machine.current.fatal is None
     for index in range(PARTITIONS):
         assert place.bytes_of(FIRST, index) == place.bytes_of(OTHER, index)
@@ -254,7 +254,7 @@ def test_a_full_follower_that_must_cut_back_does_once_there_is_room():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_numbers_a_leader_answers_its_follower_goes_on(seed):
-    """It may refuse the answer, cut back or begin anew; no number breaks an invariant, which would stop its broker."""
+    """A follower may refuse the answer, cut back or begin anew; no number may break an invariant."""
     drawn = Random(seed)
 
     def number():

@@ -1,4 +1,4 @@
-"""A log directory without room is said once when it begins to refuse records, and once when it takes them again."""
+"""A full log directory is logged once when it begins to refuse records, and once when it takes them again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOREVER = 1 << 62
 
 
 class Place:
-    """One broker with a topic of two partitions, on a disk whose room is set."""
+    """One broker with a topic of two partitions, on a disk of settable size."""
 
     def __init__(self) -> None:
         self.broker = SimBroker()

@@ -1,4 +1,4 @@
-"""A leader that stood still holds nobody's silence against him, whatever it comes to do first (rule A5)."""
+"""A leader that stood still drops no replica for its silence meanwhile, whatever the leader does first (rule A5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEASE_MS = 4000
 
 
 class Place:
-    """Broker 1 leads `t` with all in sync, and may stand still for longer than the lag and less than its lease."""
+    """Broker 1 leads `t` with all in sync, and is stopped for longer than the lag and shorter than its lease."""
 
     def __init__(self) -> None:
         self.cluster = cluster = SimCluster(session_ms=6000, replica_lag_time_max_ms=str(LAG_MS))
@@ -32,7 +32,7 @@ class Place:
 
 @pytest.mark.parametrize("served_ms", [0, 3 * LAG_MS])
 def test_a_fetch_that_is_read_before_the_round_that_is_late_evicts_nobody(served_ms):
-    """Of one that is not in sync, say: sockets are read before timers are looked at."""
+    """Such a fetch may come from a follower that is out of sync: sockets are read before timers run."""
     place = Place()
     place.cluster.loop.run_for(served_ms)
     place.stands_still(LAG_MS + 1000)

@@ -1,4 +1,4 @@
-"""Brokers in virtual time that say how much goes in and out of them, and by how much followers lag."""
+"""Brokers in virtual time report the bytes that go in and out, and how far followers lag."""
 
 from __future__ import annotations
 

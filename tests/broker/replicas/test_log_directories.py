@@ -1,4 +1,4 @@
-"""A broker with several log directories: where replicas go, and what one directory's failure leaves of the rest."""
+"""A broker with several log directories: where it puts replicas, and what still works after one has failed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def metric(broker: SimBroker, name: str) -> float:
 
 @pytest.fixture
 def broker() -> SimBroker:
-    """Two directories, a topic of two partitions, one in each, with a record in each."""
+    """A broker with two directories, and a topic with a partition of one record in each."""
     broker = SimBroker(more_directories=("/b",))
     create(broker)
     assert (place_of(broker, 0), place_of(broker, 1)) == BOTH
@@ -80,14 +80,14 @@ def broker() -> SimBroker:
 
 
 def break_second(broker: SimBroker) -> None:
-    """The next sync in /b fails."""
+    """Make the next sync in /b fail."""
     broker.machine.disk.fail("sync", errno.EIO, where="/b/")
     assert produce(broker, 1) == ErrorCode.KAFKA_STORAGE_ERROR
     broker.loop.run_for(200)
 
 
 def start_in_vain(broker: SimBroker) -> None:
-    """Raises why it could not start."""
+    """Start, and raise the reason why that failed."""
     started = broker.machine.start().started
     assert broker.loop.run_until(lambda: started.full, within_ms=5000)
     started.result()
@@ -289,7 +289,7 @@ def test_a_replica_that_was_half_made_when_the_disk_failed_is_not_found_beside_t
 
 
 def fill(broker: SimBroker, *paths: str) -> None:
-    """Writes there find no room from now on."""
+    """Let writes there find no room from now on."""
     disk = broker.machine.disk
     before = disk.operate
 
@@ -356,7 +356,7 @@ def test_of_a_replica_in_two_directories_the_one_with_records_stays_wherever_it_
 
 
 def test_an_emptied_replica_that_once_held_records_is_no_half_made_one(broker: SimBroker):
-    """Its checkpoints say so."""
+    """Its checkpoints tell that it held records."""
     broker.here.stop(clean=True).result()
     broker.machine.vanish()
     disk = broker.machine.disk
@@ -454,7 +454,7 @@ def test_what_could_not_be_opened_is_whole_when_it_can_be(broker: SimBroker):
 
 
 def test_an_emptied_directory_does_not_lead(broker: SimBroker):
-    """A disk that was replaced, or is not mounted: the only replica of t-1 is gone, which nobody has agreed to."""
+    """The disk was replaced or is not mounted: t-1's only replica is gone, and nobody has accepted the loss."""
     broker.here.stop(clean=True).result()
     broker.machine.vanish()
     broker.machine.disk.remove_tree("/b")
@@ -463,7 +463,7 @@ def test_an_emptied_directory_does_not_lead(broker: SimBroker):
     assert produce(broker, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     topics = [TopicPartitions(topic="t", partitions=[1])]
     broker.ask(ElectLeadersRequest(election_type=1, topic_partitions=topics, timeout_ms=1000))
-    assert produce(broker, 1) == 0  # somebody has said that what is left is enough
+    assert produce(broker, 1) == 0  # an administrator has accepted the loss
 
 
 def test_what_need_not_last_is_not_waited_for_where_its_directory_was_emptied():
@@ -529,7 +529,7 @@ def test_others_lead_what_a_failed_directory_led_and_it_catches_up_when_it_is_ba
 
 
 def test_an_empty_replica_is_not_taken_for_one_that_may_lie_in_a_failed_directory():
-    """It was begun in /b as that failed, and could not be removed; then /c, where it was made, fails at a start."""
+    """Its creation began in /b, which failed, and left files; it was made in /c, which fails at the next start."""
     cluster = SimCluster(3, more_directories=("/b", "/c"), min_insync_replicas="2")
     disk = cluster.machines[1].disk
     disk.fail("sync names", errno.EIO, where="/b/t-")

@@ -1,4 +1,4 @@
-"""A replica that a request names is found, or the reason why it is not here."""
+"""A lookup returns the replica that a request names, or the reason why it is not here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPIC_ID, UNKNOWN_ID = bytes(15) + b"\1", bytes(15) + b"\2"
 
 @pytest.fixture
 def lookup() -> Lookup:
-    """A topic with three partitions: the first is here, and the last in a directory that has failed."""
+    """A topic with three partitions: the first is here, the last is in a directory that has failed."""
     topic = SimpleNamespace(topic_id=TOPIC_ID, partitions=(0, 1, 2))
     metadata = SimpleNamespace(topic={"t": topic}.get, topic_by_id={TOPIC_ID: topic}.get)
     around: Any = SimpleNamespace(metadata=metadata)

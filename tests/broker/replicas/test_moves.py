@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs moves a replica while it is served; whichever disk fails meanwhile, nothing acknowledged goes."""
+"""AlterReplicaLogDirs moves a replica while it is served; no disk failure meanwhile loses acknowledged records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def alter(broker: SimBroker, path: str, *partitions: int, name: str = "t") -> li
 
 @pytest.fixture
 def broker() -> SimBroker:
-    """Three directories; t-1 lies in /b, and has 50 records."""
+    """A broker with three directories; t-1 is in /b and has 50 records."""
     broker = SimBroker(more_directories=MORE)
     create(broker, partitions=2)
     assert place_of(broker, 1) == "/b"
@@ -47,7 +47,7 @@ def broker() -> SimBroker:
 
 
 def values(broker: SimBroker) -> int:
-    """How many records t-1 has, read one after the other."""
+    """Read t-1 record by record; return how many there are."""
     held_log = broker.here.node.replicas.by_name["t", 1].log
     offset = 0
     while offset < held_log.end_offset:
@@ -72,7 +72,7 @@ def until_moved(broker: SimBroker, path: str) -> None:
 
 
 def folders(broker: SimBroker) -> dict[str, list[str]]:
-    broker.loop.run_for(1000)  # what is set aside is deleted by and by
+    broker.loop.run_for(1000)  # files that were set aside are deleted in small steps
     return {path: [name for name in broker.machine.disk.list(path) if name.startswith("t-1")] for path in EVERY}
 
 
@@ -91,7 +91,7 @@ def test_a_replica_moves_and_is_served_in_its_new_place(broker: SimBroker):
 
 
 def test_the_leader_epoch_goes_on(broker: SimBroker):
-    """A move is no change of leaders: nobody is told to ask elsewhere."""
+    """A move does not change the leader, so no client is told to ask another broker."""
     before = broker.here.node.replicas.by_name["t", 1].leader_epoch
     version = broker.here.node.metadata.version
     assert alter(broker, "/c", 1) == [0]
@@ -191,7 +191,7 @@ def test_a_follower_moves_and_goes_on_following():
     cluster.until(lambda: replica.log.synced_offset == 1)
 
 
-# --- what is asked for ---
+# --- requests ---
 
 
 def test_errors_are_those_of_apache_kafka(broker: SimBroker):
@@ -203,7 +203,7 @@ def test_errors_are_those_of_apache_kafka(broker: SimBroker):
 
 
 def test_a_replica_goes_where_it_was_wanted_before_it_was_there(broker: SimBroker):
-    """The topic is known before its replicas are made, when many are made."""
+    """With many new replicas, a topic is known before its replicas are made."""
     broker.here.node.replicas.directories.wanted["u", 0] = "/c"
     create(broker, "u", 1)
     assert place_of(broker, 0, "u") == "/c"
@@ -307,7 +307,7 @@ def test_a_full_destination_waits_for_room(broker: SimBroker):
 def test_a_future_log_that_a_full_disk_stopped_half_way_begins_anew_once_there_is_room(
     broker: SimBroker, operation: str, end: int
 ):
-    """What is served is cut: all of it, so that the copy begins anew, or the end, so that the copy is cut too."""
+    """The served log is cut: completely, so that the copy begins anew, or at its end, so that the copy is cut too."""
     slow_down(broker, 100)
     assert alter(broker, "/c", 1) == [0]
     served = broker.here.node.replicas.by_name["t", 1].log
@@ -332,7 +332,7 @@ def test_a_future_log_that_a_full_disk_stopped_half_way_begins_anew_once_there_i
 
 
 def rounds(broker: SimBroker, count: int) -> int:
-    """Writes as far as they are taken; how many were."""
+    """Write `count` batches; return how many were taken."""
     taken = 0
     for _ in range(count):
         taken += produce(broker, 1) == 0
@@ -347,7 +347,7 @@ FAULTS += [(operation, errno.ENOSPC) for operation in ("write", "sync", "create"
 @pytest.mark.parametrize("where", ["/b", "/c"])
 @pytest.mark.parametrize(("operation", "error"), FAULTS)
 def test_whatever_fails_in_a_move_nothing_acknowledged_is_lost(operation: str, where: str, error: int):
-    """At each operation of its kind; then the broker starts without /b, without /c, and with both."""
+    """The fault strikes at each operation of its kind; then the broker starts without /b, without /c, and with both."""
     skip, came = 0, True
     while came and skip < 40:
         broker = SimBroker(more_directories=MORE)
@@ -387,8 +387,8 @@ def test_whatever_fails_in_a_move_nothing_acknowledged_is_lost(operation: str, w
 @pytest.mark.parametrize("after", range(4))
 @pytest.mark.parametrize("where", ["/b", "/c"])
 def test_a_directory_that_fails_at_the_start_after_a_broken_off_swap_leaves_the_other_replica(where: str, after: int):
-    """At each of its syncs, the last of which comes when all in it was opened. It serves no replica that may be the
-    older one, and all of it once both directories are there again."""
+    """One of its syncs fails; the last comes when all its logs are open. The broker serves no replica that may be the
+    older one, and every record once both directories are there again."""
     for skip in range(10):
         broker = SimBroker(more_directories=MORE)
         create(broker, partitions=2)
@@ -414,7 +414,7 @@ def test_a_directory_that_fails_at_the_start_after_a_broken_off_swap_leaves_the_
 
 
 def test_of_a_broken_off_swap_the_replica_that_outlives_the_other_does_not_lead():
-    """Seed 161004 of three brokers: what had been served since went with its disk; others followed the older one."""
+    """Seed 161004 of three brokers: the newer replica was lost with its disk, and followers copied the older one."""
     broker = SimBroker(more_directories=MORE)
     create(broker, partitions=2)
     assert rounds(broker, 3) == 3
@@ -426,7 +426,7 @@ def test_of_a_broken_off_swap_the_replica_that_outlives_the_other_does_not_lead(
     broker.machine.vanish()
     disk.forget_faults()
     disk.replace("/c")
-    for _ in range(2):  # the mark goes once the cluster knows
+    for _ in range(2):  # the mark is removed once the cluster knows
         broker.start()
         broker.loop.run_for(1000)
         state = broker.here.node.metadata.topic("t").partitions[1]  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Who waits for a commit is answered: at its own deadline, in its own epoch, and when the topic's promise changes."""
+"""Requests that wait for a commit are answered: at their deadline, in their epoch, when the topic's settings change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TIMEOUT_MS = 1000
 
 
 class Place(HandSyncer):
-    """A broker with partitions of one topic; `sync` puts on disk what was submitted."""
+    """A broker with partitions of one topic; `sync` syncs the submitted logs."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.broker = ME
@@ -86,7 +86,7 @@ class Place(HandSyncer):
         return waits
 
     def produce(self) -> Slot[Any]:
-        """To all partitions in one request."""
+        """Produce to all partitions in one request."""
         node = SimpleNamespace(clock=self.clock, partition=lambda name, topic_id, index: self.partitions[index],
                                endpoints=SimpleNamespace(leader_hint=lambda *_: None))  # fmt: skip
         call = SimpleNamespace(node=node, client_id="c", api_version=7, correlation_id=1, connection=None)
@@ -118,7 +118,7 @@ def test_a_produce_is_not_answered_by_the_commits_of_a_later_epoch():
 
 
 def test_a_commit_is_not_told_once_the_lease_has_ended():
-    """Rule A12: another may lead by now, and acknowledge other records at these offsets."""
+    """Rule A12: another broker may lead by now, and acknowledge other records at these offsets."""
     place = Place()
     (partition,) = place.partitions
     waits = place.append(partition)

@@ -1,4 +1,4 @@
-"""Replicas are made and put away a few in a turn, in the right order, and on a full disk when there is room."""
+"""Replicas are made and removed a few in a turn, in the right order, and after a full disk once there is room."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTITIONS = 100
 
 
 class Desk:
-    """Replicas over a directory of their own, and a metadata state that says which topics there are."""
+    """Replicas over a directory of their own, and a metadata state that lists the topics."""
 
     def __init__(self) -> None:
         self.loop = SimLoop(1)
@@ -79,7 +79,7 @@ def desk() -> Desk:
 
 
 def test_many_new_replicas_are_made_a_few_in_a_turn(desk: Desk) -> None:
-    """A turn of eight seconds of CPU: CreateTopics with thousands of partitions made them all at once."""
+    """CreateTopics with thousands of partitions once made all of them in one turn of eight seconds."""
     turns: list[int] = []
 
     def look() -> None:
@@ -141,7 +141,7 @@ def test_a_full_disk_puts_off_a_new_replica_until_there_is_room_and_no_other(des
 
 
 def test_of_many_that_find_no_room_a_few_are_tried_again_until_there_is_some(desk: Desk) -> None:
-    """Each try is operations of the disk in the loop, which serves what is here."""
+    """Each try costs the loop disk operations, and the loop serves the existing replicas."""
     before, tried = desk.disk.operate, []
 
     def operate(operation: str, path: str) -> None:
@@ -163,7 +163,7 @@ def test_of_many_that_find_no_room_a_few_are_tried_again_until_there_is_some(des
 
 
 def test_the_last_file_descriptors_are_kept_for_the_logs_that_are_here(desk: Desk, monkeypatch: Any) -> None:
-    """A broker whose next segment finds no descriptor takes its directory offline: new replicas wait instead."""
+    """A broker without a descriptor for its next segment takes the directory offline, so new replicas have to wait."""
     monkeypatch.setattr(desk.disk, "free_files", lambda: 258)
     desk.add(TOPIC, 2)
     desk.loop.run_for(5000)
@@ -225,7 +225,7 @@ def let_the_next_gathered_sync_fail(desk: Desk, error: int, monkeypatch: Any) ->
 def test_new_replicas_whose_sync_fails_are_not_taken_for_those_that_found_no_room(
     desk: Desk, error: int, monkeypatch: Any
 ) -> None:
-    """They are in memory already and would not be synced again: records acknowledged in them went with the power."""
+    """They exist in memory and would not be synced again: a power cut lost records that they had acknowledged."""
     let_the_next_gathered_sync_fail(desk, error, monkeypatch)
     desk.add(TOPIC, 8)
     assert [(fault.errno, fault.filename) for fault in desk.failed] == [(errno.EIO, "/data")]
@@ -245,7 +245,7 @@ def test_new_leaders_whose_sync_fails_are_not_taken_for_those_that_found_no_room
 
 
 def test_dropped_files_that_could_not_be_deleted_once_are_deleted_later(desk: Desk) -> None:
-    """The descriptors were used up for a moment, and forty folders stayed until the next start."""
+    """The descriptors were once used up for a moment, and forty folders stayed until the next start."""
     desk.add(TOPIC, 40)
     desk.loop.run_for(1000)
     desk.disk.fail("remove", errno.EMFILE, where="-delete")

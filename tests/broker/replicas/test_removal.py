@@ -1,4 +1,4 @@
-"""Directories of dropped logs are deleted one by one, and the broker goes on meanwhile."""
+"""Directories of dropped logs are deleted one by one, while the broker serves requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.sim.loop import SimLoop
 
 
 class Place:
-    """A removal over log directories with so many folders to delete each."""
+    """A removal over log directories, each with a given number of folders to delete."""
 
     def __init__(self, *folders: int) -> None:
         self.loop = SimLoop(1)

@@ -1,4 +1,4 @@
-"""Brokers in virtual time, one with a flipped bit in a closed segment: found, not served, not led from, repaired."""
+"""Brokers in virtual time find a flipped bit in a closed segment, do not serve it or lead from it, and repair it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Cluster:
         return answer.responses[0].partitions[0]
 
     def values(self, number, offset=0):
-        """All of a log, as it stands on that broker; each batch's CRC holds."""
+        """All values of a log on that broker; checks each batch's CRC."""
         log, found = self.log(number), []
         while offset < log.end_offset:
             body = log.read(offset, 1 << 20, limit_offset=log.end_offset).data()
@@ -104,7 +104,7 @@ class Cluster:
         return found
 
     def rot(self, number, at=0, position=65):
-        """A bit of a closed segment flips, in the cache and on the disk."""
+        """Flip a bit of a closed segment, in the cache and on the disk."""
         segment = self.log(number).segments[at]
         assert segment is not self.log(number).active
         self.cluster.machines[number].disk.flip_bit(segment.path(LOG), position)
@@ -166,7 +166,7 @@ def test_between_its_discovery_and_the_next_leader_damage_is_refused_and_clients
     look = Repairs.look
 
     def looked(self, partition):
-        """No resignation yet: the store is slow, say."""
+        """Do not resign yet, as if the store were slow."""
         told.append(partition)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -219,7 +219,7 @@ def test_alone_in_sync_it_leads_on_and_deletes_nothing_until_another_has_come():
 def test_a_damaged_replica_that_is_elected_gives_the_leadership_away_and_nothing_is_lost():
     cluster = Cluster()
     leader, (damaged, third) = cluster.leader, cluster.followers()
-    cluster.cluster.network.block(f"broker-{damaged}", f"broker-{leader}")  # so that it cannot repair itself first
+    cluster.cluster.network.block(f"broker-{damaged}", f"broker-{leader}")  # so that no repair comes first
     cluster.rot(damaged)
     cluster.scrub(damaged)
     cluster.cluster.until(lambda: bool(cluster.log(damaged).damage))
@@ -244,7 +244,7 @@ def test_damage_is_known_after_a_restart():
 
 
 def test_a_disk_that_is_full_in_the_middle_of_the_swap_fails_and_the_next_start_sees_to_it():
-    """The log takes nothing any more then: it must not stay so, out of sync, on a broker that goes on."""
+    """The log then takes no more records; it must not stay so, out of sync, on a broker that goes on."""
     cluster = Cluster()
     damaged = cluster.followers()[0]
     machine = cluster.cluster.machines[damaged]
@@ -278,7 +278,7 @@ def test_a_full_disk_that_cannot_forget_damage_ends_no_repair():
 
 
 def test_of_a_compacted_log_all_that_is_closed_is_fetched():
-    """A part alone could bring back a record whose tombstone is gone here."""
+    """Fetching a part alone could bring back a record whose tombstone is gone here."""
     cluster = Cluster(cleanup_policy="compact")
     damaged = cluster.followers()[0]
     cluster.rot(damaged, 1)
@@ -290,7 +290,7 @@ def test_of_a_compacted_log_all_that_is_closed_is_fetched():
 
 
 def test_a_follower_that_finds_its_end_damaged_when_it_starts_is_built_anew_from_its_leader():
-    """Below the recovery point, where no torn end can be: it gives no receipt before it has all again."""
+    """The damage is below the recovery point, so it is no torn end: no receipt before the log is whole."""
     cluster = Cluster()
     damaged = cluster.followers()[0]
     node = cluster.cluster.node(damaged)
@@ -310,7 +310,7 @@ def test_a_follower_that_finds_its_end_damaged_when_it_starts_is_built_anew_from
 
 
 def test_a_replica_whose_end_was_found_damaged_does_not_count_until_it_has_caught_up():
-    """A bit rots in what is above the recovery point, the broker is killed: only the high watermark proves the end."""
+    """A bit flips above the recovery point and the broker is killed: only the high watermark proves the end."""
     cluster = Cluster()
     damaged, healthy = cluster.followers()
     leader = cluster.leader
@@ -333,7 +333,7 @@ def test_a_replica_whose_end_was_found_damaged_does_not_count_until_it_has_caugh
 
 
 def test_a_log_that_is_being_compacted_is_repaired_afterwards():
-    """What is compacted was read before, from what is to be replaced."""
+    """Compaction has already read from the segment that the repair replaces."""
     cluster = Cluster(cleanup_policy="compact")
     damaged = cluster.followers()[0]
     node = cluster.cluster.node(damaged)
@@ -360,7 +360,7 @@ def test_a_log_that_compaction_found_damaged_is_compacted_once_it_is_repaired():
 
 
 def test_a_segment_that_the_log_starts_in_is_repaired_from_there_on():
-    """Records below have been deleted: nobody has them any more, and the leader says where it starts."""
+    """Records below have been deleted everywhere; the leader names its log start."""
     cluster = Cluster()
     damaged = cluster.followers()[0]
     asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
@@ -374,7 +374,7 @@ def test_a_segment_that_the_log_starts_in_is_repaired_from_there_on():
     assert cluster.values(damaged, 2) == everything()[2:]
 
 
-# found at read time
+# found by a read
 
 
 def test_a_follower_that_refuses_what_it_is_sent_makes_the_leader_look(caplog):
@@ -382,7 +382,7 @@ def test_a_follower_that_refuses_what_it_is_sent_makes_the_leader_look(caplog):
     leader, behind = cluster.leader, cluster.followers()[0]
     healthy = cluster.followers()[1]
     cluster.cluster.kill(behind)
-    cluster.cluster.machines[behind].disk.remove_tree("/data/t-0")  # it has to fetch all again
+    cluster.cluster.machines[behind].disk.remove_tree("/data/t-0")  # it has to fetch everything again
     cluster.rot(leader, 1)
     cluster.cluster.start(behind)
     cluster.cluster.until(lambda: cluster.leader == healthy, 60_000)
@@ -406,7 +406,7 @@ def test_a_repair_waits_while_the_leader_is_damaged_in_the_same_place():
 
 
 class Storm:
-    """Records, rot, scrubs and kills in an order drawn from a seed; of each record one copy at most is rotten."""
+    """Records, flipped bits, scrubs and kills in a random order; at most one copy of a record is damaged."""
 
     def __init__(self, seed):
         self.random = Random(seed)
@@ -414,7 +414,7 @@ class Storm:
         self.acknowledged = dict(enumerate(everything()))
         self.written = BATCHES
         self.rotten = []
-        """Whose disk, and which offsets."""
+        """(broker, offsets) of each flipped bit."""
         self.flips = 0
 
     def run(self, steps):
@@ -442,7 +442,7 @@ class Storm:
         size = segment.size // len(list(scan_headers(segment.file, 0, segment.size)))
         position = self.random.randrange(segment.size)
         if 12 <= position % size < 16:
-            return  # an epoch, of which not every flip can be seen
+            return  # an epoch, in which not every flip can be detected
         self.place.cluster.node(number).replicas.upkeep.checkpoint_recovery_points()
         self.rotten.append((number, segment.base_offset, segment.next_offset))
         self.flips += 1
@@ -497,7 +497,7 @@ def test_whatever_order_things_come_in_all_replicas_end_alike_and_sound(seed):
 
 
 def test_a_coordinator_that_cannot_read_its_log_has_it_closed_checked_and_repaired():
-    """Damage in the active segment: it is closed first, as only closed segments are checked."""
+    """The damage is in the active segment, which is closed first: only closed segments are checked."""
     cluster = Cluster()
     leader = cluster.leader
     active = cluster.log(leader).active
@@ -575,7 +575,7 @@ def test_the_only_replica_refuses_what_is_damaged_by_name_and_serves_and_takes_t
 
 
 def test_damage_that_is_gone_when_a_pass_comes_to_it_again_is_forgotten():
-    """A controller gave other bytes than the disk holds: nobody else has them, and the next pass reads them right."""
+    """A disk controller returned wrong bytes once; the only replica reads right bytes in the next pass."""
     place, partition = alone(scrub_hours="1", retention_ms="-1")
     path = partition.log.segments[0].path(LOG)
     sound = partition.log.read(0, 1 << 20, limit_offset=1)
@@ -612,7 +612,7 @@ def test_damage_that_retention_takes_away_is_forgotten():
 
 
 def test_a_replica_that_must_be_cut_behind_damage_that_nobody_knew_of_keeps_what_is_committed():
-    """Its closed segment holds the end of what is committed and the beginning of what is not; a length has rotted."""
+    """A closed segment holds the last committed and the first uncommitted records; a length has a flipped bit."""
     cluster = Cluster()
     leader = cluster.leader
     heir, damaged = [number for number in cluster.state().replicas if number != leader]
@@ -662,7 +662,7 @@ def test_one_that_must_be_cut_behind_damage_and_comes_to_lead_gives_the_leadersh
 
 
 def test_a_suspicion_that_meets_a_disk_that_fails_takes_the_directory_offline():
-    """Else its log would take nothing any more, and still be led from here."""
+    """Otherwise the log would take no more records, and still be led from here."""
     place, partition = alone()
     active = partition.log.active
     place.machine.disk.flip_bit(active.path(LOG), 9)
@@ -674,7 +674,7 @@ def test_a_suspicion_that_meets_a_disk_that_fails_takes_the_directory_offline():
 
 
 def test_a_pass_that_comes_back_after_its_topic_is_deleted_leaves_the_directory_alone():
-    """Files that are gone are not sound, and what is remembered of them has no place any more."""
+    """Removed files must not be noted as sound, and there is no place left for notes about them."""
     place, partition = alone()
     scrubber = place.here.node.scrubber
     place.machine.disk.flip_bit(partition.log.segments[0].path(LOG), 65)
@@ -693,7 +693,7 @@ def test_a_pass_that_comes_back_after_its_topic_is_deleted_leaves_the_directory_
 
 
 def test_a_replica_out_of_sync_that_must_be_cut_behind_damage_begins_anew_at_once():
-    """Nothing else happens in the cluster that would make it look."""
+    """No other event in the cluster would make the replica look again."""
     cluster = Cluster()
     leader = cluster.leader
     others = [number for number in cluster.state().replicas if number != leader]

@@ -1,4 +1,4 @@
-"""Brokers in virtual time: a copy of a running broker's directory is put back after all were killed, and may lead."""
+"""An older copy of a running broker's directory is put back after all brokers were killed, and may lead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MORE = 8
 
 
 class OlderLeader(Cluster):
-    """The leader's directory is copied while it runs; then more is committed, and noted down everywhere."""
+    """The leader's directory is copied while it runs; then more records are committed and checkpointed everywhere."""
 
     def __init__(self, **configs):
         super().__init__(**configs)
@@ -53,7 +53,7 @@ def test_an_older_copy_of_this_incarnation_leads_until_a_replica_says_what_it_la
 
 
 def test_a_replica_that_counts_no_more_keeps_what_it_has_and_says_what_to_do(caplog):
-    """The older copy was alone long enough to be the only one in sync: nobody can say that the others are right."""
+    """The older copy was the only one in sync for a while: the cluster cannot tell which replica is right."""
     cluster = OlderLeader(min_insync_replicas="1")
     first, _ = cluster.others
     cluster.cluster.start(cluster.older)

@@ -1,4 +1,4 @@
-"""Replicas that are moved catch up as fast as is allowed, and nobody else waits for it (KIP-73)."""
+"""Moved replicas catch up as fast as the throttle allows, and other fetches do not wait for them (KIP-73)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Place:
         assert answer.responses[0].error_code == ErrorCode.NONE, answer.responses[0].error_message
 
     def move(self) -> float:
-        """How long it takes until broker 3 is in sync."""
+        """Move the partition; return the seconds until broker 3 is in sync."""
         wanted = ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[3, 2])])
         began = self.cluster.loop.mono_ms()
         self.cluster.ask(1, AlterPartitionReassignmentsRequest(topics=[wanted]))

@@ -1,4 +1,4 @@
-"""Replicas whose files cannot be opened: each is offline alone, with why, and nothing of it is deleted."""
+"""Replicas whose files cannot be opened: each is offline alone, with its reason, and none of its files is deleted."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def restart(broker: SimBroker, harm: Callable[[SimDisk], object], *, clean: bool
 
 
 def troubles(broker: SimBroker) -> list[dict[str, Any]]:
-    """What the broker says is wrong with its replicas."""
+    """The faults of its replicas that the broker reports."""
     node = broker.here.node
     told: list[dict[str, Any]] = json.loads(as_json(node.replicas, node.metadata))
     return told
@@ -171,7 +171,7 @@ def test_a_replica_that_a_crash_kept_from_being_made_is_made_anew(broker: SimBro
 
 
 def become_a_stray(broker: SimBroker, caplog: pytest.LogCaptureFixture) -> str:
-    """As where an older metadata store was restored: no topic has the id of what lies in the folder."""
+    """Give the folder an id that no topic has, as after an older metadata store was restored."""
     with caplog.at_level(logging.WARNING):
         restart(broker, lambda disk: write_partition_metadata(disk, "/data/t-0", b"\x07" * 16))
     (folder,) = stray_folders(broker.machine.disk, "/data")
@@ -275,7 +275,7 @@ def test_a_replica_that_cannot_be_opened_is_fetched_anew_from_another(
         return replica is not None and replica.log.end_offset == 3 and is_in_sync(cluster, victim)
 
     cluster.until(whole, 60_000)
-    assert len(stray_folders(disk, "/data")) == (harm != "its folder is gone")  # what was damaged is kept
+    assert len(stray_folders(disk, "/data")) == (harm != "its folder is gone")  # the damaged folder is kept
     for number in (1, 3):
         assert cluster.node(number).replicas.by_name["t", 0].log.end_offset == 3
 
@@ -291,7 +291,7 @@ def test_a_folder_that_is_gone_is_missed_and_no_offset_is_given_again(
     (said,) = [record.message for record in caplog.records if "/data/t-0 " in record.message]
     assert "offline" in said and "its folder is missing" in said
     broker.loop.run_for(60_000)
-    restart(broker, lambda disk: None, clean=clean)  # what the checkpoints say of it is not forgotten
+    restart(broker, lambda disk: None, clean=clean)  # the entries in the checkpoints are kept
     assert produce(broker, 0) == ErrorCode.KAFKA_STORAGE_ERROR
     assert not broker.machine.disk.exists("/data/t-0")
     (trouble,) = troubles(broker)
@@ -319,7 +319,7 @@ def test_a_topic_that_is_made_again_is_not_missed_for_the_checkpoints_of_the_one
 
 
 def test_a_folder_that_is_gone_while_others_went_on_is_fetched_anew_and_said(caplog: pytest.LogCaptureFixture) -> None:
-    """Its broker was out of the in-sync set by the time it came back."""
+    """Its broker had left the in-sync set before it came back."""
     victim = 2
     cluster = with_one_killed(victim)
     remove_the_folder(cluster.machines[victim].disk)

@@ -1,4 +1,4 @@
-"""May this batch enter this topic: what a producer sent, checked before anything is written."""
+"""Tests of the checks of a producer's batch against its topic, before anything is written."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_producer_that_compressed_already_is_left_alone():
 
 
 def test_one_wrong_bit_anywhere_is_never_taken_for_what_was_sent():
-    """But for the leader epoch (bytes 12 to 15), which is the broker's to set and lies outside the CRC."""
+    """Except in the leader epoch (bytes 12 to 15), which the broker sets and which the CRC does not cover."""
     sound = bytes(body(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=3))
     for position in range(len(sound)):
         damaged = bytearray(sound)

@@ -1,4 +1,4 @@
-"""One frame in, one answer in its place; what is no request ends the connection, a handler's bug costs one request."""
+"""Each request gets its answer in order; other frames end the connection, and a handler's bug costs one request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def produce(correlation_id: int, acks: int) -> bytes:
 
 
 def fetch(correlation_id: int, max_wait_ms: int) -> bytes:
-    """From the start of "t", without a session."""
+    """A fetch from the start of "t", without a session."""
     partition = pack(">iiqqi", 0, -1, 0, -1, 1 << 20)
     topic = pack(">h", 1) + b"t" + pack(">i", 1) + partition
     limits = pack(">iiiibii", -1, max_wait_ms, 1, 1 << 20, 0, 0, -1)
@@ -93,7 +93,7 @@ def test_api_versions_is_answered_in_any_version(broker: SimBroker):
 
 
 def test_answers_leave_in_the_order_of_the_requests(broker: SimBroker):
-    """The metadata is ready at once; the produce before it waits for the disk."""
+    """The answer with metadata is ready at once; the produce before it waits for the disk."""
     broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
     broker.machine.set_sync_us((20_000, 20_000))
     client = RawClient(broker)
@@ -126,7 +126,7 @@ def test_a_handlers_bug_costs_one_request(broker: SimBroker):
 
 
 def served_by(broker: SimBroker, handler: Any) -> tuple[RawClient, list[str]]:
-    """A client whose one request was served by this handler, and what the broker said if it stopped for it."""
+    """Serve one request with this handler; return the client, and the broker's reason if that stopped it."""
     node = broker.here.node
     stopped: list[str] = []
     node.around.failures.on_fatal = stopped.append
@@ -247,7 +247,7 @@ def test_where_the_refusal_cannot_be_encoded_either_the_connection_is_closed(bro
 
 @pytest.mark.parametrize("length", [32_700, 32_767])
 def test_a_topic_of_the_longest_name_is_refused_and_the_others_are_created(broker: SimBroker, length: int):
-    """Its name and what is wrong with it do not fit into one string; from 32 KiB on a frame is served in turns."""
+    """The name and its error message do not fit into one string; frames from 32 KiB on are served in several turns."""
     topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("ok", "a" * length)]
     answer = broker.ask(CreateTopicsRequest(topics=topics))
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION]

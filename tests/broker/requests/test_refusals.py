@@ -1,4 +1,4 @@
-"""Every API declares beside its message how a request is refused, and each refusal can be sent in every version."""
+"""Every API declares its refusal beside its message, and each refusal can be encoded in every version."""
 
 from __future__ import annotations
 

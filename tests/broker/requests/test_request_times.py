@@ -1,4 +1,4 @@
-"""Requests are timed by API: those that wait, and those that the quick way of Produce takes, too."""
+"""Requests are timed by API, also those that wait and those on the fast path of Produce."""
 
 from __future__ import annotations
 

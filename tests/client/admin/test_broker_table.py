@@ -1,4 +1,4 @@
-"""The table of a cluster's brokers: aligned, explained, no wider than a terminal, coloured where it is wanted."""
+"""The table of a cluster's brokers: aligned, explained, no wider than a terminal, coloured on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads of brokers, put together from what each tells of itself and of the others."""
+"""Loads of brokers, computed from what each reports about itself and the others."""
 
 from __future__ import annotations
 

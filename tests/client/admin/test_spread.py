@@ -1,4 +1,4 @@
-"""Plans that spread replicas: few moves, nobody left out, racks kept apart."""
+"""Plans that spread replicas: few moves, no broker left out, racks kept apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses that the stop of a broker would cause, and replicas that have nowhere to go."""
+"""Losses that stopping a broker would cause, and replicas that no other broker can take."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_a_transaction_that_its_coordinator_will_end_does_not_hang(scene: Scene)
 
 @pytest.fixture
 def hung() -> Iterator[Scene]:
-    """A partition of a broker that does not ask coordinators has taken a transaction that was not begun there."""
+    """A hanging transaction: the broker does not ask the coordinator, and has taken a batch without a begun one."""
     options = {"transaction.partition.verification.enable": "false", "transaction.state.log.num.partitions": "1"}
     with TestBroker(options) as broker, Admin(broker.bootstrap_servers) as admin:
         admin.create_topic("t", 2, 1)

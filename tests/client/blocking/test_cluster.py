@@ -306,7 +306,7 @@ def test_groups_are_administered(bootstrap: str, name: str) -> None:
 
 
 def a_peer(answer: bytes) -> int:
-    """A port where somebody answers the first request with these bytes."""
+    """A port at which a server answers the first request with these bytes."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

@@ -1,4 +1,4 @@
-"""Partitions shared out: each to one member that wants it, evenly, and staying where they were."""
+"""Assignors give each partition to one subscribed member, evenly, and move few of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEMBERS = st.dictionaries(st.sampled_from(["m1", "m2", "m3", "m4"]), st.sets(st.
 
 
 def holding(members: dict[str, Subscription], assignment: Assignment, generation: int = 1) -> dict[str, Subscription]:
-    """The members after they took this assignment."""
+    """The members after they have taken this assignment."""
     return {
         member: Subscription(subscription.topics, owned=tuple(assignment.get(member, ())), generation=generation)
         for member, subscription in members.items()

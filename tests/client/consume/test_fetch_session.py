@@ -1,4 +1,4 @@
-"""The client's half of a fetch session: what is sent again, what is forgotten, when it begins anew."""
+"""The client's half of a fetch session: partitions sent again, partitions forgotten, new sessions."""
 
 from __future__ import annotations
 

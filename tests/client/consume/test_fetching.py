@@ -1,4 +1,4 @@
-"""Records out of fetched bytes: from the position on, without markers, without what was aborted."""
+"""Records from fetched bytes: from the position on, without markers and aborted records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions and assignments as bytes, held against kafka-python's own reading of them."""
+"""Subscriptions and assignments as bytes, compared with kafka-python's reading of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group member's machine: what it asks for, and what each answer does to it."""
+"""A group member's machine: its requests, and the effect of each answer."""
 
 from __future__ import annotations
 

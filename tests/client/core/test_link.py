@@ -1,4 +1,4 @@
-"""Frames, correlation, versions: one connection without its socket, also against a peer that lies."""
+"""Frames, correlation ids, versions: one connection without its socket, also against a lying peer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.schema.codec import encode
 
 
 def feed(inbox: Inbox, content: bytes) -> list[bytes]:
-    """Everything that comes out when the bytes go in as they fit."""
+    """Feed the bytes in pieces that fit; return all complete frames."""
     frames = []
     while content:
         target = inbox.target()

@@ -1,4 +1,4 @@
-"""What the client believes about the cluster, and when it doubts."""
+"""The client's view of the cluster, and when it asks again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client's stories driven by a script: who is asked, what is tried again, what is given up."""
+"""The client's stories driven by a script: brokers asked, requests repeated, requests given up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Answer = Callable[[Any, Destination], Any]
 
 
 class Script:
-    """Stands for the world: one function answers all requests, time passes only by pauses."""
+    """The world of a story: one function answers all requests, and time passes only by pauses."""
 
     def __init__(self, answer: Answer, **settings: int) -> None:
         self.answer = answer
@@ -224,7 +224,7 @@ def test_the_coordinator_is_looked_up_again_where_it_moved() -> None:
 
 
 def test_a_coordinator_is_looked_for_until_the_brokers_are_back() -> None:
-    """A consumer that joined just as its only broker was started again fell over, and read nothing any more."""
+    """A consumer once failed for good if it joined while its only broker was being restarted."""
     away = iter([True] * 3)
 
     def answer(message: Any, where: Destination) -> Any:

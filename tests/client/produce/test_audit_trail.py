@@ -1,4 +1,4 @@
-"""What producers count, and the messages that tell of it."""
+"""Producers count their records and send audit messages with the counts."""
 
 import json
 import re

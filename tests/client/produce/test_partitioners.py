@@ -50,7 +50,7 @@ def test_every_partitioner_stays_within_the_topic(name: str) -> None:
 
 
 def test_confluent_kafka_agrees_on_both_hashes() -> None:
-    """librdkafka's own answer for its two keyed partitioners, asked through a producer against a broker of ours."""
+    """librdkafka's own choice of partition, by a producer of it against a broker of ours."""
     confluent_kafka = pytest.importorskip("confluent_kafka")
     from ottla.testing import TestBroker
 

@@ -1,4 +1,4 @@
-"""The stories of transactions driven by a script: which requests in which versions, what is tried again."""
+"""The stories of transactions driven by a script: requests with their versions, and retries."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ Turn = int | Exception
 
 
 class Brokers:
-    """Stands for a cluster: an epoch, and for each API the errors that its next requests meet, then none."""
+    """A cluster's answers: an epoch, and for each API the errors of its next requests, followed by success."""
 
     def __init__(self, *, version: int, epoch: int = 0) -> None:
         self.features = {"transaction.version": version}
         self.epoch = epoch
         self.time = 0.0
         self.asked: list[str] = []
-        """Names with the version range that was allowed, as far as it is limited."""
+        """Names of the requests, with their allowed versions if these are limited."""
         self.requests: list[Any] = []
         self.errors: dict[str, list[Turn]] = {}
         self.coordinators = 0

@@ -1,4 +1,4 @@
-"""The machine of one transactional id: which call fits when, and what each error means for the transaction."""
+"""The machine of one transactional id: the calls allowed in each state, and the effect of each error."""
 
 from __future__ import annotations
 

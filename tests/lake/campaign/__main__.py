@@ -1,4 +1,4 @@
-"""`make lake-campaign`: topics into lakes everywhere under kill -9; ARGS="--rows 5000000 --kills 40"."""
+"""`make lake-campaign`: loads topics into lakes on every store under kill -9; ARGS="--rows 5000000 --kills 40"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a campaign kills and lets fail: loaders, their workers, the broker, the store. Loaders must go on after it."""
+"""Kills loaders, their workers and the broker, and lets the store fail. Loaders must continue afterwards."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Siege:
         self._arguments, self._logs = arguments, logs
         self._numbers = itertools.count(1)
         self._harmed = False
-        """Whether anything was done that the loader at work may have ended of."""
+        """True if a fault since the loader's start may have ended it."""
         self._loader: LoaderProcess
 
     def begin(self) -> None:
@@ -48,7 +48,7 @@ class Siege:
         self._loader = self._started()
 
     def strike(self, kind: str) -> None:
-        """Do one thing at a random moment, and see the loader go on."""
+        """Make one fault at a random moment, and wait until the loader goes on."""
         self._any_moment()
         before = self._loader.rounds
         what = getattr(self, f"_strike_{kind}")()
@@ -57,7 +57,7 @@ class Siege:
         self._see_progress(0 if self._loader.status is not None else before)
 
     def end(self) -> None:
-        """Let the loader stop after its round; one that nothing was done to must be content."""
+        """Let the loader stop after its round; without a fault since its start, it must exit with 0."""
         self._see_progress(0)
         if status := self._loader.stop():
             said = f"was asked to stop and ended with {status}: {self._loader.said()}"
@@ -71,7 +71,7 @@ class Siege:
             self._loader.kill(everything=True)
 
     def last_load(self) -> None:
-        """A plain load, which must bring in the rest and say that it adds up; started again where it asks for that."""
+        """Run a plain load, which must load the rest and report complete counts; repeat it if it asks for that."""
         arguments = [each for each in self._arguments if each != "--continuous"]
         for number in range(1, LAST_LOADS + 1):
             loader = LoaderProcess(arguments, self._place.environment(), self._logs / f"{self._name}-last-{number}.log")
@@ -91,7 +91,7 @@ class Siege:
         return LoaderProcess(self._arguments, self._place.environment(), log)
 
     def _any_moment(self) -> None:
-        """Mostly while rounds are made, at times while a loader starts."""
+        """Wait for a random moment, mostly during rounds, sometimes during a loader's start."""
         if self._chance.random() < 0.8:
             self._see_progress(0)
             time.sleep(self._chance.uniform(0, 3))
@@ -114,7 +114,7 @@ class Siege:
             raise Stuck(f"{stuck}; the loader's last words: {self._loader.said()}") from stuck
 
     def _revive(self) -> bool:
-        """Whether the loader had ended, and is started again."""
+        """Start the loader again if it has ended; True if so."""
         if self._loader.status is None:
             return False
         if self._loader.status >= 0:
@@ -158,7 +158,7 @@ class Siege:
 
 
 def kinds(place: Place, chance: random.Random) -> Iterator[str]:
-    """What is done at a place, in random order, everything as often as the rest."""
+    """The kinds of faults for a place, in random order, each as often as the others."""
     possible = [kind for kind in KINDS if kind != STORE or place.stores_fail]
     while True:
         yield from chance.sample(possible, len(possible))

@@ -1,6 +1,6 @@
-"""The meaning of a record as one number: equal for what was produced and for the row that a reader finds in a lake.
+"""The meaning of a record as one number, which is the same for a produced record and for its row in a lake.
 
-Types may widen on the way: 1 and 1.0 mean the same. A field that is missing, null or empty means nothing.
+Types may widen on the way: 1 and 1.0 have the same meaning. A missing, null or empty field is left out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 OWN = frozenset({"key", "headers", "partition", "offset", "timestamp", "date"})
-"""Columns of a row that are the record's own, or the lake's."""
+"""Columns of a row that are not fields of the value: the record's own, and the lake's."""
 
 
 def meaning(key: bytes, timestamp_ms: int, value: Mapping[str, object] | None) -> int:
@@ -22,7 +22,7 @@ def meaning(key: bytes, timestamp_ms: int, value: Mapping[str, object] | None) -
 
 
 def meaning_of_row(row: Mapping[str, object]) -> int:
-    """The same for a row of a lake."""
+    """The meaning of a row of a lake."""
     timestamp, key = row["timestamp"], row["key"]
     assert isinstance(timestamp, datetime) and isinstance(key, bytes)
     return meaning(key, _micros(timestamp) // 1000, {name: each for name, each in row.items() if name not in OWN})
@@ -47,6 +47,6 @@ def _plain(value: object) -> object:
 
 
 def _micros(when: datetime) -> int:
-    """A time without a zone is one in UTC."""
+    """Microseconds of a time; one without a zone is in UTC."""
     since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

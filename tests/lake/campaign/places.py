@@ -1,4 +1,4 @@
-"""Where a campaign's lakes lie, what ails the stores there, and readers that are not ours."""
+"""The places of a campaign's lakes: their stores, the faults of the stores, and other people's readers."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ class Place:
         self.folder.mkdir(parents=True)
 
     def url(self, kind: str) -> str:
-        """The lake's."""
+        """The URL of the lake for a kind of values."""
         raise NotImplementedError
 
     def options(self, kind: str) -> list[str]:
-        """What a loader is told of the format."""
+        """The loader's options for the format."""
         return ["--format", self.format]
 
     def environment(self) -> dict[str, str]:
-        """What finds the store, through its faults."""
+        """Environment variables that lead to the store through the proxy with its faults."""
         return {}
 
     def straight(self) -> dict[str, str]:
-        """What finds the store past its faults."""
+        """Environment variables that lead to the store directly, without faults."""
         return self.environment()
 
     def ail(self, chance: random.Random) -> str:
-        """Let the store fail for a while; says how."""
+        """Let the store fail for a while; return a description of the fault."""
         raise NotImplementedError
 
     def batches(self, kind: str, topic: str) -> Iterable[pa.RecordBatch]:
@@ -75,7 +75,7 @@ class PlainFiles(Place):
     """Plain Parquet; a watcher looks at its files meanwhile."""
 
     def visible(self, kind: str) -> list[str]:
-        """The files that a reader looks at: names with an underscore or a dot are passed over."""
+        """The files that a reader reads: names that begin with an underscore or a dot are skipped."""
         return [name for name in self.names(kind) if not any(part[0] in "_." for part in name.split("/"))]
 
     def names(self, kind: str) -> list[str]:
@@ -154,7 +154,7 @@ class ParquetHdfs(PlainFiles):
 
 
 class OnS3(Place):
-    """A bucket behind a proxy that does what networks do."""
+    """A bucket behind a proxy that makes network faults."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -230,7 +230,7 @@ PLACES: dict[str, type[Place]] = {each.name: each for each in (DeltaS3, IcebergS
 
 
 def paused(process: subprocess.Popen[bytes], chance: random.Random) -> str:
-    """Let a store stand still for a while."""
+    """Stop a store's process for a while."""
     seconds = chance.uniform(0.5, LONGEST_PAUSE_S)
     os.kill(process.pid, signal.SIGSTOP)
     try:

@@ -17,7 +17,7 @@ _STEP_S = 0.05
 
 
 class Stuck(Exception):
-    """What was waited for did not come."""
+    """A condition did not hold within the time allowed."""
 
 
 def until(holds: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
@@ -36,12 +36,12 @@ class BrokerProcess:
         self.bootstrap = f"127.0.0.1:{port}"
         self._ready, self._log = folder / "broker.ready", folder / "broker.log"
         where = ["--data", str(folder / "broker"), "--port", str(port), "--http-port", "0"]
-        where += ["--set", "log.retention.ms=-1"]  # records bear times of long ago
+        where += ["--set", "log.retention.ms=-1"]  # records have old timestamps
         self._command = [sys.executable, "-m", "ottla", "start", *where]
         self.start()
 
     def start(self) -> None:
-        """Returns once it is ready."""
+        """Start, and return once it is ready."""
         with self._ready.open("wb") as ready, self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=ready, stderr=log, stdin=subprocess.DEVNULL)
         until(self._is_ready, "the broker's start")
@@ -75,7 +75,7 @@ class LoaderProcess:
 
     @property
     def rounds(self) -> int:
-        """Rounds that it has told of; one that it found written may have been all that there was to load."""
+        """Rounds in its output. A round that it found already written may have been all that there was to load."""
         return len(re.findall(r"^round \d+(: | was written already)", self.log.read_text(), re.MULTILINE))
 
     def said(self) -> str:
@@ -87,7 +87,7 @@ class LoaderProcess:
         return [child for child in family(self._process.pid) if "pyspark" in command_of(child)]
 
     def kill(self, *, everything: bool) -> None:
-        """As `kill -9` does: the driver alone, or with all that it has started."""
+        """Send SIGKILL to the driver alone, or also to all processes that it has started."""
         descendants = family(self._process.pid)
         self._process.kill()
         if everything:
@@ -96,12 +96,12 @@ class LoaderProcess:
         self._process.wait()
 
     def stop(self) -> int:
-        """Ask it to end after its round; the exit status."""
+        """Ask it to end after its round; return the exit status."""
         self._process.terminate()
         return self.wait()
 
     def wait(self) -> int:
-        """Its exit status; patience begins anew with each thing that it says, as a round of a large load does."""
+        """Wait for its exit status; the timeout restarts with each output, such as that of a large load's rounds."""
         said = -1
         while self._process.poll() is None:
             now_said = self.log.stat().st_size
@@ -115,7 +115,7 @@ class LoaderProcess:
 
 
 def family(pid: int) -> list[int]:
-    """Children, and theirs."""
+    """All descendants of a process."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -129,7 +129,7 @@ def family(pid: int) -> list[int]:
 
 
 def command_of(pid: int) -> str:
-    """The command line of a process; nothing where it has ended."""
+    """The command line of a process; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     except OSError:
@@ -137,6 +137,6 @@ def command_of(pid: int) -> str:
 
 
 def kill(pid: int) -> None:
-    """As `kill -9` does; no error where it has ended."""
+    """Send SIGKILL; no error if the process has ended."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)

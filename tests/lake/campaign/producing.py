@@ -19,7 +19,7 @@ SILENT_LOOKS = 120
 
 
 class Acknowledged:
-    """What one partition has been said to hold."""
+    """The records of one partition that were acknowledged."""
 
     def __init__(self) -> None:
         self.offsets, self.meanings, self.digests = array("q"), array("q"), array("q")
@@ -40,7 +40,7 @@ class Acknowledged:
 
 
 class Feed:
-    """Produces `rows` records to all topics, as far as it is allowed to, a chunk after the other."""
+    """Produces `rows` records to all topics, chunk by chunk, as far as `allow` permits."""
 
     def __init__(self, bootstrap: str, registry_url: str, topics: Sequence[Topic], rows: int) -> None:
         self.acknowledged = {(each.name, part): Acknowledged() for each in topics for part in range(each.partitions)}
@@ -63,20 +63,20 @@ class Feed:
         self._thread.start()
 
     def allow(self, share: float, *, at_once: float = 0.5) -> None:
-        """A further share of all rows may be sent; a part of it without waiting between chunks."""
+        """Permit a further share of all rows; a part of it is sent without pauses between chunks."""
         with self._changed:
             self._allowed = min(self._rows, self._allowed + int(share * self._rows) + 1)
             self._at_once = int(at_once * share * self._rows)
             self._changed.notify_all()
 
     def hurry(self) -> None:
-        """Send the next chunks at once, beyond what was allowed if need be: there is something to load."""
+        """Send the next chunks at once, even beyond the permitted share, so that there is something to load."""
         with self._changed:
             self._allowed = min(self._rows, max(self._allowed, self.sent + 2 * self._chunk))
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """Send the rest; returns when all is acknowledged."""
+        """Send the rest, and return once all is acknowledged."""
         with self._changed:
             self._allowed = self._at_once = self._rows
             self._changed.notify_all()
@@ -128,14 +128,14 @@ class Feed:
 
 
 class _Quiet:
-    """The broker is away at times, and librdkafka says so: no news here."""
+    """A logger that drops librdkafka's messages: the broker is expected to be away at times."""
 
     def log(self, *_: object) -> None:
         pass
 
 
 def topic_differences(bootstrap: str, feed: Feed) -> list[str]:
-    """Where the topics, read by librdkafka, are not what was acknowledged."""
+    """Differences between the topics, read by librdkafka, and what was acknowledged."""
     found = []
     for (topic, partition), told in feed.acknowledged.items():
         there = {m.offset(): digest(m.key() + (m.value() or b"")) for m in read_partition(bootstrap, topic, partition)}

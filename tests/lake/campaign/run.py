@@ -27,7 +27,7 @@ VALUES = ("json", "avro", "protobuf")
 
 @dataclass(frozen=True)
 class Scale:
-    """How large a campaign is."""
+    """The size of a campaign."""
 
     rows: int
     kills: int
@@ -35,12 +35,12 @@ class Scale:
     places: tuple[str, ...] = tuple(PLACES)
     values: tuple[str, ...] = VALUES
     minutes: float = float("inf")
-    """After that nothing is killed any more."""
+    """The kills end after this time."""
 
 
 @dataclass
 class Outcome:
-    """What became of one lake."""
+    """The result of one lake."""
 
     place: str
     values: str
@@ -55,7 +55,7 @@ class Outcome:
 
 @dataclass
 class Ended:
-    """What became of all of them."""
+    """The results of all lakes."""
 
     outcomes: list[Outcome]
     differences: list[str]
@@ -93,7 +93,7 @@ class Campaign:
             return Ended(outcomes, self._judged(places, outcomes))
 
     def _besiege(self, place: Place, kind: str) -> Outcome:
-        """Load one lake while what it needs is killed."""
+        """Load one lake while the processes that it needs are killed."""
         self._feed.allow(1 / (len(self.scale.places) * len(self.scale.values)))
         self.tell(f"{place.name} {kind}: begins, {self._feed.sent:,} records sent")
         share = 0 if self._minutes() > self.scale.minutes else -(-self._kills_left // self._left)

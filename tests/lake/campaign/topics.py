@@ -1,4 +1,4 @@
-"""The eight topics of a campaign, and what their records are: values that evolve, poison, records without a value."""
+"""The eight topics of a campaign and their records: values that evolve, poison, records without a value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from google.protobuf.json_format import ParseDict
 from grpc_tools import protoc
 
 STAGES = 4
-"""Values of a topic change their shape three times."""
+"""The number of shapes that the values of a topic take, one after the other."""
 FIRST_DAY = datetime(2024, 5, 1, tzinfo=UTC)
 JSON_POISON = (
     b"poison",
@@ -55,7 +55,7 @@ TOPICS = (
 
 
 class Made(NamedTuple):
-    """A record's value, and what it means; poison means nothing."""
+    """A record's value and its meaning; poison has none."""
 
     value: bytes | None
     document: Mapping[str, object] | None
@@ -63,7 +63,7 @@ class Made(NamedTuple):
 
 
 def maker(topic: Topic, registry_url: str) -> Callable[[int, int], Made]:
-    """What makes the value of record `number` at a stage."""
+    """A function that makes the value of record `number` at a stage."""
     encode = _ENCODERS[topic.kind](topic, registry_url)
     poison = JSON_POISON if topic.kind == "json" else TYPED_POISON
 

@@ -1,4 +1,4 @@
-"""What a lake holds in the end, against what was acknowledged: as sets, with every row once."""
+"""Compares a lake's final content with what was acknowledged: as sets, with every row once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.lake.campaign.topics import Topic
 
 @dataclass
 class Verdict:
-    """About one lake."""
+    """The verdict on one lake."""
 
     rows: int = 0
     dead: int = 0
@@ -25,7 +25,7 @@ class Verdict:
 
 
 def judge(place: Place, kind: str, topics: Sequence[Topic], feed: Feed, bootstrap: str, dead_letter: str) -> Verdict:
-    """Compare rows, dead letters and what the lake says of itself."""
+    """Compare rows, dead letters and the output of `ottla lake where`."""
     verdict = Verdict()
     for topic in topics:
         found = _rows(place, kind, topic)
@@ -46,7 +46,7 @@ def judge(place: Place, kind: str, topics: Sequence[Topic], feed: Feed, bootstra
 
 
 def _rows(place: Place, kind: str, topic: Topic) -> dict[int, list[tuple[int, int]]]:
-    """Partition -> pairs of offset and meaning, as they lie in the lake."""
+    """Partition -> (offset, meaning) of each row in the lake."""
     found: dict[int, list[tuple[int, int]]] = {}
     for batch in place.batches(kind, topic.name):
         for row in batch.to_pylist():
@@ -69,7 +69,7 @@ def _row_differences(where: str, rows: list[tuple[int, int]], told: Acknowledged
 
 
 def _letter_differences(bootstrap: str, dead_letter: str, poison: set[tuple[str, int, int]], feed: Feed) -> list[str]:
-    """Letters are sent at least once: as a set they are the poison, with its bytes."""
+    """Differences between dead letters and poison, as sets: letters are sent at least once."""
     sent: dict[tuple[str, int, int], int] = {}
     for message in read_partition(bootstrap, dead_letter, 0) if poison else ():
         headers = {name: value.decode() for name, value in message.headers() or ()}
@@ -92,7 +92,7 @@ def _letter_differences(bootstrap: str, dead_letter: str, poison: set[tuple[str,
 
 
 def _where_differences(place: Place, kind: str, topics: Sequence[Topic], feed: Feed) -> list[str]:
-    """What `ottla lake where` says. Plain files cannot tell of a last record that became a dead letter."""
+    """Check `ottla lake where`. Plain files do not show that the last record became a dead letter."""
     asked = subprocess.run(
         [sys.executable, "-m", "ottla", "lake", "where", "--to", place.url(kind), "--format", "json"],
         env={**os.environ, **place.straight()}, capture_output=True, text=True, check=False,

@@ -1,4 +1,4 @@
-"""A reader of plain Parquet files while loaders are killed: at no moment is a row in two visible files."""
+"""Reads plain Parquet files while loaders are killed: no row may ever be in two visible files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.lake.campaign.places import PlainFiles, parquet_offsets
 
 
 class Watcher:
-    """Looks at a lake at random moments, in a thread, inside a `with` block; `faults` is what it saw."""
+    """Looks at a lake at random moments, in a thread, during a `with` block; `faults` are its findings."""
 
     def __init__(self, place: PlainFiles, kind: str, chance: random.Random) -> None:
         self.faults: list[str] = []
@@ -30,7 +30,7 @@ class Watcher:
         self.look()
 
     def look(self) -> None:
-        """Plain files are never taken away again: what was seen in one must not be in another one."""
+        """Check new files. Plain files are never removed again, so a row seen in one must not be in another."""
         visible = set(self._place.visible(self._kind))
         self.looks += 1
         for name in sorted(self._known - visible):
@@ -43,7 +43,7 @@ class Watcher:
         while not self._ended.wait(self._chance.uniform(0.05, 1.5)):
             try:
                 self.look()
-            except OSError:  # the store stands still: the next look tells
+            except OSError:  # the store is stopped: the next look will tell
                 continue
             except Exception as fault:
                 self.faults.append(f"a visible file cannot be read: {fault}")

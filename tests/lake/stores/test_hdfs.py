@@ -1,4 +1,4 @@
-"""What only HDFS can meet: users, a name node that is gone, and files that a killed writer left open."""
+"""Cases of HDFS alone: users, a name node that is gone, and files that a killed writer left open."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def path_of(url: str) -> str:
 
 
 def test_of_racing_renames_the_name_node_lets_one_through(client, hdfs_url):
-    """What `create` and the lease rest on, asked of the name node itself."""
+    """`create` and the lease rely on this; the test asks the name node itself."""
     folder = path_of(hdfs_url)
     for number in range(8):
         client.create(f"{folder}/from-{number}", WriteOptions(create_parent=True)).close()

@@ -1,4 +1,4 @@
-"""The lease by itself, on a cell in memory that loses requests and answers as it is told."""
+"""The lease alone, on a cell in memory that loses requests and answers on demand."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class MemoryCell:
         self.lose_requests = 0
         self.lose_looks = 0
         self.lose_looks_after = -1
-        """This many looks are answered, then one is lost."""
+        """The number of reads that are answered before one is lost."""
         self.landed = 0.0
-        """When the claim was last swapped."""
+        """The time at which the claim was last swapped."""
         self._lock = threading.Lock()
 
     def look(self) -> Seen | None:
@@ -92,7 +92,7 @@ def test_a_lost_answer_is_found_to_be_ones_own():
 
 
 def test_a_renewal_found_later_counts_from_its_first_request():
-    """Nobody may take it for younger than the store does: the heir counts from when the claim changed."""
+    """The holder must not count the lease as longer than its heir does, who counts from the claim's change."""
     cell = MemoryCell()
     lease = take(cell, "one", "the lake", 5.0)
     cell.lose_answers, cell.lose_looks = 1, 1
@@ -146,7 +146,7 @@ def test_a_holder_whose_requests_are_all_lost_gives_up_by_its_own_clock():
 
 
 def test_one_who_takes_over_waits_until_the_holder_has_given_up():
-    """The holder cannot reach the store; at the moment of the takeover its own check lets nothing through."""
+    """The holder cannot reach the store; at the moment of the takeover its own check fails."""
     cell = MemoryCell()
     holder = take(cell, "one", "the lake", SECONDS)
 
@@ -168,7 +168,7 @@ def test_one_who_takes_over_waits_until_the_holder_has_given_up():
 
 
 def test_a_holder_that_could_not_renew_goes_on_once_it_can_where_nobody_took_over():
-    """A machine that was suspended, a store that was slow: the lake waits for its loader, not for an administrator."""
+    """After a suspended machine or a slow store, the loader continues without an administrator."""
     cell = MemoryCell()
     lease = take(cell, "one", "the lake", SECONDS)
     cell.lose_requests = 1_000_000

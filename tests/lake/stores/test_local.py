@@ -1,4 +1,4 @@
-"""What only a local lake can meet: file systems, rights, and a lock that somebody removes."""
+"""Cases of local lakes alone: file systems, permissions, and a lock that is removed by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_lake_whose_lock_was_removed_is_lost_to_its_loader(tmp_path):
 
 
 def test_data_go_to_the_file_itself_and_are_read_in_place(tmp_path):
-    """No Python call a write: an executor writes and reads at the speed of the operating system's calls."""
+    """No Python code runs per write: an executor reads and writes at the operating system's speed."""
     store = LocalStore(tmp_path / "lake")
     output = store.open_output("data/1")
     assert type(output.sink).__name__ == "OSFile"
@@ -61,7 +61,7 @@ def test_unfinished_files_are_no_entries_and_go_with_their_folder(tmp_path):
 
 
 def test_a_full_disk_is_no_passing_fault(tmp_path):
-    """/dev/full stands for it: every write of it fails with ENOSPC."""
+    """/dev/full stands for a full disk: every write to it fails with ENOSPC."""
     store = LocalStore(tmp_path / "lake")
     output = store.open_output("data/1")
     with pytest.raises(OSError, match="No space") as fault, open("/dev/full", "wb", buffering=0) as full:

@@ -1,4 +1,4 @@
-"""The file calls on the real disk sync as those on the simulated one do, on which test_local_power_cuts.py rests."""
+"""File calls on the real disk sync like those on the simulated one, which test_local_power_cuts.py uses."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Synced(NamedTuple):
     inode: int
     size: int
     names: tuple[str, ...]
-    """Of the folder's files."""
+    """The names of the folder's files."""
 
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[Synced]:
-    """All that is synced, in order; the operating system syncs it too."""
+    """All files and folders that are synced, in order; the operating system syncs them too."""
     seen: list[Synced] = []
     fsync = os.fsync
 

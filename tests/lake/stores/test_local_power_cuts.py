@@ -1,4 +1,4 @@
-"""A local lake on a disk whose power is cut before every single operation, in every state that may leave."""
+"""A local lake on a disk whose power is cut before every single operation, in every legal state afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def a_store(disk: SimDisk) -> LocalStore:
 
 
 def prepared(*calls: Call) -> SimDisk:
-    """A disk on which the calls are done and all is durable."""
+    """A disk on which the calls are done and everything is durable."""
     disk = SimDisk()
     for call in calls:
         call(a_store(disk))
@@ -33,7 +33,7 @@ def prepared(*calls: Call) -> SimDisk:
 
 
 def states_after_a_cut(call: Call, *before: Call) -> Iterator[LocalStore]:
-    """What may be found when the power goes at any operation of a call."""
+    """Every state of the disk that a power cut at any operation of a call may leave."""
     cut = 0
     while True:
         disk = prepared(*before)
@@ -49,7 +49,7 @@ def states_after_a_cut(call: Call, *before: Call) -> Iterator[LocalStore]:
 
 
 def states_after(call: Call, *before: Call) -> Iterator[LocalStore]:
-    """What may be found when the power goes right after a call has returned."""
+    """Every state of the disk that a power cut right after a call has returned may leave."""
     disk = prepared(*before)
     call(a_store(disk))
     yield from map(a_store, disk.legal_states())
@@ -83,7 +83,7 @@ def reveal(store: LocalStore) -> None:
 
 
 BODY = b"x" * 1500
-"""Of several sectors, so that a torn one would show."""
+"""A body of several sectors, so that a torn write would show."""
 
 
 # -- create and replace
@@ -98,7 +98,7 @@ def test_a_cut_create_leaves_the_whole_file_or_none():
 
 
 def test_a_creator_that_finds_its_own_body_makes_it_last():
-    """The first try was killed before its sync, so the repeat's answer must not rest on the page cache."""
+    """The first try was killed before its sync, so the repeat must not trust the page cache."""
     disk = SimDisk()
     killed = a_store(disk)
     killed._made("_ottla/plan-1")
@@ -168,7 +168,7 @@ def test_a_cut_reveal_is_finished_by_a_repeat_from_every_state():
 
 
 def test_a_repeat_of_a_reveal_may_be_cut_too():
-    """What the first process moved before it was killed is in the page cache only."""
+    """Files that the first process moved before it was killed are in the page cache only."""
 
     def killed_half_way(store: LocalStore) -> None:
         store._give_name(LAKE / MOVES[0].temporary, store._made(MOVES[0].final))
@@ -253,7 +253,7 @@ def test_a_full_disk_is_an_error_and_the_old_body_stands():
 
 
 def test_a_real_store_writes_in_the_same_order(tmp_path):
-    """The calls above, once on the real disk."""
+    """Run the calls above once on the real disk."""
     store = LocalStore(tmp_path / "lake")
     for call in (create(BODY), replace(b"old"), replace(BODY), write(*MOVES), reveal):
         call(store)

@@ -1,4 +1,4 @@
-"""Where the credentials of S3 come from: the environment, a profile through boto3, and never the URL."""
+"""Credentials for S3 come from the environment or a profile (through boto3), never from the URL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OURS = "AKIAFROMPROFILE"
 
 @pytest.fixture
 def signed(moto, s3_url, monkeypatch):
-    """The proxy that all requests pass, so that their signatures can be looked at."""
+    """A proxy for all requests, which shows their signatures."""
     proxy = FaultProxy(moto.port)
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
     yield proxy

@@ -1,4 +1,4 @@
-"""S3 behind a proxy that loses answers, refuses, stalls and cuts: what the store promises holds all the same."""
+"""S3 behind a proxy that loses answers, refuses, stalls and cuts connections: the store keeps its promises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.lake.stores.urls import place_of
 
 MIB = 1024 * 1024
 SHORT = Patience(retries=3, seconds=5, request_seconds=10)
-"""A client that gives up soon."""
+"""Settings of a client that gives up soon."""
 BURST = 3
 FOR_EVER = 1_000
 
@@ -71,7 +71,7 @@ def test_a_creator_whose_answer_is_lost_behind_another_has_not_won(store, proxy)
 
 @pytest.mark.parametrize("status", [409, 412])
 def test_a_conflict_that_left_nothing_there_is_tried_again(store, proxy, status):
-    """409: two conditional puts raced and neither was taken. 412 without an object: the other one was deleted."""
+    """409: two conditional puts raced and both failed. 412 without an object: the other object was deleted."""
     with proxy.rule("PUT", "plan-1", STATUS, times=2, status=status):
         assert store.create("_ottla/plan-1", b"mine") is True
     assert store.read("_ottla/plan-1") == b"mine"
@@ -93,7 +93,7 @@ def test_a_create_cut_in_the_middle_of_its_body_is_sent_again_whole(store, proxy
 
 
 def test_a_store_that_is_away_for_twelve_tries_is_waited_for(proxy, s3_url):
-    """A refused connection is answered at once: the patience of a lake counts time, not tries."""
+    """A refused connection fails at once: the patience of a lake counts time, not tries."""
     store = open_store(s3_url)
     with proxy.rule("PUT", "/head", LOSE, times=12):
         store.replace("head", b"1")
@@ -214,7 +214,7 @@ def test_a_reveal_that_could_not_delete_is_finished_by_a_repeat(store, proxy):
 
 
 def test_moves_run_side_by_side(proxy, s3_url):
-    """All copies stand at the store at the same time; one after the other, the second would never arrive."""
+    """All copies wait at the store at the same time; one after the other, the second would never arrive."""
     store = ObjectStore(place_of(s3_url), Patience(request_seconds=100))
     moves = [written(store, f"final-{number}", b"rows") for number in range(8)]
     with ExitStack() as block:
@@ -285,7 +285,7 @@ def test_an_abandoned_upload_is_aborted(store, moto, s3_url):
 
 
 def test_no_more_than_six_pieces_are_in_memory(store, proxy):
-    """While the store takes no part, a writer is stopped after six pieces of 8 MiB."""
+    """While the store takes no piece, a writer is stopped after six pieces of 8 MiB."""
     output = store.open_output("data/1")
     with proxy.rule("PUT", "partNumber", HOLD, times=FOR_EVER) as rule:
         writing = threading.Thread(target=lambda: [output.sink.write(bytes(MIB)) for _ in range(96)])
@@ -302,7 +302,7 @@ def test_no_more_than_six_pieces_are_in_memory(store, proxy):
 
 @pytest.mark.parametrize("lines", ["output.sink.write(bytes(40 << 20))", "store.hold('one')", "output.finish()"])
 def test_a_process_that_leaves_things_open_ends_in_order(store, moto, s3_url, lines):
-    """Its upload is aborted and its lease released at its exit; before, the interpreter died of a thread in obstore."""
+    """The upload is aborted and the lease released at exit; a thread in obstore once crashed the interpreter."""
     program = (
         "from ottla.lake.stores import open_store\n"
         f"store = open_store('{s3_url}')\noutput = store.open_output('data/1')\n{lines}"

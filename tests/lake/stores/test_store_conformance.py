@@ -1,4 +1,4 @@
-"""What stores/base.py promises, on a local disk, on S3, on Azure and on HDFS."""
+"""The promises of stores/base.py, tested on a local disk, on S3, on Azure and on HDFS."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ def test_a_reveal_cut_after_some_moves_is_finished_by_a_repeat(store, done):
 
 
 def test_a_reveal_cut_between_the_new_name_and_the_old_is_finished_by_a_repeat(store):
-    """Both stand: an object that is copied and not yet deleted, a file with two links."""
+    """Both names exist: an object that is copied but not yet deleted, or a file with two links."""
     move = written(store, "topic=a/part-0", b"rows")
     store.replace(move.final, b"rows")
     store.reveal([move])

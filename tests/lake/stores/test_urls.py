@@ -1,4 +1,4 @@
-"""Where a lake may lie, and what is refused by which sentence."""
+"""URLs of lakes: accepted ones, and the errors for others."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_refusal_does_not_repeat_the_password():
 
 @pytest.mark.parametrize(("url", "library"), [("s3://bucket/lake", "obstore"), ("hdfs://host:1/lake", "hdfs_native")])
 def test_a_missing_library_is_named_with_the_command_that_brings_it(url, library):
-    """In a process of its own, where the library cannot be found."""
+    """Tested in a process of its own, in which the library cannot be found."""
     program = (
         f"import sys; sys.modules['{library}'] = None\nfrom ottla.lake.stores import open_store\nopen_store('{url}')"
     )

@@ -35,7 +35,7 @@ def race(lake: Lake, loader: str, number: str, gate: str, kind: str = "append") 
 
 
 def rounds(lake: Lake, last: str) -> None:
-    """Commit rounds from where the table stands to `last`, as a loader does that is started again."""
+    """Commit rounds from the table's last one to `last`, like a restarted loader."""
     held = lake.table().standing("L")
     for number in range(1 if held is None else max(1, held.number), int(last) + 1):
         lake.table().commit(a_round(number, [ten_rows(lake, number, tries=f"-{random.getrandbits(64):x}")]))
@@ -44,7 +44,7 @@ def rounds(lake: Lake, last: str) -> None:
 
 
 def keyed_rounds(lake: Lake, last: str) -> None:
-    """As `rounds`, but every row is one of seven keys, and every fourth round deletes one."""
+    """Commit rounds like `rounds`, but every row has one of seven keys, and every fourth round deletes one."""
     held = lake.table().standing("L")
     for number in range(1 if held is None else max(1, held.number), int(last) + 1):
         lake.table().commit_keyed(a_round(number, [staged(lake, number)]), ("id",))
@@ -61,7 +61,7 @@ def staged(lake: Lake, number: int) -> TableFile:
 
 
 def keyed_rows(last: int) -> list[tuple[int, int]]:
-    """Key and offset of every row that a keyed table holds after the rounds 1 to `last`."""
+    """(key, offset) of every row of a keyed table after the rounds 1 to `last`."""
     found: dict[int, int] = {}
     for offset in range(3, last * 3 + 3):
         if offset // 3 % 4 == 0 and offset % 3 == 0:

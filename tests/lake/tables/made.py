@@ -102,7 +102,7 @@ class Lake:
         return {"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"], "AWS_ALLOW_HTTP": "true"}
 
     def iceberg(self, topic: str = "orders") -> Any:
-        """The table as pyiceberg opens it, without any code of ours but the catalog's properties."""
+        """The table as pyiceberg opens it, with no code of ours except the catalog's properties."""
         from pyiceberg.catalog import load_catalog
 
         from ottla.lake.tables.iceberg_place import catalog_properties
@@ -122,7 +122,7 @@ def a_round(
     offsets: Mapping[int, int] | None = None,
     topic_id: TopicId = NO_TOPIC_ID,
 ) -> TableRound:
-    """A round of `loader`; its offsets and rows grow by ten a round where none are given."""
+    """A round of `loader`; by default its offsets and rows grow by ten a round."""
     reached = {0: number * 10} if offsets is None else dict(offsets)
     return TableRound(loader, number, topic, schema, tuple(files), reached, reached, topic_id)
 

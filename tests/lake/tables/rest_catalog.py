@@ -20,7 +20,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 
 class RestCatalog(ThreadingHTTPServer):
-    """The server; `lose` answers to commits are not sent although the commits were made."""
+    """The server; it does not send the next `lose` answers to commits, although it makes the commits."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

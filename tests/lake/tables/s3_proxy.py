@@ -1,4 +1,4 @@
-"""A proxy before an S3 server that can lose the answer to a put: the object is there, its writer hears nothing.
+"""A proxy before an S3 server that can lose the answer to a put: the object is there, but its writer gets no answer.
 
 It runs in a process of its own, since the library holds the interpreter's lock while it waits for an answer.
 `PUT /-lose/N` asks it to lose the answers to the next N puts into a Delta log; `GET /-lost` says how many it lost.

@@ -1,4 +1,4 @@
-"""Tables get wider with their rounds: readers see null where older files have no column, and every older value."""
+"""Tables get wider with their rounds: readers see nulls for columns that older files lack, and all older values."""
 
 from __future__ import annotations
 

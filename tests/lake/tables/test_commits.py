@@ -1,4 +1,4 @@
-"""Rounds become visible whole and once, and the table itself says how far its loaders are."""
+"""Rounds become visible completely and once, and the table itself records how far its loaders are."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_lake_may_lie_in_a_folder_with_spaces_and_umlauts(format: str, tmp_pat
     assert lake.table().commit(a_round(3, [ten_rows(lake, 3)]))
     assert lake.table().compact().files_before == 3
     assert lake.table().expire(timedelta(0))
-    # polars 2.1 looks for the files of a Delta table in such a folder under their names as a URL.
+    # polars 2.1 looks up the files of a Delta table in such a folder under their URL-encoded names.
     delta = format == "delta"
     rows = DeltaTable(tmp_path / "my lake ü" / "orders").to_pyarrow_table().num_rows if delta else len(lake.offsets())
     assert rows == 20
@@ -154,7 +154,7 @@ def test_a_missing_data_file_makes_nothing_visible(lake: Lake):
 
 
 def append_as_somebody_else(lake: Lake, offset: int) -> None:
-    """A commit by the library itself, which knows nothing of loaders."""
+    """Commit with the library itself, which knows nothing of loaders."""
     rows = pa.Table.from_pylist([row(offset)], schema=BASE)
     if lake.format == "delta":
         from deltalake import write_deltalake

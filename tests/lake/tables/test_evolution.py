@@ -1,4 +1,4 @@
-"""How columns of two rounds become one table's, before any file is touched."""
+"""Columns of two rounds are merged into one table's schema, before any file is touched."""
 
 from __future__ import annotations
 

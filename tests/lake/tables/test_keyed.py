@@ -1,4 +1,4 @@
-"""Which row of a key wins, and what Debezium's events say, without any table."""
+"""Tests of which row of a key wins, and of reading Debezium's events, without any table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keyed tables hold the last row of each key, whatever was committed again, deleted, compacted or loaded late."""
+"""Keyed tables hold the last row of each key, also after repeated commits, deletes, compactions and late loads."""
 
 from __future__ import annotations
 

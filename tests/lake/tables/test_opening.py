@@ -1,4 +1,4 @@
-"""The door to the tables: what is missing is named, and what a commit made is on the disk."""
+"""Opening tables: a missing part is named in the error, and a commit's files are synced."""
 
 from __future__ import annotations
 

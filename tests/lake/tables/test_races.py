@@ -1,4 +1,4 @@
-"""Loaders that race and loaders that are killed: every round is in the table once, whoever committed it."""
+"""Loaders race or are killed: every round is in the table once."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.lake.tables.made import Lake, a_round, rows_of, ten_rows
 
 ROOT = Path(__file__).parents[3]
 KILLS = 8
-"""Of one loader; `make lake-campaign` kills at length."""
+"""Kills of one loader; `make lake-campaign` runs many more."""
 
 
 @contextmanager
 def started(lake: Lake, work: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A committing process; killed at the end where it still runs."""
+    """A committing process; killed at the end if it still runs."""
     command = [sys.executable, "-m", "tests.lake.tables.committer", work, lake.url, lake.format, lake.catalog]
     process = subprocess.Popen([*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
@@ -34,7 +34,7 @@ def started(lake: Lake, work: str, *arguments: str) -> Iterator[subprocess.Popen
 
 
 def raced(lake: Lake, loaders: list[str], gate: Path, before: list[subprocess.Popen[str]], *more: str) -> list[str]:
-    """Start a process per loader, open the gate, and return what they said: True where one made its round visible."""
+    """Start a process per loader, open the gate, and return their outputs: True if it made its round visible."""
     if not loaders:
         for process in before:
             assert process.stdout is not None
@@ -72,7 +72,7 @@ def test_racing_loaders_widen_a_column_once_and_keep_every_row(lake: Lake, tmp_p
 
 
 def killed_until_done(lake: Lake, work: str) -> int:
-    """Run the work again and again until `KILLS` kills at random moments met it alive; returns its last round."""
+    """Repeat the work until `KILLS` kills at random moments met it alive; return its last round."""
     chance, met, last = random.Random(7), 0, 0
     while met < KILLS:
         last += 8

@@ -1,4 +1,4 @@
-"""Columns of tables that get a new name: older rows are read under it, in both formats."""
+"""Renamed columns of tables: older rows are read under the new name, in both formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction and expiry beside loaders and other writers: the same rows, and no file that is needed gone."""
+"""Compaction and expiry beside loaders and other writers keep all rows, and every file that is needed."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def append_as_somebody_else(lake: Lake, offset: int) -> None:
 
 
 def tidy_as_somebody_else(lake: Lake) -> None:
-    """What an administrator does with the library alone: compact and vacuum, or forget all older snapshots."""
+    """Compact and vacuum, or drop all older snapshots, with the table's library alone as an administrator would."""
     if lake.format == "delta":
         from deltalake import DeltaTable
 

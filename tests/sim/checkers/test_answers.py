@@ -1,4 +1,4 @@
-"""Answers of a broker that has no lease, or is in another epoch than the one that was asked for, are found."""
+"""The judge finds answers of a broker without a lease, or in another epoch than the request's."""
 
 from __future__ import annotations
 

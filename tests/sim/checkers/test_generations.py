@@ -1,4 +1,4 @@
-"""Generations and epochs that end the ones before: histories with one thing wrong in them, and sound ones."""
+"""Generations and epochs that end earlier ones: sound histories, and histories with one fault."""
 
 from __future__ import annotations
 

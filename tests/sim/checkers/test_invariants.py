@@ -1,4 +1,4 @@
-"""The look from inside finds what it is there for: three replicas in order, and then one thing wrong, per kind."""
+"""The invariants find each kind of fault: three replicas in order, then one fault."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ FOLDER = f"/data/{TOPIC}-0"
 
 
 def directories(failed: Mapping[str, str] = MappingProxyType({})) -> Any:
-    """What a judge asks of a broker's log directories."""
+    """The part of a broker's log directories that a judge looks at."""
     return SimpleNamespace(failed=failed, incarnations=SimpleNamespace(older={}))
 
 
 class Replica:
-    """One broker's disk and log, and what its Partition would say."""
+    """One broker's disk and log, and the state of its Partition."""
 
     def __init__(self, number: int) -> None:
         self.disk = SimDisk()
@@ -64,7 +64,7 @@ class Replica:
 
 
 class Place:
-    """Three brokers, all in sync, led by the first; two must have what is committed."""
+    """Three brokers, all in sync, led by the first; min.insync.replicas is two."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -85,7 +85,7 @@ class Place:
             self.append(body)
 
     def append(self, body: Body) -> None:
-        """An entry, whoever has decided it."""
+        """Append a metadata entry, without a decision."""
         self.store.append([encode_entry(body, broker_epoch=1, sequence=self.state.version)], self.state.version)
         self.state.apply(self.state.version + 1, body)
 
@@ -153,7 +153,7 @@ def test_a_broker_that_is_fenced_joins_no_in_sync_set(fenced: bool, found: list[
 
 
 def rotten() -> Place:
-    """A bit flips in the first of two segments of broker 2; all is committed."""
+    """A partition with a flipped bit in the first of two segments of broker 2; all records are committed."""
     place = Place()
     for value in (b"a", b"b"):
         place.written(value)
@@ -323,7 +323,7 @@ def test_a_replica_may_lie_in_any_log_directory_of_its_broker(found: str, kinds:
 
 
 def made_anew_in_more(place: Place) -> Replica:
-    """Broker 2 serves an empty log from its other directory; what it once held lies where it did."""
+    """Broker 2 serves an empty log from its other directory; its former log is still in the first."""
     replica = place.replicas[2]
     replica.disk.make_directory("/more")
     replica.disk.sync_directory("/")
@@ -353,7 +353,7 @@ def test_a_flipped_bit_excuses_nothing_in_another_directory():
 
 
 def on_the_way_to(place: Place, *, failed: dict[str, str], moves: tuple[object, ...]) -> list[str]:
-    """As all three brokers serve, the second with these log directories and moves."""
+    """The result of `on_the_way` with three serving brokers, the second with these log directories and moves."""
     for number, replica in place.replicas.items():
         replica.machine.host = f"broker-{number}"
         replica.machine.serving = replica.machine.current
@@ -375,7 +375,7 @@ def test_a_broker_without_a_directory_or_with_a_move_or_not_there_is_on_the_way(
 
 
 def at_work_beside_one_another(place: Place) -> Place:
-    """All three since long, in a world where that is enough to keep up."""
+    """Three brokers that have run long enough to keep up in this world."""
     machines = {BrokerId(number): replica.machine for number, replica in place.replicas.items()}
     for machine in machines.values():
         machine.loop = SimpleNamespace(now_us=9_000_000)

@@ -1,4 +1,4 @@
-"""Jepsen's rules: a sound history with one thing wrong in it, per kind of anomaly; and what is allowed."""
+"""Jepsen's rules: a sound history with one fault for each kind of anomaly; and histories that are allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each judge finds what it is there for: a sound history with one thing wrong in it, per kind of anomaly."""
+"""Each judge finds its anomaly: a sound history with one fault for each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redpanda's rules: a sound history with one thing wrong in it, per kind of violation."""
+"""Redpanda's rules: a sound history with one fault for each kind of violation."""
 
 from __future__ import annotations
 

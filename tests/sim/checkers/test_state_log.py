@@ -1,4 +1,4 @@
-"""The judge of coordinators' logs condemns steps that may not be, and what no step allows."""
+"""The judge of coordinators' logs finds illegal steps, and records that no step allows."""
 
 from __future__ import annotations
 

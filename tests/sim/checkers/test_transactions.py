@@ -1,4 +1,4 @@
-"""The judges of transactions find what they are there for: a sound history, and one thing wrong in it per kind."""
+"""The judges of transactions find each kind of anomaly: a sound history with one fault."""
 
 from __future__ import annotations
 

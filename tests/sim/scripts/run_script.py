@@ -23,7 +23,7 @@ def main(name: str, *, trace: bool) -> None:
 
 
 def kinds_without_mend(script: Script, place: Path) -> set[str]:
-    """Kinds of the anomalies that show up where the mend is taken out of a copy of the source."""
+    """Kinds of the anomalies that show up in a copy of the source without the fix."""
     tree = copy_without(script.without, place)
     command = [sys.executable, __file__, script.name]
     environment = os.environ | {"PYTHONPATH": str(tree)}

@@ -1,4 +1,4 @@
-"""A query from topic to topic, exactly once, under kill -9 of workers, executors, drivers and brokers.
+"""Runs an exactly-once query from topic to topic under kill -9 of workers, executors, drivers and brokers.
 
 python -m tests.spark.campaign --rows 1000000 --kills 30 --on ottla,kafka
 """
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def one(name: str, options: argparse.Namespace, seed: int) -> bool:
-    """Whether a campaign on one kind of cluster ended without a difference."""
+    """Run a campaign on one kind of cluster; True if it ended without a difference."""
     folder = Path(tempfile.mkdtemp(prefix="ottla-once-"))
     print(f"{name}: {options.rows:,} rows, {options.kills} kills, seed {seed}, in {folder}", flush=True)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""The pipeline of the campaign: source, transform, topic, exactly once; ends when all that there was has been written.
+"""The pipeline of the campaign: source, transform, sink, exactly once; ends when everything has been written.
 
 python tests/spark/campaign/driver.py MASTER BOOTSTRAP SOURCE TARGET CHECKPOINT MAX_OFFSETS PLAN
 """
@@ -16,7 +16,7 @@ from ottla.spark import session
 
 PLANS = ("straight", "by-key")
 STANDS_STILL = 0.3
-"""How many of the tasks do, in the middle of their rows, so that kills meet open transactions."""
+"""The share of tasks that stand still in the middle of their rows, so that kills meet open transactions."""
 
 
 def halting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -32,7 +32,7 @@ def halting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def main(master: str, bootstrap: str, source: str, target: str, checkpoint: str, most: str, plan: str) -> int:
     settings = {
         "spark.task.maxFailures": "10", "spark.executor.memory": "1g", "spark.cores.max": "2",
-        # Else the sink is given all rows of a task at once, when the halt is over.
+        # Otherwise the sink would get all rows of a task at once, after the halt.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
     }  # fmt: skip
     spark = session("campaign", master, **{name.replace(".", "__"): text for name, text in settings.items()})

@@ -1,4 +1,4 @@
-"""One query from topic to topic under kill -9 of everything that takes part, and the look at what came of it."""
+"""Runs one query from topic to topic under kill -9 of all its parts, and checks the result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARTITIONS, KEYS = 4, 997
 BATCHES_PER_KILL = 4
 LONGEST_AWAY_S = 4.0
 IN_TRANSACTION = 0.75
-"""So many of the kills are made to meet an open transaction."""
+"""The share of kills that are timed to meet an open transaction."""
 PATIENCE_S = 600
 
 
@@ -51,7 +51,7 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True)
 class Scale:
-    """How large a campaign is."""
+    """The size of a campaign."""
 
     rows: int
     kills: int
@@ -62,7 +62,7 @@ class Scale:
 
 @dataclass
 class Ended:
-    """What became of it."""
+    """The result of a campaign."""
 
     done: Counter[str] = field(default_factory=Counter)
     by_itself: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Ended:
 
 
 class Campaign:
-    """Feeds the source, runs drivers until one has done all, and strikes meanwhile."""
+    """Feeds the source, runs drivers until one has done everything, and kills meanwhile."""
 
     def __init__(self, scale: Scale, cluster: Cluster, folder: Path, tell: Callable[[str], None]) -> None:
         self.ended = Ended()
@@ -108,7 +108,7 @@ class Campaign:
         return self.ended
 
     def _any_moment(self) -> None:
-        """Mostly while a transaction is open, else whenever it may be."""
+        """Wait for a moment to kill, mostly one with an open transaction, else a random one."""
         time.sleep(self._chance.uniform(0, 1.5))
         if self._chance.random() < IN_TRANSACTION:
             with contextlib.suppress(Stuck, ClientError, ApiError), ottla.Cluster(self._cluster.bootstrap) as client:
@@ -167,7 +167,7 @@ class Campaign:
         return max((int(each.name) + 1 for each in folder.iterdir() if each.name.isdecimal()), default=0)
 
     def _reach(self, batches: int) -> None:
-        """Wait for so many micro-batches; a driver that ended is started again."""
+        """Wait for `batches` micro-batches; start a driver again that has ended."""
 
         def reached() -> bool:
             self._revive()
@@ -199,13 +199,13 @@ class Campaign:
         self._start()
 
     def _said(self) -> str:
-        """The line that tells most, else the last one."""
+        """The most telling line of the driver's output, else the last one."""
         lines = self._log.read_text(errors="replace").strip().splitlines() or ["nothing"]
         telling = [line for line in lines if "NotWritten" in line or "Error" in line or "Exception" in line]
         return (telling or lines)[-1][:500]
 
     def _strike_driver(self) -> str:
-        """The driver's Python and its JVM; executors are left behind, and notice in their own time."""
+        """Kill the driver's Python and its JVM; executors are left behind, and notice later."""
         executors = [pid for pid in family(self._driver.pid) if not _is_driver(pid)]
         self._left_behind |= set(executors)
         for pid in family(self._driver.pid):
@@ -261,7 +261,7 @@ class Campaign:
 
 
 def in_transaction(client: ottla.Cluster) -> bool:
-    """Whether some producer's transaction is open now."""
+    """True if some producer's transaction is open now."""
     request = ListTransactionsRequest(state_filters=["Ongoing"])
     return any(client.request(request, broker_id=broker).transaction_states for broker in client.brokers())
 

@@ -1,4 +1,4 @@
-"""What a campaign's target holds for a reader of committed records, librdkafka, against what its source was given."""
+"""Compares the committed records of a campaign's target, read by librdkafka, with what its source was given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log directory: whose it is, who holds it, what it remembers, and how it fails."""
+"""The log directory: its identity, its lock, its checkpoints, and its failures."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_the_lock_ends_with_its_process_however_that_ends(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(shutil.which("javac") is None, reason="no Java compiler")
 def test_apache_kafkas_own_lock_is_respected_and_respects_ours(tmp_path: Path) -> None:
-    """Kafka's FileLock is `RandomAccessFile(file, "rw").getChannel().tryLock()`; this is that in one file."""
+    """A single Java file with Kafka's lock: `RandomAccessFile(file, "rw").getChannel().tryLock()`."""
     source = tmp_path / "Hold.java"
     source.write_text(
         "import java.io.*;\n"
@@ -471,7 +471,7 @@ def test_a_failed_directory_writes_nothing_any_more_and_is_not_marked_clean() ->
 
 
 def test_a_real_process_killed_at_any_moment_keeps_what_it_said_was_synced(tmp_path: Path) -> None:
-    """kill -9 keeps the page cache: this is about half-written files and states, the simulated disk is about power."""
+    """kill -9 keeps the page cache: this tests half-written files; power cuts are tested on the simulated disk."""
     code = Path(__file__).parents[1] / "append_until_killed.py"
     data = tmp_path / "data"
     for round_number in range(6):
@@ -480,7 +480,7 @@ def test_a_real_process_killed_at_any_moment_keeps_what_it_said_was_synced(tmp_p
         ) as writer:
             assert writer.stdout is not None
             synced = 0
-            for count, line in enumerate(writer.stdout):  # goes on to the last line that left the process
+            for count, line in enumerate(writer.stdout):  # reads up to the last line of the process
                 synced = int(line) if line.endswith("\n") else synced
                 if count == 20 + 17 * round_number:
                     writer.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What a future log is made of while the served one goes on: records, cuts, deletions, producers."""
+"""A future log copies the served log while that goes on: records, cuts, deletions, producers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_copy_is_the_same_bytes():
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
 def test_a_flipped_bit_is_no_reason_to_leave_records_out(number: int):
-    """Seed 151857 of three brokers: a batch that seemed to reach beyond the end was taken for a gap up to there."""
+    """Seed 151857 of three brokers: a batch that seemed to reach beyond the end was treated as a gap."""
     two = Two(internal_segment_bytes=300)
     two.put(9)
     sync(two.log)
@@ -78,7 +78,7 @@ def test_a_flipped_bit_is_no_reason_to_leave_records_out(number: int):
     assert two.log.bases == [0, 4, 8]
     sound = b"".join(bodies(two.log))
     path = two.log.segments[0].path(LOG)
-    for at in (*range(8, 12), *range(16, size)):  # of what no CRC covers the length alone
+    for at in (*range(8, 12), *range(16, size)):  # of the fields outside the CRC only the length
         for bit in (0, 6, 7):
             two.disk.flip_bit(path, number * size + at, bit)
             future = two.begin()
@@ -102,7 +102,7 @@ def test_what_is_appended_meanwhile_comes_along():
 
 
 def test_what_the_served_log_cuts_off_is_cut_off_the_copy():
-    """A follower truncates, and gets other records in a later epoch."""
+    """A follower truncates its log, and gets other records in a later epoch."""
     two = Two()
     two.put(3)
     two.put(3, epoch=1)

@@ -1,4 +1,4 @@
-"""What a log directory's small files must be for a start; each refusal names the file and says what to do."""
+"""A start checks the small files of a log directory; each refusal names the file and says what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES = "version=1, cluster.id=, node.id= and directory.id=.*copy it from anothe
 
 @pytest.fixture
 def as_nobody(tmp_path: Path) -> Iterator[Callable[[], None]]:
-    """Root goes on with the rights of another user, who owns the folder."""
+    """Give root's process the rights of another user, who owns the folder."""
     libc = ctypes.CDLL(None)
     uid = os.geteuid()
 

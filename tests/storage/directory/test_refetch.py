@@ -1,4 +1,4 @@
-"""A closed segment built anew from the leader's bytes takes the damaged one's place whole, or not at all."""
+"""A closed segment, rebuilt from the leader's bytes, replaces the damaged one completely or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCHES = 6
 
 
 def a_pair() -> tuple[Log, Log]:
-    """A leader's log and a follower's, alike: closed segments of six batches."""
+    """Equal logs of a leader and a follower, with closed segments of six batches."""
     logs = []
     for _ in range(2):
         size = a_batch(b"value-00", b"x").size
@@ -32,7 +32,7 @@ def a_pair() -> tuple[Log, Log]:
 
 
 def damage(log: Log, at: int = 0) -> None:
-    """The third batch of a closed segment."""
+    """Damage the third batch of a closed segment."""
     segment = log.segments[at]
     size = segment.size // BATCHES
     assert isinstance(log.disk, SimDisk)
@@ -96,7 +96,7 @@ def test_what_was_damaged_is_the_leaders_again(at: int) -> None:
 
 
 def test_a_power_cut_at_any_moment_leaves_the_old_segment_or_the_new() -> None:
-    """And what is known of the damage, until it is no longer so."""
+    """The note of the damage also stays until it is repaired."""
     random = Random(7)
     leader, _ = a_pair()
     operations = 0
@@ -142,7 +142,7 @@ def test_bytes_that_are_damaged_there_too_are_not_taken() -> None:
 
 @pytest.mark.parametrize("offset", [2, 12])
 def test_what_cannot_have_stood_here_is_not_taken(offset: int) -> None:
-    """Other offsets than were asked for, where no compaction has been."""
+    """Other offsets than requested, without compaction."""
     leader, log = a_pair()
     built = Refetched(log, log.segments[0], sparse=False)
     with pytest.raises(Contradiction, match="cannot have stood here"):

@@ -1,4 +1,4 @@
-"""A rehearsal says what a start would say, and changes nothing."""
+"""A rehearsal reports what a start would log, and changes nothing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def files(path: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def said(data: Path) -> list[rehearsal.Said]:
-    """With a look that nothing was changed."""
+    """Rehearse, and check that nothing was changed."""
     before = files(data)
     found = rehearse(str(data), wall_ms=NOW_MS)
     assert files(data) == before

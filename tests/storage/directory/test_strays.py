@@ -1,4 +1,4 @@
-"""What a start cannot explain is renamed and kept: files beside segments, and partitions of no known topic."""
+"""A start renames and keeps what it cannot explain: files beside segments, and partitions of unknown topics."""
 
 from __future__ import annotations
 

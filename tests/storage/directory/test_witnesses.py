@@ -1,4 +1,4 @@
-"""Checkpoints and `partition.metadata` have a second witness: what is damaged is said, and costs no record."""
+"""Checkpoints and `partition.metadata` have a second witness: damage to them is logged and costs no record."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_damaged_checkpoint_is_said_and_read_from_its_second_copy(
     assert values_of(log) == EVERYTHING
     assert log.log_start_offset == 2 and directory.high_watermarks == {PLACE: 20}
     assert [name in record.message for record in caplog.records] == [True]
-    assert checkpoint.read_offsets(LocalDisk(), str(data / name))  # it is mended
+    assert checkpoint.read_offsets(LocalDisk(), str(data / name))  # it is repaired
     directory.close(clean=True)
     caplog.clear()
     reopened(data)[0].close(clean=True)
@@ -104,7 +104,7 @@ def test_a_directory_in_the_place_of_a_second_copy_fails_no_writing(data: Path, 
     become_a_directory(data / f"{name}.copy")
     directory.files.write(name, {PLACE: 3})
     assert (data / f"{name}.copy").read_bytes() == (data / name).read_bytes()
-    assert (data / f"{name}.copy.aside").is_dir()  # what stood there is kept
+    assert (data / f"{name}.copy.aside").is_dir()  # the old one is kept
     directory.close(clean=True)
 
 
@@ -125,7 +125,7 @@ def test_a_log_start_that_is_older_than_its_second_copy_is_taken_from_the_copy(
     (said,) = [record.message for record in caplog.records]
     assert STARTS in said and "t-0" in said and "4" in said
     directory.checkpoint_log_starts()
-    assert checkpoint.read_offsets(LocalDisk(), str(data / STARTS)) == {PLACE: 4}  # it is mended
+    assert checkpoint.read_offsets(LocalDisk(), str(data / STARTS)) == {PLACE: 4}  # it is repaired
     directory.close(clean=True)
 
 
@@ -149,7 +149,7 @@ def test_no_flipped_bit_of_a_checkpoint_is_believed(data: Path) -> None:
 
 
 def without_checksums(data: Path) -> None:
-    """As Apache Kafka or an older release leaves it."""
+    """Remove the checksums and copies, as Apache Kafka or an older release leaves a directory."""
     for path in [*data.glob("*-checkpoint"), *data.glob("*/leader-epoch-checkpoint")]:
         path.write_text("".join(line.rstrip() + "\n" for line in path.read_text().splitlines()))
     for path in [*data.glob("*.copy"), *data.glob("*/*.copy")]:
@@ -245,7 +245,7 @@ def test_a_damaged_partition_metadata_is_read_from_its_second_copy(
     assert directory.found[0].topic_id == TOPIC_ID and values_of(log) == EVERYTHING
     assert "partition.metadata" in caplog.text
     directory.close(clean=True)
-    assert "crc32c" in path.read_text()  # it is mended
+    assert "crc32c" in path.read_text()  # it is repaired
 
 
 def test_no_flipped_bit_of_partition_metadata_says_another_topic(data: Path) -> None:

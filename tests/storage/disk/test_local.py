@@ -1,4 +1,4 @@
-"""The real disk names the path of an error, takes no failed sync for a full disk, and lists a directory once."""
+"""The real disk adds the path to an error, tells failed syncs from full disks, and lists a directory once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AS_OF_A_FULL_DISK = [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE]
 
 
 def failing(error: int) -> Callable[..., Never]:
-    """As a call on a descriptor fails: without a path."""
+    """A function that fails as a call on a descriptor does: with an OSError without a path."""
 
     def fail(*arguments: object, **options: object) -> Never:
         raise OSError(error, os.strerror(error))

@@ -1,4 +1,4 @@
-"""An overlay does what a real disk does, and leaves the real one as it is."""
+"""An overlay behaves like a real disk, and leaves the real one unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fill(root: Path) -> None:
 
 
 def seen(disk: Disk, root: str) -> dict[str, bytes | None]:
-    """All that a disk shows."""
+    """All files of a disk."""
     found: dict[str, bytes | None] = {}
     for name in disk.list(root):
         path = f"{root}/{name}"
@@ -45,7 +45,7 @@ def seen(disk: Disk, root: str) -> dict[str, bytes | None]:
 
 
 def act(disk: Disk, root: str, random: Random) -> str:
-    """One call; its result."""
+    """Make one random call; return its result."""
     path, other = f"{root}/{random.choice(NAMES)}", f"{root}/{random.choice(NAMES)}"
     call = random.choice(("write", "truncate", "rename", "remove", "remove_tree", "make", "read"))
     position, length, letter = random.randrange(14), random.randrange(6), random.choice(b"xyz")

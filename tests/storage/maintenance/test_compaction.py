@@ -1,4 +1,4 @@
-"""Compaction: what is planned, what stays, and that no crash on the way loses or revives anything."""
+"""Compaction: its plan, the records that stay, and crashes, which neither lose nor revive records."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_aborted_records_go_and_markers_follow_once_their_horizon_has_passed() -
     kept = [(record.offset, record.value) for record in records_of(log) if record.key in (b"k", b"other")]
     assert kept == [(0, b"committed"), (3, b"x")]
     assert [batch.is_control for batch in batches_of(log)].count(True) == 1
-    log.expire_producers(T0 + 2 * DAY_MS)  # as long as a producer is known, its last batch stays, and so its marker
+    log.expire_producers(T0 + 2 * DAY_MS)  # the last batch of a known producer stays, and so does its marker
     for step in range(1, 5):
         a_record(log, b"other", b"y")
         roll_and_commit(log)
@@ -220,7 +220,7 @@ def test_records_whose_transaction_is_aborted_in_a_later_segment_take_the_place_
 
 
 def test_what_comes_in_the_place_of_compacted_records_that_were_cut_off_is_compacted_too() -> None:
-    """Else its tombstones would go, and what they delete would be there again."""
+    """Otherwise its tombstones would be dropped, and the records that they delete would come back."""
     directory = a_directory(SimDisk())
     options = settings(config(**COMPACT, delete_retention_ms=1000))
     topic, partition, topic_id = options.pop("topic"), options.pop("partition"), options.pop("topic_id")
@@ -469,7 +469,7 @@ def test_every_legal_crash_state_of_a_compaction_keeps_the_last_values_once_each
             legal = list(disk.legal_states(limit=3000))
         except ValueError:
             legal = []
-            for _ in range(300):  # too many before the child's sync: they differ in `.cleaned` files, which go anyway
+            for _ in range(300):  # too many before the child's sync: they differ only in `.cleaned` files
                 legal.append(_drawn(disk, random))
         for state in legal:
             states += 1
@@ -519,7 +519,7 @@ def test_what_a_consumer_of_all_keys_sees_does_not_depend_on_compaction(seed: in
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_segment_of_which_compaction_left_an_empty_batch_opens_without_a_remark(clean: bool) -> None:
-    """It has no entry in its time index, rightly."""
+    """An empty time index is right for it."""
     log = a_log(**COMPACT)
     a_record(log, b"k", b"1", producer_id=5, base_sequence=0)
     roll_and_commit(log)

@@ -1,4 +1,4 @@
-"""A scrub finds every flip that can be seen, and says where it ends; what is sound around it is read on."""
+"""A scrub finds every detectable flipped bit, and how far the damage reaches; sound records around it are served."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PER_BATCH = 3
 
 
 def a_closed_segment(**options: object) -> Log:
-    """One closed segment of eight batches of three records, and an active one behind it."""
+    """One closed segment of eight batches of three records, followed by an active one."""
     size = a_batch(*[b"value-00"] * PER_BATCH).size
     log = a_log(internal_segment_bytes=BATCHES * size, **options)
     for number in range(BATCHES + 1):
@@ -82,8 +82,8 @@ def test_every_flipped_bit_of_a_header_costs_its_batch_alone_where_the_epochs_ar
 
 @pytest.mark.parametrize("number", range(BATCHES))
 def test_every_flipped_bit_of_a_header_is_found_in_its_batch_or_beside_it(number: int) -> None:
-    """Base offset, length and epoch are in no CRC. Where the epochs are not known, too low an epoch in the first batch,
-    or too high a one in the last, contradicts nothing."""
+    """Base offset, length and epoch are in no CRC. If the epochs are unknown, a lower epoch in the first batch, or a
+    higher one in the last, contradicts nothing."""
     log = a_closed_segment()
     start = number * (log.segments[0].size // BATCHES)
     for place in range(HEADER_SIZE):
@@ -143,7 +143,7 @@ def test_a_sector_that_cannot_be_read_is_damage_and_another_error_is_the_disks()
     log = a_closed_segment()
     assert isinstance(log.disk, SimDisk)
     log.disk.fail("read", errno.EIO)
-    assert found(log) == []  # it could be read the second time
+    assert found(log) == []  # the second read succeeded
     for _ in range(2):
         log.disk.fail("read", errno.EIO)
     assert found(log) == [Extent(0, 24, 0, log.segments[0].size)]
@@ -176,7 +176,7 @@ def test_a_segment_that_was_emptied_or_cut_between_two_batches_is_damage(kept: i
     assert [step for step in check(log.disk, shorter) if isinstance(step, Extent)] == [lost._replace(end=kept * size)]
 
 
-# what is known is not served
+# known damage is not served
 
 
 def test_known_damage_is_refused_and_all_around_it_is_read() -> None:
@@ -253,7 +253,7 @@ def test_damage_of_a_segment_that_is_the_last_one_again_after_a_crash_is_forgott
 
 @pytest.mark.parametrize("number", range(BATCHES))
 def test_a_read_passes_over_no_batch_whose_header_is_not_as_it_was(number: int) -> None:
-    """Not known to be damaged yet: whoever asks for an offset gets the batch that held it, or an error."""
+    """Before damage is known, a read of an offset returns the batch that held it, or an error."""
     log = a_closed_segment()
     asked = number * PER_BATCH
     batch = log.segments[0].find(asked)
@@ -271,7 +271,7 @@ def test_a_read_passes_over_no_batch_whose_header_is_not_as_it_was(number: int) 
 @pytest.mark.parametrize("number", range(BATCHES))
 @pytest.mark.parametrize("interval", [1, 4096])
 def test_a_read_takes_no_batch_whose_offset_or_epoch_is_not_as_it_was(number: int, interval: int) -> None:
-    """Both lie outside the CRC: consumers would take the records under other offsets."""
+    """Both are outside the CRC: consumers would get the records under other offsets."""
     log = a_closed_segment(index_interval_bytes=interval)
     asked = number * PER_BATCH
     batch = log.segments[0].find(asked)
@@ -322,7 +322,7 @@ def test_a_gap_that_compaction_left_is_passed_over() -> None:
 @pytest.mark.parametrize("place", [4, 8, 10])  # in its base offset, or in its length
 @pytest.mark.parametrize("interval", [1, 4096])
 def test_a_log_is_not_cut_below_what_was_asked_for_where_nobody_knew_of_the_damage(place: int, interval: int) -> None:
-    """What a flipped bit makes of a length or an offset is not the end of what is to stay."""
+    """A length or an offset with a flipped bit must not decide where the log is cut."""
     log = a_closed_segment(index_interval_bytes=interval)
     log.segments[0].forget_recent()
     flip(log, 3 * (log.segments[0].size // BATCHES) + place, 4)
@@ -431,7 +431,7 @@ def test_every_flipped_bit_of_an_index_is_found_by_a_scrub(suffix: str) -> None:
 
 
 def test_an_index_with_fewer_entries_is_right_where_many_batches_were_appended_at_once() -> None:
-    """As Apache Kafka's followers write them: one entry for a run, and none of the times lies behind it."""
+    """Apache Kafka's followers write one entry for a run of batches; no later timestamp comes after it."""
     log = an_indexed_segment(index_interval_bytes=1 << 20)
     told_finer = told_all(log)._replace(index_interval=1)
     assert not [step for step in check_all(log.disk, [told_finer]) if isinstance(step, Finding)]

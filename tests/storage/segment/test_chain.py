@@ -1,4 +1,4 @@
-"""Which segments a log has, and which are on their way out."""
+"""Tests of the segments that a log has, and of those that are being removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of a segment, while it is written and once it is sealed."""
+"""The index of a segment, while it is written and after it is sealed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def an_index(*entries: tuple[int, int]) -> SparseIndex:
 
 
 def test_an_index_is_not_sealed_while_entries_are_missing_in_its_file() -> None:
-    """They would be forgotten, and lookups would begin at the wrong place."""
+    """They would be lost, and lookups would begin at the wrong place."""
     with pytest.raises(InvariantBroken, match="0 of its 2 entries"):
         an_index((1, 10), (2, 20)).sealed()
 

@@ -1,6 +1,6 @@
-"""A broker's leave: others lead first what they can lead, then it goes, and says so (controlled shutdown).
+"""Controlled shutdown: other brokers take over what they can lead, then this broker reports that it has stopped.
 
-node.py comes here. What is not done in time is left to the caretaker, who sees this broker gone anyway.
+Called by node.py. Steps that take too long are left to the caretaker, which notices the missing broker anyway.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Coordinating(Protocol):
     """The coordinators of this broker: coordinators/leading.py."""
 
     def lay_down(self) -> None:
-        """Coordinate nothing, whatever is led here, until it is known what is."""
+        """Stop coordinating until it is known which partitions this broker still leads."""
 
     def take_up(self) -> None:
-        """Coordinate what is led here still."""
+        """Coordinate again for the partitions that this broker still leads."""
 
 
 class Led(Protocol):
@@ -41,16 +41,16 @@ class Led(Protocol):
 
 
 async def hand_over(around: Environment, coordinating: Coordinating, led: Sequence[Led]) -> None:
-    """Ends when what others can lead of `led` is led by them: this broker has heard so as their follower.
+    """Hand partitions of `led` over; ends once this broker follows the new leader of each that others can lead.
 
-    Until then clients are answered: who asks here is told who leads now, instead of finding the door closed.
+    Until then it answers clients: they learn the new leader instead of losing the connection.
     """
     me = around.metadata.brokers.get(around.broker)
     if me is None or me.epoch != around.follow.broker_epoch or not _others(around):
         return
     if not around.config.controlled_shutdown_enable:
         return
-    coordinating.lay_down()  # whoever coordinates next may answer before we know that it does
+    coordinating.lay_down()  # the next coordinator may answer before we know of it
     outcome = await around.follow.submit(DrainBroker(me.broker_id, me.epoch), DRAIN_IN_MS)
     if isinstance(outcome, ApiError):
         log.warning("stopping without handing over: %s", outcome)
@@ -62,10 +62,10 @@ async def hand_over(around: Environment, coordinating: Coordinating, led: Sequen
 
 
 async def say_farewell(around: Environment, closed: tuple[str, ...]) -> None:
-    """The end of this incarnation, in the metadata log: nobody need find out.
+    """Write the end of this incarnation into the metadata log, so that no other broker has to detect it.
 
-    `closed` are the directories that were closed cleanly: a copy that was made of one while this ran is an older one
-    then.
+    `closed` are the directories that were closed cleanly: a copy made of one while the broker ran then counts as
+    older.
     """
     me = around.metadata.brokers.get(around.broker)
     if me is not None and me.epoch == around.follow.broker_epoch and len(around.metadata.brokers) > 1:

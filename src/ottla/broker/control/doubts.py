@@ -1,7 +1,7 @@
 """Brokers that may just have died: Metadata waits for a moment until that is known.
 
-A client that loses its leader asks any broker at once who leads now; if it hears of the old one it asks again only
-after a second (librdkafka). peers.py tells of connections that ended, the node of brokers that changed.
+A client that loses its leader asks any broker at once for the new one; if it gets the old leader, librdkafka asks
+again only after a second. peers.py reports ended connections, the node reports changed brokers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from ottla.wire.connection import ServerConnection
 
 SETTLED_IN_MS = 150
-"""Longer nobody waits: a lock that is looked at and an entry that is appended take some milliseconds."""
+"""The longest wait: looking at a lock and appending an entry take some milliseconds."""
 
 
 class Doubts:
-    """Brokers that are cut off and not fenced yet. Nothing is ever in doubt where nobody can look closer."""
+    """Brokers that are cut off and not fenced yet. Without a way to check them, none is ever in doubt."""
 
     def __init__(self, around: Environment) -> None:
         self._around = around
         self.look_closer: Callable[[], None] | None = None
-        """Has the store look at once who lives, where it can do so."""
+        """Makes the store check at once which brokers are alive; None if it cannot."""
         self.early_fence: EarlyFence | None = None
-        """Where it cannot, whoever is cut off is tried at its door."""
+        """Tries to connect to a broker that was cut off, if the store cannot check it."""
         self._open: dict[tuple[BrokerId, BrokerEpoch], None] = {}
         self._waiting: list[Slot[None]] = []
 
@@ -50,18 +50,18 @@ class Doubts:
             self._around.deadlines.after(SETTLED_IN_MS, lambda: self._settle(doubt))
 
     def dialled(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
-        """A connection of ours to a broker stands."""
+        """A connection of ours to a broker was made."""
         if self.early_fence is not None:
             self.early_fence.reached(broker_id, epoch)
 
     def came(self, broker_id: BrokerId, epoch: BrokerEpoch, connection: ServerConnection) -> None:
-        """A broker has connected to us. That it hangs up is a sign too, for who asks it for nothing."""
+        """A broker has connected to us. Its end of that connection is a sign too, if we have none to it."""
         if self.early_fence is not None:
             self.early_fence.came(broker_id, epoch)
             connection.on_close.append(lambda: self.cut_off(broker_id, epoch))
 
     def settled(self) -> Slot[None] | None:
-        """None where nothing is in doubt; else filled when it is no more, soon in any case."""
+        """None if no broker is in doubt; else a slot that is filled once that is over, within SETTLED_IN_MS."""
         if not self._open:
             return None
         slot: Slot[None] = Slot()

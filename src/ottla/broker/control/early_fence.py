@@ -1,8 +1,9 @@
-"""A broker that is cut off and refuses to be reached again is fenced before its session ends (rule C8).
+"""Finds brokers that closed their connections and refuse new ones: they are fenced before their session ends (C8).
 
-doubts.py comes here where the store cannot look who lives, as with ZooKeeper; the caretaker (cluster/caretaker.py) acts
-on `refusing`. A refusal is no proof of death. So whoever is fenced for it may still answer while its lease stands, and
-what it coordinated is not answered elsewhere before that is over (rule A12): `lease_of_fenced_ends_ms`.
+Called by doubts.py if the store cannot check which brokers are alive, as with ZooKeeper; the caretaker
+(cluster/caretaker.py) acts on `refusing`. A refusal does not prove a death. So a broker fenced for it may still answer
+while its lease is valid, and no other coordinator answers before the lease has ended (rule A12):
+`lease_of_fenced_ends_ms`.
 """
 
 from __future__ import annotations
@@ -22,29 +23,29 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.early_fence")
 KNOCK_TIMEOUT_MS = 1000
 PAUSES_MS = (20, 100)
-"""A dying process may close its connections before its door: who is let in is asked again after each of these."""
+"""A dying process may close connections before its listener: after a successful connect, try again after each."""
 
 
 class EarlyFence:
-    """Knocks at the doors of brokers that were cut off, and remembers who refused."""
+    """Tries to connect to brokers that were cut off, and remembers which refused."""
 
     def __init__(self, around: Environment, peers: Peers) -> None:
         self._around = around
         self._peers = peers
         self._reached: dict[Incarnation, None] = {}
-        """Who has let us in once: of others a refusal says nothing, they may never have been reachable."""
+        """Brokers that accepted a connection of ours. Others may never be reachable, so their refusal says nothing."""
         self._knocking: dict[Incarnation, Callable[[], None] | None] = {}
-        """Where a knock is under way, with whom to tell if it opens."""
+        """Brokers that we are trying to reach, with a callback for the case that they accept."""
         self._refusing: dict[Incarnation, None] = {}
         self._fenced_ms: dict[Incarnation, int] = {}
-        """When each early fence was seen here first."""
+        """The time at which each early fence was first seen here."""
 
     def reached(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
-        """A connection of ours was taken."""
+        """A connection of ours was accepted."""
         self._reached[Incarnation(broker_id, epoch)] = None
 
     def came(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
-        """It has connected to us and proved itself: see whether we could reach it, while it surely lives."""
+        """A broker has connected and proved itself: test now, while it is surely alive, whether we can reach it."""
         incarnation = Incarnation(broker_id, epoch)
         if incarnation not in self._reached and incarnation not in self._knocking:
             self._knock(incarnation, None, PAUSES_MS)
@@ -60,9 +61,9 @@ class EarlyFence:
                 self._knock(incarnation, opens, PAUSES_MS)
 
     def refusing(self) -> frozenset[Incarnation]:
-        """The brokers that refuse, once all who were asked have answered.
+        """The brokers that refuse connections, once every try has ended.
 
-        Nobody where more refuse than do not: then it is rather we who are cut off.
+        Empty if more than half of the live brokers refuse: then this broker is more likely the one that is cut off.
         """
         live = self._around.metadata.live_brokers()
         refusing = frozenset(self._refusing)
@@ -83,7 +84,7 @@ class EarlyFence:
         }
 
     def lease_of_fenced_ends_ms(self) -> int:
-        """The time from which nobody who was fenced early can take itself for a leader any more.
+        """The time from which no broker that was fenced early can still act as a leader.
 
         Its lease counts from a round trip that began before the fence was in the log, and so before it was seen here.
         """
@@ -116,7 +117,7 @@ class EarlyFence:
         self._look()
 
     def _look(self) -> None:
-        """Now, and again when it is our turn, if those before us have done nothing."""
+        """Look after brokers now, and again when it is our turn, in case the brokers before us did nothing."""
         if self._refusing:
             around = self._around
             around.follow.look_after_brokers()
@@ -135,7 +136,7 @@ class _Knock:
         transport.close()
 
     def received(self, frame: memoryview) -> None:
-        """Nothing was asked."""
+        """Ignore frames: nothing was asked."""
 
     def lost(self, error: OSError) -> None:
         self._tell(error)

@@ -1,9 +1,9 @@
 """Compares the incarnation of each log directory with what the metadata store knows (rule H2).
 
-The files are those of storage/directory/incarnation.py. A directory that is older than the store knows it, restored
-from a copy or rolled back, gives no receipt and leads nothing: its replicas leave the sets with the registration
-(cluster/partitions.py). A store that is older than a directory is refused: topics made since would be strays, and
-replicas would count that were dropped since.
+The files are those of storage/directory/incarnation.py. A directory that is older than the store expects (restored from
+a copy, or rolled back) gives no receipt and leads nothing: its replicas leave the in-sync sets with the registration
+(cluster/partitions.py). A store that is older than a directory is refused: topics made since would become strays, and
+replicas removed since would count again.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.incarnations")
 _CLOSED = "+"
-"""Behind an incarnation that has closed its directory."""
+"""Suffix of an incarnation that has closed its directory."""
 _NAMED = 100
-"""Partitions in one line of the log."""
+"""The most partitions named in one log line."""
 
 
 class Directories(Protocol):
@@ -39,7 +39,7 @@ class Directories(Protocol):
 
     @property
     def failed(self) -> Mapping[str, str]:
-        """Paths, each with why."""
+        """Paths of failed directories, each with the reason."""
 
     @property
     def recovered(self) -> Mapping[tuple[bytes, int], Log]:
@@ -50,19 +50,19 @@ class Directories(Protocol):
         """Ids for directories that are made only once the broker has registered."""
 
     def may_go_on_without(self, directory: LogDirectory | None) -> bool:
-        """True where the broker serves on when this directory has failed."""
+        """True if the broker can go on after this directory has failed."""
 
 
 class Incarnations:
-    """Those of the log directories of one broker."""
+    """The incarnations of one broker's log directories."""
 
     def __init__(self, around: Environment, directories: Directories) -> None:
         self._around = around
         self._directories = directories
         self.own = topic_id_text(around.follow.incarnation)
-        """The one that is about to register, or has."""
+        """This run's own incarnation."""
         self.older: dict[str, RolledBack] = {}
-        """By path, directories that are older than what was last known of them; their replicas are not named yet."""
+        """By path, directories that are older than their last known state; their replicas are added later."""
 
     # --- before the registration ---
 
@@ -76,7 +76,7 @@ class Incarnations:
             if not found.present and (directory.found or directory.clean):
                 log.info("%s was written before incarnations were noted: it is taken as it is, once", directory.path)
             return
-        registered = expected.incarnation == self._around.follow.incarnation  # before it was made, in a new cluster
+        registered = expected.incarnation == self._around.follow.incarnation  # not made yet, in a new cluster
         if registered or not is_older(found.incarnation, expected, closed=directory.clean):
             return
         self.older[directory.path] = RolledBack((), found_in(found.incarnation, closed=directory.clean), name(expected))
@@ -95,7 +95,7 @@ class Incarnations:
         return directory.path in self.older
 
     def held(self) -> tuple[HeldDirectory, ...]:
-        """Directories for the registration: those that have noted this incarnation, and failed ones as they were."""
+        """Directories for the registration: those that have noted this incarnation, and failed ones as last known."""
         directories, follow = self._directories, self._around.follow
         noted = [one.directory_id for one in directories.online if one.witness.said is not None]
         here = tuple(HeldDirectory(one, follow.incarnation) for one in noted or directories.new_ids)
@@ -106,7 +106,7 @@ class Incarnations:
         return (*here, *(one for one in before.held if one.directory_id not in opened))
 
     def accepted_store(self) -> AcceptedStore | None:
-        """True where an administrator has had one of the directories take an older store as it is."""
+        """The older store that an administrator has accepted for one of the directories, or None."""
         directories = self._directories
         if not any(one.witness.said is not None and one.witness.said.accepts_store for one in directories.online):
             return None
@@ -125,9 +125,9 @@ class Incarnations:
     # --- once registered ---
 
     def registered(self, take_offline: Callable[[LogDirectory, OSError], None]) -> None:
-        """On disk in each directory before anything is led or fetched; OSError where the broker cannot go on so.
+        """Write the incarnation to each directory before leading or fetching; raise OSError if a needed one fails.
 
-        `take_offline` is called with a directory that fails and that the broker can go on without.
+        `take_offline` is called with a failed directory that the broker can go on without.
         """
         follow, directories = self._around.follow, self._directories
         version, crc = self._around.metadata.version, follow.entry_crc()
@@ -141,7 +141,7 @@ class Incarnations:
         self._tell_waiting()
 
     def note_metadata(self, directory: LogDirectory, *, online: bool = True) -> None:
-        """Write down how much metadata is applied: before a replica is made of it, now and then, and at the end."""
+        """Write the applied metadata version: before a replica is made, from time to time, and at the end."""
         if online:
             directory.witness.seen(self._around.metadata.version, self._around.follow.entry_crc())
 
@@ -167,10 +167,10 @@ class Incarnations:
 
 
 def is_older(found: Incarnation | None, expected: HeldDirectory, *, closed: bool) -> bool:
-    """Whether a directory says less than what was last known of it.
+    """True if a directory's state is older than the last known one.
 
-    A registration that was begun and is not noted to have succeeded has written nothing. `closed`: it bears the mark of
-    a clean stop.
+    A registration that was begun and not noted as successful has written nothing. `closed`: it has the mark of a clean
+    stop.
     """
     if found is None:
         return True
@@ -182,7 +182,7 @@ def is_older(found: Incarnation | None, expected: HeldDirectory, *, closed: bool
 
 
 def name(expected: HeldDirectory) -> str:
-    """As partitions await it."""
+    """The name under which partitions await a directory."""
     return topic_id_text(expected.incarnation) + (_CLOSED if expected.closed else "")
 
 
@@ -195,13 +195,13 @@ def found_in(found: Incarnation | None, *, closed: bool) -> tuple[str, ...]:
 
 
 async def refuse_older_store(around: Environment, disk: Disk, paths: Sequence[str]) -> None:
-    """DirectoryRefused where a log directory has seen more of the metadata than the store has, or another history."""
+    """Raise DirectoryRefused if a log directory has seen more metadata than the store has, or another history."""
     me = around.metadata.brokers.get(around.broker)
     for path in paths:
         try:
             found = read_incarnation(disk, path).incarnation
         except OSError:
-            continue  # opening it says so
+            continue  # opening the directory will report it
         if found is None or found.accepts_store:
             continue
         crc = None
@@ -218,9 +218,9 @@ async def refuse_older_store(around: Environment, disk: Disk, paths: Sequence[st
 
 
 def why_older(found: Incarnation, me: BrokerState | None, version: int, crc: int | None) -> str | None:
-    """The reason why a store of this version is not the one that the directory has seen; None where it may be.
+    """The reason why this store cannot be the one that the directory has seen; None if it may be.
 
-    `crc`: of the store's entry at the version that the directory has noted, where it is still there.
+    `crc`: the checksum of the store's entry at the version noted in the directory, if the entry is still there.
     """
     if found.metadata_version > version:
         return f"the store ends at version {version}, and the directory has seen version {found.metadata_version}"

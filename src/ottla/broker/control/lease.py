@@ -14,7 +14,7 @@ class Lease:
     def __init__(self, clock: Clock, deadlines: Deadlines, length_ms: int) -> None:
         self.length_ms = length_ms
         self.on_lapse: Callable[[], None] = _nothing
-        """Called when it has run out and was not renewed."""
+        """Called when the lease has run out without renewal."""
         self._clock = clock
         self._deadlines = deadlines
         self._end_ms = -1
@@ -25,14 +25,14 @@ class Lease:
         return self._clock.mono_ms() < self._end_ms
 
     def renew(self, sent_ms: int) -> None:
-        """A round trip that began at `sent_ms` has shown that all it could show is applied."""
+        """Renew: a round trip to the store that began at `sent_ms` has ended, and its entries are applied."""
         self._end_ms = max(self._end_ms, sent_ms + self.length_ms)
         if not self._watched:
             self._watched = True
             self._deadlines.at(self._end_ms, self._watch)
 
     def close(self) -> None:
-        """Nobody is told of its end any more."""
+        """Report the end of the lease no more."""
         self._closed = True
 
     def _watch(self) -> None:
@@ -46,4 +46,4 @@ class Lease:
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Do nothing at the end of the lease."""

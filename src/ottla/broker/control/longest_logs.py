@@ -1,6 +1,6 @@
-"""The living replica of a partition with the longest log: asked before a leader is elected that may lack records.
+"""Finds the live replica with the longest log, before an election of a leader that may lack records.
 
-handlers/elect_leaders.py comes here for an administrator, unclean_elections.py where a topic allows such elections.
+Called by handlers/elect_leaders.py for an administrator, and by unclean_elections.py if the topic allows it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LATEST = -1
 
 
 class LogEnd(NamedTuple):
-    """The epoch of a log's last record, and the offset behind it: the greater of two is the longer log."""
+    """The epoch of a log's last record, and the offset after it: of two, the greater is the longer log."""
 
     epoch: int
     offset: int
@@ -43,7 +43,7 @@ Ends = dict[TopicPartition, LogEnd]
 
 
 def log_end(held: Log) -> LogEnd | ErrorCode:
-    """The last epoch and the end of a replica here, as far as its log is sound."""
+    """The last epoch and the end of the sound part of a replica here."""
     if held.refusing:
         return ErrorCode.KAFKA_STORAGE_ERROR
     end = held.end_offset if held.damaged_at is None else min(held.end_offset, held.damaged_at)
@@ -51,7 +51,7 @@ def log_end(held: Log) -> LogEnd | ErrorCode:
 
 
 def in_order(replicas: Iterable[BrokerId], ends: Mapping[BrokerId, LogEnd]) -> tuple[BrokerId, ...]:
-    """The longest log first, of equal ones the preferred replica; those of which nothing is known last."""
+    """Replicas by length of log, longest first; of equal ones the preferred replica first, unknown ones last."""
     unknown = LogEnd(-2, -1)
     return tuple(sorted(replicas, key=lambda one: ends.get(one, unknown), reverse=True))
 
@@ -68,7 +68,7 @@ class LongestLogs:
     async def of(
         self, wanted: Sequence[tuple[TopicPartition, PartitionState]]
     ) -> dict[TopicPartition, tuple[BrokerId, ...]]:
-        """For each partition its living replicas, the longest log first. All are asked at once, for a moment."""
+        """For each partition its live replicas, the longest log first. All are asked at once, with a short timeout."""
         metadata, here = self._around.metadata, self._around.broker
         asked: dict[BrokerId, list[TopicPartition]] = {}
         candidates: dict[TopicPartition, list[BrokerId]] = {}
@@ -83,7 +83,7 @@ class LongestLogs:
             try:
                 found[broker] = _ends(await slot)
             except OSError:
-                found[broker] = {}  # unreachable, or too late: others go first
+                found[broker] = {}  # unreachable or too late: its replicas come last
         return {
             place: in_order(living, {one: found[one][place] for one in living if place in found[one]})
             for place, living in candidates.items()

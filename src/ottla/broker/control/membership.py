@@ -1,4 +1,4 @@
-"""The dialled broker's side of a proof of membership: who has connected, as the metadata knows them.
+"""The dialled broker's side of a proof of membership: checks the connecting broker against the metadata.
 
 handlers/sasl_authenticate.py takes the steps; the dialling side is in peers.py, the mechanism in wire/sasl.py.
 """
@@ -23,7 +23,7 @@ class PeerProof:
         self.proven: tuple[BrokerId, BrokerEpoch] | None = None
 
     async def step(self, data: bytes) -> bytes:
-        """The answer to one step; NotProven where the other side is no broker of this cluster."""
+        """The answer to one step; raise NotProven if the other side is not a broker of this cluster."""
         around = self._around
         if self._hellos is None:
             dialler = decode_hello(data)
@@ -44,7 +44,7 @@ class PeerProof:
         return broker is not None and broker.epoch == dialler.broker_epoch
 
     async def _catch_up(self) -> None:
-        """The dialler may have registered a moment ago."""
+        """Read the metadata log first: the dialler may have registered a moment ago."""
         try:
             await self._around.follow.catch_up()
         except OSError as error:

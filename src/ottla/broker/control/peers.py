@@ -1,7 +1,7 @@
 """Connections to the other brokers: one per peer and purpose, proved on both sides, requests one after the other.
 
-replicas/fetcher.py and whoever else speaks to a broker calls here; the sockets are the `Network` seam's. A connection
-ends when the peer comes up anew or elsewhere, so an answer is always the incarnation's that was asked.
+Called by replicas/fetcher.py and every other part that sends requests to brokers; the sockets are the `Network` seam's.
+A connection ends when the peer restarts or moves, so an answer always comes from the incarnation that was asked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KEYS = {f"{api.name}Request": api for api in APIS.values()}
 
 
 class Target(NamedTuple):
-    """An incarnation of a peer and where it is."""
+    """An incarnation of a peer, and its address."""
 
     epoch: BrokerEpoch
     host: str
@@ -45,17 +45,17 @@ class Target(NamedTuple):
 
 
 class Contacts(Protocol):
-    """Hears of connections to other brokers that have proved themselves: doubts.py."""
+    """Is told of connections to other brokers that have proved themselves: doubts.py."""
 
     def dialled(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
-        """A connection of ours to a broker stands."""
+        """A connection of ours to a broker was made."""
 
     def cut_off(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
-        """Such a connection has ended."""
+        """A connection that had proved to be this broker has ended."""
 
 
 class _Asked:
-    """A request on its way, or waiting for a connection."""
+    """A request that was sent, or that waits for a connection."""
 
     __slots__ = ("api", "deadline", "request", "slot", "version")
 
@@ -83,7 +83,7 @@ class Peers:
         self._closed = False
 
     def call(self, broker: BrokerId, purpose: str, request: Any, version: int, timeout_ms: int) -> Slot[Any]:
-        """Ask a peer. The slot holds its decoded answer, or OSError: unknown, not reached, lost, or too late."""
+        """Ask a peer. The slot holds its decoded answer, or an OSError: unknown, not reached, lost, or too late."""
         asked = _Asked(_KEYS[type(request).__name__], request, version)
         if self._closed or self.network is None:
             asked.slot.fail(ConnectionAbortedError("this broker speaks to no other now"))
@@ -96,7 +96,7 @@ class Peers:
         return asked.slot
 
     def target(self, broker: BrokerId) -> Target | None:
-        """The address of a peer's inter-broker listener, as it last registered; None where it is unknown."""
+        """The inter-broker address in a peer's last registration; None if it is unknown."""
         state = self.around.metadata.brokers.get(broker)
         listener = None if state is None else self._listener(state)
         if state is None or listener is None:
@@ -110,7 +110,7 @@ class Peers:
         return broker.listeners[0]
 
     def reconcile(self) -> None:
-        """Brokers have changed: connections to those that are gone, or came up anew or elsewhere, end."""
+        """Brokers have changed: end connections to those that are gone, were restarted or have moved."""
         for way in list(self._ways.values()):
             way.aim(self.target(way.broker))
 
@@ -126,7 +126,7 @@ class Peers:
 
 
 class _Way:
-    """To one peer for one purpose: at most one connection at a time, made when somebody asks."""
+    """The way to one peer for one purpose: at most one connection at a time, made at the first request."""
 
     def __init__(self, peers: Peers, broker: BrokerId, purpose: str) -> None:
         self.peers = peers
@@ -147,7 +147,7 @@ class _Way:
             self._dial()
 
     def aim(self, target: Target | None) -> None:
-        """Turn to the peer's address: a connection to elsewhere ends, and one that is awaited is tried at once."""
+        """Use the peer's present address: end a connection to another one, and try an awaited one at once."""
         if self._link is not None and self._link.target != target:
             self._link.fail(ConnectionResetError(f"broker {self.broker} is gone, or has come up anew"))
         elif self._again is not None and self._waiting and target is not None:
@@ -159,7 +159,7 @@ class _Way:
             self.peers.forget(self)
 
     def too_late(self, asked: _Asked) -> None:
-        """Nothing came in time. Answers come in order, so those behind it are as late."""
+        """No answer came in time. Answers come in order, so later requests are as late."""
         error = TimeoutError(f"no answer of broker {self.broker} to {asked.api.name}")
         if asked in self._waiting:
             self._waiting.remove(asked)
@@ -174,7 +174,7 @@ class _Way:
             link.send(self._waiting.popleft())
 
     def lost(self, link: _Link, error: OSError) -> None:
-        """Tell those who wait for a first connection why there is none; the next waits for the back-off."""
+        """Fail requests that wait for a first connection; the next try waits for the back-off."""
         if self._link is not link:
             return
         self._link = None
@@ -194,7 +194,7 @@ class _Way:
 
     def _fail_waiting(self, error: OSError) -> None:
         waiting, self._waiting = self._waiting, deque()
-        for asked in waiting:  # who is told may ask again at once
+        for asked in waiting:  # the callers may ask again at once
             asked.end(error)
 
     def _cancel_again(self) -> None:
@@ -225,13 +225,13 @@ class _Link:
         self.way = way
         self.target = target
         self.open = False
-        """Both sides have proved themselves."""
+        """True once both sides have proved themselves."""
         self._transport: Transport | None = None
         self._over = False
         self._correlation_id = 0
         self._asked: dict[int, _Asked] = {}
 
-    # what the network tells
+    # events of the network
 
     def connected(self, transport: Transport) -> None:
         if self._over:
@@ -259,7 +259,7 @@ class _Link:
     def lost(self, error: OSError) -> None:
         self.fail(error)
 
-    # what the way wants
+    # calls of the way
 
     def send(self, asked: _Asked) -> None:
         assert self._transport is not None
@@ -268,7 +268,7 @@ class _Link:
         self._transport.send([self._frame(asked)])
 
     def fail(self, error: OSError) -> None:
-        """It is over: close, and tell all who wait."""
+        """Close the connection, and fail all waiting requests."""
         if self._over:
             return
         self._over = True

@@ -1,6 +1,6 @@
 """Hands out producer ids from blocks that the metadata log gave to this broker alone.
 
-broker/handlers/init_producer_id.py comes here. What a broker did not hand out of a block when it stopped is never used.
+Called by broker/handlers/init_producer_id.py. Ids of a block that are left when a broker stops are never used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.metadata.entries import ProducerIdsAllocated
 
 
 class ProducerIds:
-    """Every id once, over all brokers and restarts."""
+    """Hands out each id once, over all brokers and restarts."""
 
     def __init__(self, follow: MetadataFollow) -> None:
         self._follow = follow
@@ -22,10 +22,10 @@ class ProducerIds:
         self._end = 0
         self._waiting: list[Slot[ProducerId | ErrorCode]] = []
         self._spare: ProducerId | None = None
-        """Fetched for one who cannot wait."""
+        """Ids fetched for callers that cannot wait."""
 
     def take(self) -> Slot[ProducerId | ErrorCode]:
-        """The next id; from a new block where this one is used up."""
+        """The next id; from a new block if this one is used up."""
         slot: Slot[ProducerId | ErrorCode] = Slot()
         if self._next < self._end:
             slot.fill(self._step())
@@ -36,7 +36,7 @@ class ProducerIds:
         return slot
 
     def take_now(self) -> ProducerId | None:
-        """The next id for one who cannot wait; None where none is at hand, and then one will be soon."""
+        """The next id for a caller that cannot wait; None if none is ready, and then one is fetched."""
         if self._next < self._end:
             return self._step()
         spare, self._spare = self._spare, None
@@ -45,7 +45,7 @@ class ProducerIds:
         return spare
 
     async def ready(self) -> ErrorCode:
-        """Ends when `take_now` has an id, unless others are faster; an error where there is none to be had."""
+        """Wait until `take_now` has an id, unless others are faster; return the error if none can be had."""
         if self._next >= self._end and self._spare is None:
             taken = await self.take()
             if isinstance(taken, ErrorCode):

@@ -12,10 +12,10 @@ from ottla.metadata.state import BrokerState, Metadata
 
 
 class RecentlyDead:
-    """As one broker has seen the others die; those that stopped cleanly had nothing left that clients ask for."""
+    """Brokers whose death this broker has seen. Those that stopped cleanly led nothing that clients could ask for."""
 
     def __init__(self, clock: Clock, listed_ms: int) -> None:
-        """`listed_ms`: for how long they are listed."""
+        """`listed_ms`: the time for which dead brokers are listed."""
         self._clock = clock
         self._listed_ms = listed_ms
         self._active: frozenset[BrokerId] = frozenset()

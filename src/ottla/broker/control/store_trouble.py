@@ -1,4 +1,4 @@
-"""Says in the log, once each time, that the metadata store cannot be used, and that it can be again."""
+"""Logs once when the metadata store becomes unusable, and once when it is usable again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ log = logging.getLogger("ottla.metadata")
 
 
 class StoreTrouble:
-    """One kind of use, which works or fails."""
+    """One kind of use of the store, which works or fails."""
 
     def __init__(self, use: str) -> None:
         """`use`: "written" or "read", for the sentence."""
         self._use = use
         self.error: OSError | None = None
-        """Why it failed when it was last tried."""
+        """The error of the last attempt, if it failed."""
 
     def failed(self, error: OSError) -> None:
         if self.error is None:

@@ -1,7 +1,7 @@
-"""Elects leaders where no replica that is known to be complete lives, and the topic would rather lose records.
+"""Elects leaders of topics that allow unclean elections, if no replica that is known to be complete is alive.
 
-The caretaker does it: it asks the living replicas how long their logs are, and the longest leads. What is decided with
-the death of a broker (`cluster/partitions.py`) leaves such a partition without a leader, unless one replica is left.
+The caretaker does it: it asks the live replicas how long their logs are, and the longest leads. The decision at a
+broker's death (`cluster/partitions.py`) leaves such a partition without a leader, unless one replica is left.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_AT_ONCE = 1000
 
 
 class UncleanElections:
-    """At most one round of questions at a time."""
+    """Runs at most one round of requests at a time."""
 
     def __init__(self, around: Environment, longest_logs: LongestLogs) -> None:
         self._around = around
@@ -35,7 +35,7 @@ class UncleanElections:
         self._looked_version = -1
 
     def look(self) -> None:
-        """Look for such partitions, if the metadata has changed since there were none."""
+        """Look for such partitions, if the metadata has changed since the last look found none."""
         around = self._around
         metadata = around.metadata
         if self._asking or metadata.version == self._looked_version:

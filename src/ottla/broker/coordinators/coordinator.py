@@ -1,8 +1,7 @@
 """The base of the group and transaction coordinators: a runner for each partition of their topic that we lead.
 
-Handlers come here through group_coordinator.py and transaction_coordinator.py; next door is shard_runner.py. Here too
-is the one clock of all shards, which forgives members what they could not help: time in which this process stood still
-(rule A5).
+Handlers call it through group_coordinator.py and transaction_coordinator.py; it drives shard_runner.py. It also has the
+one clock of all shards, which postpones deadlines by the time in which this process stood still (rule A5).
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from ottla.kernel.shards import partition_for
 from ottla.kernel.story import Slot
 
 PROBE_MS = 500
-"""The longest pause between two looks at whether time passes as it should."""
+"""The longest pause between two checks for a process that stood still."""
 LATE_MS = 50
-"""A ring later than this says that the process could not hear everybody."""
+"""A timer that is later than this shows that the process could not read all sockets in time."""
 
 
 class Coordinator(ABC, Generic[S]):
@@ -32,12 +31,12 @@ class Coordinator(ABC, Generic[S]):
         self._partitions = partitions
         self._runners: dict[int, ShardRunner[S]] = {}
         self._not_before_ms: dict[int, int] = {}
-        """By partition, where a leader before us may answer until then, which must not be contradicted (rule A12)."""
+        """By partition, the time until which a former leader may answer; we must not contradict it (rule A12)."""
         self._timer: Deadline | None = None
         self._ticking = False
         self._laid_down = False
         self.answers_from_ms: Callable[[], int] = _at_once
-        """Until when a coordinator before us may answer, which must not be contradicted (rule A12)."""
+        """The time until which a former coordinator may answer; we must not contradict it before then (rule A12)."""
 
     @abstractmethod
     def _run(self, partition: Partition, answers_from_ms: Callable[[], int]) -> ShardRunner[S]:
@@ -49,7 +48,7 @@ class Coordinator(ABC, Generic[S]):
     # Roles
 
     def lead(self, partition: Partition, *, not_before_ms: int = 0) -> None:
-        """This broker leads a partition of the topic in a new epoch: load it afresh."""
+        """This broker leads a partition of the topic in a new epoch: load its shard anew."""
         index = partition.index
         self.resign(index)
         self._not_before_ms[index] = max(not_before_ms, self._not_before_ms.get(index, 0))
@@ -58,14 +57,14 @@ class Coordinator(ABC, Generic[S]):
         self._runners[index] = self._run(partition, lambda: max(self.answers_from_ms(), self._not_before_ms[index]))
 
     def resign(self, index: int) -> None:
-        """This broker leads the partition no more."""
+        """This broker no longer leads the partition."""
         runner = self._runners.pop(index, None)
         if runner is not None:
             runner.end()
             self._ended(runner)
 
     def lay_down(self) -> None:
-        """Coordinate nothing, whatever is led here, until it is known what is."""
+        """Stop coordinating until it is known which partitions this broker still leads."""
         self._laid_down = True
         self.close()
 
@@ -76,7 +75,7 @@ class Coordinator(ABC, Generic[S]):
             self.resume(partition)
 
     def resume(self, partition: Partition) -> None:
-        """This broker leads the partition, and may have laid it down alone."""
+        """Coordinate again for a partition that this broker still leads, if only that one was laid down."""
         if not self._laid_down and partition.index not in self._runners:
             self.lead(partition)
 
@@ -92,16 +91,16 @@ class Coordinator(ABC, Generic[S]):
         return partition_for(name, partitions) if partitions else None
 
     def runner_of(self, name: str) -> ShardRunner[S] | None:
-        """The runner of the shard that a group or transactional id lives in, where it is led here."""
+        """The runner of the shard of a group or transactional id, if this broker leads it."""
         index = self.partition_for(name)
         return None if index is None else self._runners.get(index)
 
     def runner_at(self, index: int) -> ShardRunner[S] | None:
-        """The runner of a partition of the topic, where it is led here."""
+        """The runner of a partition of the topic, if this broker leads it."""
         return self._runners.get(index)
 
     def ask(self, name: str, decide: Decide[S]) -> Slot[Any]:
-        """The answer of a shard once it may leave, or an ErrorCode that refuses the whole request."""
+        """Ask a shard; the slot holds its answer, or an ErrorCode that refuses the whole request."""
         runner = self.runner_of(name)
         if runner is None:
             slot: Slot[Any] = Slot()
@@ -115,11 +114,11 @@ class Coordinator(ABC, Generic[S]):
 
     @property
     def loading(self) -> bool:
-        """Whether some shard does not serve yet."""
+        """True while some shard does not serve yet."""
         return any(runner.phase is Phase.LOADING for runner in self._runners.values())
 
     def runners(self) -> list[ShardRunner[S]]:
-        """Those of every partition that is led here."""
+        """The runners of all partitions that this broker leads."""
         return list(self._runners.values())
 
     def shards(self) -> list[S]:
@@ -129,7 +128,7 @@ class Coordinator(ABC, Generic[S]):
     # Time
 
     def _wake_at(self, at_ms: int) -> None:
-        """See that the timer rings by then, and now and then anyway."""
+        """Set the timer to `at_ms` at the latest, and to PROBE_MS from now at the latest."""
         if self._ticking or (self._timer is not None and self._timer.at_ms <= at_ms):
             return
         at_ms = min(at_ms, self._around.clock.mono_ms() + PROBE_MS)
@@ -140,9 +139,9 @@ class Coordinator(ABC, Generic[S]):
         self._timer = self._around.deadlines.at(at_ms, self._ring)
 
     def _ring(self) -> None:
-        """Before anybody is counted out, the sockets are drained: a turn of the loop goes by first.
+        """Drain the sockets in a turn of the loop before any member expires.
 
-        While the lease has run out nobody is heard, however often they come: that time is forgiven as well.
+        Without a valid lease requests of members are refused, so deadlines are postponed by that time as well.
         """
         assert self._timer is not None
         late_ms = self._around.clock.mono_ms() - self._timer.at_ms

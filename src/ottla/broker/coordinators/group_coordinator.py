@@ -1,6 +1,6 @@
 """The groups that this broker coordinates: a runner for each partition of `__consumer_offsets` that it leads.
 
-Handlers of the group APIs come here; next door is coordinator.py.
+Called by the handlers of the group APIs; based on coordinator.py.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         self._commit_timeout_ms = config.offsets_commit_timeout_ms
 
     def topics_deleted(self, topics: dict[str, bytes]) -> None:
-        """Topics are gone, by name and id: so are the offsets committed for them."""
+        """Delete the offsets committed for deleted topics, given by name and id."""
         for runner in list(self._runners.values()):
             runner.tell(lambda shard: shard.topics_deleted(topics))
 

@@ -1,4 +1,4 @@
-"""The cluster as consumer groups see it: its topics, and the options of each group."""
+"""The cluster's topics and group options, for the machines of consumer groups."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class GroupOptions:
         self._metadata = metadata
         self._layers = layers
         self._kept: dict[str, tuple[Layers, Mapping[str, str], ConsumerSettings]] = {}
-        """By group id, each with what it was made of."""
+        """By group id, the options with the values that they were made of."""
         self._default: tuple[Layers, ConsumerSettings] | None = None
 
     def consumer(self, group_id: str) -> ConsumerSettings:

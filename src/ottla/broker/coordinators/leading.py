@@ -1,6 +1,6 @@
-"""Both coordinators as leaderships begin and end: the leader of a partition of their topic coordinates by it.
+"""Tells both coordinators when leaderships begin and end: the leader of a partition of their topic coordinates.
 
-replicas/reconcile.py and replicas/in_sync_sets.py tell of leaderships, control/departure.py of the end of this broker.
+replicas/reconcile.py and replicas/in_sync_sets.py report leaderships, control/departure.py reports a shutdown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Coordinators:
         }
 
     def close(self) -> None:
-        """The broker stops."""
+        """Stop coordinating: the broker stops."""
         for coordinator in self.by_topic.values():
             coordinator.close()
 
@@ -51,11 +51,11 @@ class Coordinators:
     # --- one partition ---
 
     def is_for(self, topic: str) -> bool:
-        """True where the leader of a partition of this topic coordinates by it."""
+        """True for the topics of the coordinators: the leader of a partition of one coordinates."""
         return topic in self.by_topic
 
     def started_leading(self, partition: Partition, before: BrokerId) -> None:
-        """`before` led the partition until now, as far as was known here."""
+        """This broker leads the partition; `before` led it until now, as far as known here."""
         coordinator = self.by_topic.get(partition.topic)
         if coordinator is not None:
             around = self._around
@@ -64,10 +64,10 @@ class Coordinators:
             coordinator.lead(partition, not_before_ms=not_before_ms)
 
     def _deposed_unheard(self, partition: Partition, before: BrokerId) -> bool:
-        """True where the former leader may live and not know that it was deposed, and nobody waits for it (rule A12).
+        """True if the former leader may be alive and unaware that it was deposed, and cannot block commits (rule A12).
 
-        It is not waited for where it is no replica any more: a live broker was unregistered, or a reassignment was
-        turned to another aim. A leader that completes a reassignment has laid down what it coordinated.
+        Commits do not wait for a broker that is no replica any more: a live broker was unregistered, or a reassignment
+        was redirected. A leader that completes a reassignment itself has stopped coordinating before.
         """
         metadata = self._around.metadata
         state = metadata.partition(partition.topic_id, partition.index)
@@ -84,11 +84,11 @@ class Coordinators:
             coordinator.resign(partition.index)
 
     def lay_down_one(self, partition: Partition) -> None:
-        """Coordinate nothing by this partition, until it is known who leads it."""
+        """Stop coordinating for this partition until it is known which broker leads it."""
         self.by_topic[partition.topic].resign(partition.index)
 
     def take_up_one(self, partition: Partition) -> None:
-        """It is led here still."""
+        """Coordinate again: this broker still leads the partition."""
         self.by_topic[partition.topic].resume(partition)
 
     # --- all of them ---
@@ -99,6 +99,6 @@ class Coordinators:
             coordinator.lay_down()
 
     def take_up(self) -> None:
-        """All was laid down before a change that might have ended it: take up what is led here still."""
+        """Coordinate again for the partitions that this broker still leads."""
         for topic, coordinator in self.by_topic.items():
             coordinator.take_up([each for each in self._led() if each.topic == topic])

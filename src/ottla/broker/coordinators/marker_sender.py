@@ -1,7 +1,7 @@
 """Tells the leaders of partitions how transactions have ended, until each has written its marker.
 
-transaction_coordinator.py comes here with the markers that leave its shards. One request is on its way to a broker at a
-time; what comes up meanwhile, of all shards, goes with the next. Shards hear of each partition that has its marker.
+transaction_coordinator.py passes on the markers that leave its shards. Each broker gets one request at a time; markers
+of all shards that come up meanwhile go with the next. Shards are told of each partition that has its marker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_AT_ONCE = 2_000
 _VERSION = 2
 _WRITTEN = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
 _GIVEN_UP = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""Somebody newer has acted: this coordinator's word counts no more, or the producer has gone on."""
+"""Errors after which a marker is dropped: a newer coordinator or a newer producer epoch has acted."""
 
 log = logging.getLogger("ottla.transactions")
 
@@ -53,7 +53,7 @@ class _Queued:
         self.markers = markers
         self.partition = partition
         self.topic_id = topic_id
-        """The id of the topic as it was: one of the same name that was made later has none of the records."""
+        """The topic's id at the time: a later topic of the same name has none of the records."""
 
     def wanted(self) -> WantedMarker:
         markers = self.markers
@@ -68,7 +68,7 @@ class _Queued:
 
 
 class MarkerSender:
-    """The markers that are not written yet, by the broker that leads their partition."""
+    """Markers that are not written yet, by the leader of their partition."""
 
     def __init__(self, around: Environment, peers: Peers, writer: MarkerWriter) -> None:
         self._around = around
@@ -80,11 +80,11 @@ class MarkerSender:
         self._when_written: Callable[[Runner, str], None] = lambda _, __: None
 
     def when_written(self, listener: Callable[[Runner, str], None]) -> None:
-        """Call `listener` with the transactional id whenever the shard has taken in that a marker is written."""
+        """Call `listener` with the transactional id whenever the shard has noted a written marker."""
         self._when_written = listener
 
     def send(self, runner: Runner, markers: Markers) -> None:
-        """Tell every partition of a transaction. Called once it is committed how it ends (rule D2)."""
+        """Send markers to all partitions of a transaction. Called once its decision is committed (rule D2)."""
         metadata = self._around.metadata
         for partition in markers.partitions:
             topic = metadata.topic(partition.topic)
@@ -92,17 +92,17 @@ class MarkerSender:
             self._route(_Queued(runner, markers, partition, topic_id))
 
     def forget(self, runner: Runner) -> None:
-        """The leadership of a shard is over: its successor sends all its markers again."""
+        """Drop the markers of a shard whose leadership is over: its successor sends them again."""
         for broker, queue in self._queues.items():
             self._queues[broker] = deque(each for each in queue if each.runner is not runner)
 
     @property
     def waiting(self) -> int:
-        """Markers that are queued, those on their way not counted."""
+        """The number of queued markers, without those in a request under way."""
         return sum(len(queue) for queue in self._queues.values())
 
     def _route(self, queued: _Queued) -> None:
-        """To the leader's queue; a partition that is gone needs no marker, one without a leader waits."""
+        """Queue a marker for the leader; a deleted partition needs none, and one without a leader waits."""
         topic = self._around.metadata.topic(queued.partition.topic)
         index = queued.partition.partition
         if topic is None or topic.topic_id != queued.topic_id or index >= len(topic.partitions):
@@ -142,7 +142,7 @@ class MarkerSender:
         self._flush(broker)
 
     async def _deliver(self, broker: BrokerId, batch: list[_Queued]) -> None:
-        """One request to a broker, or the same among ourselves."""
+        """Deliver a batch: by one request to another broker, or directly on this one."""
         if broker == self._around.broker:
             outcomes = await self._writer.write([each.wanted() for each in batch])
         else:
@@ -190,7 +190,7 @@ class MarkerSender:
 
 
 def _request(batch: list[_Queued]) -> WriteTxnMarkersRequest:
-    """One marker for each transaction, with all its partitions that are led there."""
+    """A request with one marker for each transaction, and all its partitions that the broker leads."""
     found: dict[tuple[int, int, bool, int], tuple[WritableTxnMarker, dict[str, WritableTxnMarkerTopic]]] = {}
     for queued in batch:
         markers = queued.markers
@@ -214,7 +214,7 @@ def _request(batch: list[_Queued]) -> WriteTxnMarkersRequest:
 
 
 def _outcomes(batch: list[_Queued], answer: WriteTxnMarkersResponse) -> list[ErrorCode]:
-    """In the order of the batch; what the answer leaves out is asked again."""
+    """Outcomes in the order of the batch; markers that the answer leaves out are sent again."""
     said = {
         (marker.producer_id, topic.name, partition.partition_index): partition.error_code
         for marker in answer.markers

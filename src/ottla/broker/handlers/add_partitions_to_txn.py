@@ -1,8 +1,8 @@
 """AddPartitionsToTxn (key 24, versions 0 to 5): clients add partitions (0 to 3), brokers add for them or verify (4, 5).
 
-KIP-98; brokers ask since KIP-890. Clients may use the versions of brokers too, as on an Apache Kafka without an
-authorizer: `@platformatic/kafka` takes the highest version that is announced. They allow a client no more than the
-older ones and one look.
+KIP-98; brokers ask since KIP-890. Clients may use the brokers' versions too, as on an Apache Kafka without an
+authorizer: `@platformatic/kafka` takes the highest announced version. These versions allow a client nothing more than
+the older ones, except to verify.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartition
 
 
 async def _of_several(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    """All are asked for before the first answer is waited for: their entries share a commit."""
+    """Submit all transactions before waiting for the first answer: their entries share a commit."""
     asked = [
         run_story(
             call.node.verification.ask_here(

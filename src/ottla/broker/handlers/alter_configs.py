@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33, versions 0 to 2): the options of a resource are those given, and no others (KIP-133).
+"""AlterConfigs (key 33, versions 0 to 2): replaces all options of a resource by those given (KIP-133).
 
 Deprecated since KIP-339, and still used.
 """

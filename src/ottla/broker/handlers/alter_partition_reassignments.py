@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (key 45, versions 0 and 1): other replicas for partitions, or a reassignment taken back.
+"""AlterPartitionReassignments (key 45, versions 0 and 1): moves partitions to other replicas, or cancels such moves.
 
 It is answered when the reassignment has begun; it ends when the added replicas are in sync (KIP-455).
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 async def handle(call: Call, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
-    """All are submitted before the first is awaited, so that they share appends."""
+    """Submit all before awaiting the first, so that they share appends."""
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
     )

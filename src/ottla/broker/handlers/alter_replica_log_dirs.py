@@ -1,8 +1,8 @@
 """AlterReplicaLogDirs (key 34, versions 1 and 2): move replicas to other log directories of this broker (KIP-113).
 
-They are served meanwhile. A replica that is not here yet is REPLICA_NOT_AVAILABLE, and will be made in the directory
-that was named: `kafka-reassign-partitions` asks again until it has come. While a log directory is offline nothing
-begins to move.
+They are served meanwhile. A replica that is not here yet is REPLICA_NOT_AVAILABLE, and will be made in the named
+directory: `kafka-reassign-partitions` repeats the request until the replica is there. While a log directory is offline
+no move begins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ApiVersions (key 18, versions 0 to 4): what this broker serves, as Apache Kafka 4.3.1 announces it for the same APIs.
 
 The APIs of transactions and the feature `transaction.version` are announced together, once every broker of the cluster
-has them: the feature, not the versions of the APIs, is what clients go by (KIP-584). So are those of consumer groups.
+has them: clients go by the feature, not by API versions (KIP-584). The same holds for consumer groups.
 A client of a later version is answered in version 0 (KIP-511).
 """
 
@@ -54,9 +54,9 @@ async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
 
 
 def _tell_features(response: ApiVersionsResponse, state: Metadata, *, with_level_0: bool) -> None:
-    """Older clients cannot read that a feature may be at level 0: they are told its finalized level (KAFKA-17492).
+    """Add the features. Older clients cannot read a minimum level of 0: they get the finalized one (KAFKA-17492).
 
-    A level of 0 that is finalized is left out, as Apache Kafka does it.
+    A finalized level of 0 is left out, as in Apache Kafka.
     """
     for feature in features.supported(state):
         if with_level_0:

@@ -1,7 +1,7 @@
 """The common part of AlterConfigs and IncrementalAlterConfigs: which edits of which resource may be stored.
 
-alter_configs.py and incremental_alter_configs.py come here with a resource's edits. They are checked against
-`config/` on the state as it would be, then submitted, or only decided where the client asked to validate.
+Called by alter_configs.py and incremental_alter_configs.py with a resource's edits. They are checked against
+`config/` on the resulting state, then submitted, or only decided if the client asked to validate.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Edit:
 async def alter(
     call: Call, resource_type: int, name: str, edits: list[Edit], *, replace: bool, validate_only: bool
 ) -> ApiError | None:
-    """Edit one resource; what is wrong, or None."""
+    """Edit one resource; return the error, or None."""
     if resource_type == TOPIC_RESOURCE and call.node.metadata.topic(name) is None:
         unsure = await look_again(call)
         if unsure is not None:
@@ -64,7 +64,7 @@ async def alter(
 
 
 def _checked(call: Call, resource_type: int, name: str, edits: list[Edit]) -> tuple[ConfigEdit, ...] | ApiError:
-    """The resource is there, and each edit by itself makes sense."""
+    """Check that the resource exists and that each edit is valid by itself; return the edits or an error."""
     options = _options(call, resource_type, name)
     if isinstance(options, ApiError):
         return options
@@ -80,7 +80,7 @@ def _checked(call: Call, resource_type: int, name: str, edits: list[Edit]) -> tu
 
 
 def _options(call: Call, resource_type: int, name: str) -> Mapping[str, Option] | ApiError:
-    """The options the resource may have; an error where there is no such resource."""
+    """The options that the resource may have, or an error if there is no such resource."""
     node = call.node
     if resource_type == TOPIC_RESOURCE:
         if not name:
@@ -127,7 +127,7 @@ def _checked_edit(
 
 
 def _inherited(layers: Layers, resource_type: int, declared: Option) -> str:
-    """The value of a list where the resource says nothing of it."""
+    """The value of a list option that the resource itself does not set."""
     if resource_type == TOPIC_RESOURCE:
         return text_of(layers.topic(), declared) or ""
     if resource_type == BROKER_RESOURCE and (given := layers.given(declared.name)):
@@ -136,7 +136,7 @@ def _inherited(layers: Layers, resource_type: int, declared: Option) -> str:
 
 
 def _problem(layers: Layers, resource_type: int, name: str, after: dict[str, str]) -> ApiError | None:
-    """The fault of the resource as it would be; None for a good one."""
+    """The fault of the resource after the edits, or None."""
     if resource_type == TOPIC_RESOURCE:
         wrong = topic_problems(after, layers)
     elif resource_type == GROUP_RESOURCE:
@@ -147,7 +147,7 @@ def _problem(layers: Layers, resource_type: int, name: str, after: dict[str, str
 
 
 def _broker_problem(name: str, after: dict[str, str]) -> ApiError | None:
-    """Apache Kafka stores names it does not know, for its plug-ins; here a name that is not known is a mistake."""
+    """The fault of a broker's options, or None. Apache Kafka stores unknown names; here they are errors."""
     options = broker_options()
     for key, text in after.items():
         declared = options.get(key)
@@ -164,7 +164,7 @@ def _broker_problem(name: str, after: dict[str, str]) -> ApiError | None:
 
 def _not_dynamic(declared: Option, name: str) -> ApiError | None:
     if declared.name == MIN_IN_SYNC and name != ALL_BROKERS:
-        # who stays eligible is decided by it (KIP-966), and must not hang on who leads at the moment
+        # it decides which replicas stay eligible (KIP-966), which must not depend on the present leader
         return ApiError(ErrorCode.INVALID_CONFIG, f"{MIN_IN_SYNC} can be set for all brokers or for a topic only.")
     if declared.scope is Scope.READ_ONLY:
         return ApiError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{declared.name}]")

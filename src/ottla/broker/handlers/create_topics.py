@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 
 MOST_TOPICS = 2000
-"""In one request. Apache Kafka refuses more than 10,000 partitions in the same words."""
+"""The most topics in one request. Apache Kafka refuses more than 10,000 partitions with the same message."""
 _TOO_MANY = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 class _Asked(NamedTuple):
-    """A topic on its way: its command and the slot of its outcome."""
+    """A submitted topic: its command and the slot of its outcome."""
 
     command: CreateTopic
     outcome: Slot[Outcome]
 
 
 async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """All are submitted before the first is waited for, so that they share appends."""
+    """Submit all before waiting for the first, so that they share appends."""
     times = Counter(topic.name for topic in request.topics)
     if len(times) > MOST_TOPICS:
         return CreateTopicsResponse(topics=[_refused(name, _TOO_MANY) for name in times])
@@ -78,7 +78,7 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
 
 
 def _command(call: Call, topic: CreatableTopic) -> CreateTopic | ApiError:
-    """The client's wishes, with the broker's defaults for what it left open."""
+    """The command for a topic, with the broker's defaults for everything that the client left open."""
     wrong = name_error(topic.name)
     if wrong is not None:
         return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {wrong}")

@@ -1,8 +1,8 @@
 """DeleteRecords (key 21, versions 0 to 2): raise the start of a log; -1 means up to the high watermark (KIP-107).
 
-It is answered once every replica in sync starts there too, after a crash as well: another leader does not undo it.
-Unlike in Apache Kafka, records that are acknowledged at `acks=1` and not committed yet are waited for first, for a
-bounded time: only what is committed can be deleted.
+It is answered once every in-sync replica starts there too, also after a crash, so that another leader does not undo it.
+Unlike Apache Kafka, it first waits for a bounded time until records acknowledged at `acks=1` are committed: only
+committed records can be deleted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResp
 
 
 async def _settled(call: Call, request: DeleteRecordsRequest) -> None:
-    """Return once what the logs hold below the offsets asked for is committed, or the time for it is over."""
+    """Wait until the records below the requested offsets are committed, or the time is up."""
     waits: list[Slot[ErrorCode]] = []
     for topic in request.topics:
         for asked in topic.partitions:
@@ -92,14 +92,14 @@ def _delete(call: Call, name: str, index: int, offset: int) -> tuple[int, ErrorC
 
 
 def _note_down(call: Call, done: list[DeleteRecordsPartitionResult]) -> None:
-    """The new starts of all, in one checkpoint; where it cannot be written, none of them is promised."""
+    """Write the new starts of all in one checkpoint; if that fails, none of them is promised."""
     if done and not call.node.replicas.upkeep.note_starts():
         for each in done:
             each.low_watermark, each.error_code = -1, ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def _failed(call: Call, fault: OSError) -> ErrorCode:
-    """A full disk refuses and nothing more (rule B3)."""
+    """The error for a failed write: a full disk only refuses the request (rule B3)."""
     if fault.errno not in FULL_DISK:
         call.node.disk_failed(fault)
     return ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,8 +1,8 @@
 """DescribeConfigs (key 32, versions 1 to 4): every option of a topic, broker or group, with its source and synonyms.
 
-KIP-133, KIP-226. Unlike in Apache Kafka a broker that is asked by name for `ottla.replica.troubles` says what is wrong
-with its replicas, for `ottla.record.decoder` whether it has the compiled part, and for `ottla.broker.load` what goes in
-and out of it.
+KIP-133, KIP-226. Unlike in Apache Kafka, a broker that is asked by name returns the faults of its replicas as
+`ottla.replica.troubles`, whether it has the compiled part as `ottla.record.decoder`, and its bytes in and out as
+`ottla.broker.load`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """A resource that is named again is answered once: unlike in Apache Kafka repetition costs nothing."""
+    """Answer a resource that is named twice once: unlike in Apache Kafka repetition costs nothing."""
     response = DescribeConfigsResponse()
     asked = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     for number, resource in enumerate(asked.values(), 1):

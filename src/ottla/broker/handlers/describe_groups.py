@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _OPERATIONS_SINCE = 3
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""Read, delete, describe, and describe and alter configs, by their numbers in ACLs: all that can be done to a group,
-and all that anybody may do."""
+"""Read, delete, describe, and describe and alter configs, by their numbers in ACLs: all operations on groups, all of
+which every client may do."""
 
 
 async def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:

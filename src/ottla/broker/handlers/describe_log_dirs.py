@@ -1,7 +1,7 @@
 """DescribeLogDirs (key 35, versions 1 to 5): each log directory, its room, and how much each partition takes (KIP-113).
 
-One that is offline is answered KAFKA_STORAGE_ERROR, and nothing is known of what it holds. A replica that cannot be
-opened is not among those of its directory, as with Apache Kafka; why is told by DescribeConfigs (troubles.py).
+An offline directory is answered with KAFKA_STORAGE_ERROR, and without its content. A replica that cannot be opened is
+left out of its directory, as in Apache Kafka; DescribeConfigs tells the reason (troubles.py).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _of(topics: dict[str, DescribeLogDirsTopic], name: str) -> DescribeLogDirsTo
 
 
 def _described(partition: Partition) -> DescribeLogDirsPartition:
-    """`offset_lag` of what is served is what it lacks of the high watermark, as Apache Kafka has it."""
+    """A served replica; its `offset_lag` counts from the high watermark, as in Apache Kafka."""
     held = partition.log
     return DescribeLogDirsPartition(
         partition_index=partition.index,
@@ -69,7 +69,7 @@ def _described(partition: Partition) -> DescribeLogDirsPartition:
 
 
 def _future(move: Move) -> DescribeLogDirsPartition:
-    """A replica on its way to a directory; its lag is what it has not copied yet."""
+    """A replica that is moving to a directory; its lag is the part that is not copied yet."""
     return DescribeLogDirsPartition(
         partition_index=move.partition.index,
         partition_size=move.future.size_bytes,

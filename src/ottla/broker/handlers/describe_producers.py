@@ -1,6 +1,6 @@
-"""DescribeProducers (key 61, version 0): who writes to a partition with sequences, and where its transaction began.
+"""DescribeProducers (key 61, version 0): the idempotent producers of a partition, and where their transactions began.
 
-KIP-664: so transactions are found that hang.
+KIP-664: used to find hanging transactions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """DescribeQuorum (key 55, versions 0 to 2): Kafka's tools ask it how the metadata is kept (KIP-595).
 
-Unlike in Apache Kafka it is kept in a coordination store, not by a quorum of brokers. The answer says so in the tools'
-terms: the caretaker leads, every live broker is a voter, and all that are live stand at the head that this broker has
-applied.
+Unlike in Apache Kafka it is kept in a coordination store, not by a quorum of brokers. The answer uses the tools'
+terms: the caretaker is the leader, every live broker is a voter, and all live ones are at the version that this broker
+has applied.
 """
 
 from __future__ import annotations

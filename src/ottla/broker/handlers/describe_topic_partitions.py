@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (key 75, version 0): topics with all that is agreed on about their partitions, page by page.
 
-KIP-966: eligible leaders are told beside the in-sync ones.
+KIP-966: lists eligible leaders beside the in-sync replicas.
 """
 
 from __future__ import annotations

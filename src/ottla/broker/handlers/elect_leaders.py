@@ -1,7 +1,7 @@
-"""ElectLeaders (key 43, versions 0 to 2): the preferred leaders back, or any leader at a price (KIP-183, KIP-460).
+"""ElectLeaders (key 43, versions 0 to 2): elects preferred leaders, or unclean ones (KIP-183, KIP-460).
 
-Any leader: for partitions without one. Of the replicas that live the one with the longest log leads then; Apache Kafka
-takes the first.
+An unclean election is for partitions without a leader: the live replica with the longest log leads; Apache Kafka takes
+the first live one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 
 async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Asked for all partitions, it names only those where something was to be done, as Apache Kafka does."""
+    """A request for all partitions is answered only for those that needed an election, as in Apache Kafka."""
     response = ElectLeadersResponse()
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         return _unknown_type(request)
@@ -42,7 +42,7 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
     for name, partitions in wanted:
         commands = [(one, longest.get((name, one)) or ElectLeader(name, one, unclean)) for one in partitions]
         asked.append((name, [(one, call.node.follow.submit(command, timeout_ms)) for one, command in commands]))
-    for name, slots in asked:  # all were submitted before the first is awaited, so that they share appends
+    for name, slots in asked:  # all are submitted before the first is awaited, so they share appends
         result = ReplicaElectionResult(topic=name)
         for partition, slot in slots:
             outcome = await slot
@@ -58,7 +58,7 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
 
 
 async def _longest(call: Call, wanted: Sequence[tuple[str, Sequence[int]]]) -> dict[tuple[str, int], ElectLeader]:
-    """For each partition without a leader: elect the longest log of those that live."""
+    """A command for each partition without a leader: elect the longest log of the live replicas."""
     found = []
     for name, partitions in wanted:
         topic = call.node.metadata.topic(name)

@@ -1,6 +1,7 @@
 """EndTxn (key 26, versions 0 to 5): commit or abort a transaction (KIP-98).
 
-The answer says that it is decided; markers follow. From version 5 on it brings the producer's next epoch (KIP-890).
+The answer means that the outcome is decided; markers follow. From version 5 on it has the producer's next epoch
+(KIP-890).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Fetch (key 1, versions 4 to 18): read what this reader may see, or stay in the session until there is something.
 
-Sessions are KIP-227. Nothing is copied: what is read are slices of segment files. Clients read below the high
-watermark, readers of committed records below the last stable offset, followers up to the log's end: their fetches are
-receipts. Consumers may read from followers too, as far as these know what is committed; a leader sends those there that
-name the rack of one (KIP-392), unlike in Apache Kafka only of one in sync.
+Sessions are KIP-227. Nothing is copied: reads return slices of segment files. Clients read below the high watermark,
+readers of committed records below the last stable offset, followers up to the log's end: their fetches are receipts.
+Consumers may read from followers too, below the high watermark that these know; a leader sends consumers to a follower
+in their rack (KIP-392), and unlike Apache Kafka only to one in sync.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Look:
 
     def __init__(self, follower: ReplicaKey | None, rack: str) -> None:
         self.follower = follower
-        """The follower whose fetch has just come, and with it a receipt; None at later looks."""
+        """The follower whose fetch has just arrived, which is a receipt; None at later looks."""
         self.rack = rack
-        """The rack of a consumer that may be sent to a replica nearer to it, else empty."""
+        """The rack of a consumer that may be sent to a nearer replica, else empty."""
         self.found: list[tuple[Watch, FetchedPartition]] = []
         self.bytes = 0
         self.urgent = False
@@ -101,7 +101,7 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
 
 
 def _look(call: Call, session: Session, request: Fetch, follower: ReplicaKey | None, *, full: bool) -> Look:
-    """Read what there is, within the budget, from the partitions that may have something."""
+    """Read from the partitions that may have new records, within the budget."""
     config = call.node.options.config
     look = Look(follower, "" if session.replica or not config.replica_selector_class else request.rack)
     budget = min(request.max_bytes, config.fetch_max_bytes)
@@ -128,7 +128,7 @@ def _look_at_each(call: Call, session: Session, look: Look, budget: int, *, full
             if session.replica and (
                 fetched.high_watermark != watch.sent_high_watermark or fetched.log_start_offset != watch.sent_log_start
             ):
-                look.urgent = True  # followers learn at once what is committed, and what is deleted
+                look.urgent = True  # followers learn at once of a new high watermark or log start
         if full or _is_news(watch, fetched):
             look.found.append((watch, fetched))
             look.bytes += fetched.records_size
@@ -139,7 +139,7 @@ def _look_at_each(call: Call, session: Session, look: Look, budget: int, *, full
 
 
 def _has_more(watch: Watch, fetched: FetchedPartition) -> bool:
-    """Whether the budget kept something back. Such a watch stays in front: nothing may ever mark it again."""
+    """True if the budget left records out. Such a watch stays in front: perhaps nothing marks it again."""
     if watch.session.replica and watch.partition is not None:
         return fetched.error == 0 and fetched.diverging is None and watch.fetch_offset < watch.partition.log.end_offset
     return fetched.error == 0 and watch.fetch_offset < fetched.high_watermark
@@ -227,11 +227,11 @@ def _in_another_epoch(watch: Watch, partition: Partition) -> FetchedPartition:
 
 
 def _as_follower(call: Call, watch: Watch, partition: Partition) -> ErrorCode:
-    """NONE where a consumer may read, from us who follow, what we know to be committed.
+    """NONE if a consumer may read committed records from this follower.
 
-    It stays so, except where any replica may come to lead or nothing is synced: then our leader must have spoken
-    first. A follower that no longer hears its leader sends consumers back to it, where Apache Kafka's would let them
-    wait for what does not come.
+    Committed records stay committed, except with unclean elections or without syncs: then our leader must have
+    answered first. A follower that is cut off from its leader sends consumers back to it; Apache Kafka's would let
+    them wait in vain.
     """
     follower, node = partition.follower, call.node
     if follower is None or watch.session.replica or call.api_version < _ANY_REPLICA:
@@ -245,7 +245,7 @@ def _as_follower(call: Call, watch: Watch, partition: Partition) -> ErrorCode:
 
 
 def _nearer(call: Call, rack: str, watch: Watch, partition: Partition) -> BrokerId | None:
-    """A live replica in the consumer's rack that it can reach and that holds what it asks for, if we lead."""
+    """A live replica in the consumer's rack that it can reach and that holds the requested offset, if we lead."""
     leader = partition.leader
     if leader is None:
         return None
@@ -256,11 +256,11 @@ def _nearer(call: Call, rack: str, watch: Watch, partition: Partition) -> Broker
 
 
 def _refused(call: Call, watch: Watch, partition: Partition, error: ErrorCode) -> FetchedPartition:
-    """KAFKA_STORAGE_ERROR is said of damage, and clients ask again; where no other replica will ever lead they are told
-    that the records are lost. Damage that was not known yet is looked for.
+    """The answer to a refused read. Damage is KAFKA_STORAGE_ERROR, and clients ask again; if no other replica can ever
+    lead, they are told that the records are lost. Unknown damage is searched for.
 
-    That an offset is out of range the leader alone says: a follower may lack what is there, and consumers would start
-    over somewhere else.
+    Only the leader answers that an offset is out of range: a follower may lack records, and consumers would start
+    over elsewhere.
     """
     partition.traffic.failed_fetches += 1
     leader, log = partition.leader, partition.log
@@ -271,19 +271,19 @@ def _refused(call: Call, watch: Watch, partition: Partition, error: ErrorCode) -
     elif error == ErrorCode.OFFSET_OUT_OF_RANGE and leader is None:
         return _error(watch.index, ErrorCode.NOT_LEADER_OR_FOLLOWER, _leader_of(call, watch))
     refused = _error(watch.index, error)
-    if error == ErrorCode.OFFSET_OUT_OF_RANGE and call.peer is not None:  # who repairs goes on from our start
+    if error == ErrorCode.OFFSET_OUT_OF_RANGE and call.peer is not None:  # a repair continues at our start
         refused = refused._replace(log_start_offset=log.log_start_offset)
     return refused
 
 
 def _note_served(call: Call, partition: Partition, offset: int, count: int) -> None:
-    """Other brokers check what they get: one that asks for the same again and again has refused it."""
+    """Note a read by another broker. Brokers check records: one that repeats a fetch has refused the answer."""
     if offset < partition.log.active.base_offset and count and call.peer is not None:
         call.node.scrubber.served(partition, call.peer, offset)
 
 
 def _off_our_history(watch: Watch, partition: Partition) -> FetchedPartition | None:
-    """The answer to a reader whose last record is not one of ours. A reader ahead of a follower has not diverged."""
+    """The answer to a reader whose last record is not in our log. A reader ahead of a follower has not diverged."""
     log = partition.log
     ending = log.epoch_end(watch.last_fetched_epoch)
     ahead = partition.leader is None and watch.fetch_offset > log.end_offset
@@ -296,7 +296,7 @@ def _off_our_history(watch: Watch, partition: Partition) -> FetchedPartition | N
 
 
 def _throttle(call: Call, watch: Watch, partition: Partition) -> Throttle | None:
-    """The throttle of a read: that of a follower which is not in sync, where the replica here is throttled."""
+    """The throttle of a read: for a follower that is out of sync, if the replica here is throttled."""
     throttled, leader = partition.config.leader_replication_throttled_replicas, partition.leader
     if not throttled or leader is None or call.peer in leader.committed_in_sync:
         return None
@@ -304,7 +304,7 @@ def _throttle(call: Call, watch: Watch, partition: Partition) -> Throttle | None
 
 
 def _receipt(call: Call, follower: ReplicaKey, watch: Watch, partition: Partition) -> FetchedPartition | None:
-    """Take the fetch as a receipt; None where it is one, else what it is told instead (rule A1)."""
+    """Take the fetch as a receipt; return None if it is one, else the answer that refuses it (rule A1)."""
     log = partition.log
     told = partition.receipt(
         follower,
@@ -317,7 +317,7 @@ def _receipt(call: Call, follower: ReplicaKey, watch: Watch, partition: Partitio
     if told is None and leader is not None and follower.broker not in leader.committed_in_sync:
         call.node.replicas.in_sync.look(partition)
     if told is None and watch.fetch_offset < log.log_start_offset:
-        told = Refused(ErrorCode.OFFSET_OUT_OF_RANGE)  # it has to begin at our start, and hears where that is
+        told = Refused(ErrorCode.OFFSET_OUT_OF_RANGE)  # it has to begin at our start, which the answer names
     if told is None:
         return None
     error, diverging = (int(told.error), None) if isinstance(told, Refused) else (0, (told.epoch, told.end_offset))
@@ -336,7 +336,7 @@ def _leader_of(call: Call, watch: Watch) -> tuple[int, int] | None:
 
 
 def _answer(call: Call, session: Session, look: Look, *, full: bool) -> list[Part]:
-    """Write down what the reader is now told, and put the answer together, topic by topic."""
+    """Note what the reader is told, and build the answer, topic by topic."""
     groups: list[tuple[Watch, list[FetchedPartition]]] = []
     endpoints = {}
     for watch, fetched in look.found:
@@ -371,7 +371,7 @@ def _answer(call: Call, session: Session, look: Look, *, full: bool) -> list[Par
 
 
 def _failed(call: Call, error: ErrorCode) -> list[Part]:
-    """An error for the whole fetch; before version 7 there is no place for one, and the answer is empty."""
+    """An error for the whole fetch; before version 7 there is no field for it, and the answer is empty."""
     return FetchAnswer(
         call.correlation_id, call.api_version, throttle_ms=0, error=int(error), session_id=0, topics=0
     ).finish([])

@@ -1,7 +1,7 @@
 """FindCoordinator (key 10, versions 0 to 6): which broker coordinates groups or transactional ids (KIP-699).
 
-The first question makes the topic. Apache Kafka answers that one with COORDINATOR_NOT_AVAILABLE and lets the client ask
-again; here it waits for the topic. While the cluster still has brokers without transactions, their coordinator is
+The first request makes the topic. Apache Kafka answers it with COORDINATOR_NOT_AVAILABLE and lets the client ask again;
+here it waits for the topic. While the cluster still has brokers without transactions, their coordinator is
 refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one code that Java's clients and librdkafka both take as final
 (librdkafka asks for ever at INVALID_REQUEST).
 """

@@ -1,4 +1,4 @@
-"""Heartbeat (key 12, versions 0 to 4): a member says that it lives, and hears whether it should join again."""
+"""Heartbeat (key 12, versions 0 to 4): a member reports that it is alive, and learns whether it must join again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
-    """While the groups are loading every member is taken to be one: it keeps its assignment, as Kafka lets it."""
+    """While groups are loading, every heartbeat is accepted, so that members keep their assignment, as in Kafka."""
     answer: HeartbeatResponse | ErrorCode = await call.node.groups.ask(
         request.group_id, lambda shard, ticket, now: shard.heartbeat(request, ticket, now)
     )

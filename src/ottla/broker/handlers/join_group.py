@@ -1,4 +1,4 @@
-"""JoinGroup (key 11, versions 0 to 9): become, or stay, a member of a group; answered when all members are gathered.
+"""JoinGroup (key 11, versions 0 to 9): join a group, or join it again; answered once all members have joined.
 
 Static members (KIP-345), ids before the first join (KIP-394).
 """

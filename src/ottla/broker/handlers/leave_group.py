@@ -1,6 +1,6 @@
 """LeaveGroup (key 13, versions 0 to 5): members leave (KIP-345).
 
-Before version 3 it is one, and its error is the whole answer's.
+Before version 3 a request names one member, and its error is the answer's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ListConfigResources (key 74, versions 0 and 1): the names of what may have options (KIP-1142).
 
-Version 0 asks for client metrics alone, which are not kept here.
+Version 0 asks only for client metrics, which do not exist here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALL = (TOPIC_RESOURCE, BROKER_RESOURCE, _BROKER_LOGGER, _CLIENT_METRICS, GROUP_
 
 
 async def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-    """Client metrics and broker loggers cannot be configured here: they may be asked for, and none is listed."""
+    """Client metrics and broker loggers cannot be configured here: requests for them get empty lists."""
     wanted = request.resource_types or list(_ALL)
     if call.api_version == 0:
         wanted = [_CLIENT_METRICS]

@@ -1,9 +1,9 @@
 """ListOffsets (key 2, versions 1 to 11): offsets by place (earliest, latest, largest timestamp) or by time.
 
-KIP-79, KIP-734. Earliest and latest answer from memory (rule E8). Readers of committed records are told the last
-stable offset. A record is acknowledged at `acks=1` before it is on disk, and the high watermark is behind it for that
-moment. So everything but earliest waits, for a bounded time, until what the log holds when the request comes is
-committed; Apache Kafka, which does not sync, need not wait.
+KIP-79, KIP-734. Earliest and latest are answered from memory (rule E8). Readers of committed records get the last
+stable offset. A record is acknowledged at `acks=1` before it is on disk, when the high watermark is still below it. So
+all requests but earliest wait, for a bounded time, until the log's present records are committed; Apache Kafka, which
+does not sync, need not wait.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
 
 
 async def _settled(call: Call, request: ListOffsetsRequest) -> None:
-    """Return once all that the logs held when this was called is committed, or `SETTLE_MS` are over."""
+    """Wait until all records in the logs at the time of the call are committed, at most `SETTLE_MS`."""
     waits: list[Slot[ErrorCode]] = []
     for topic in request.topics:
         for asked in topic.partitions:
@@ -72,7 +72,7 @@ async def _settled(call: Call, request: ListOffsetsRequest) -> None:
                     wait = partition.settled(partition.log.end_offset, SETTLE_MS)
                     waits += [] if wait is None else [wait]
     for wait in waits:
-        await wait  # however it ended, the answer says how things stand then
+        await wait  # the answer shows the state after the wait, however that ended
 
 
 def _asked_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
@@ -86,7 +86,7 @@ def _asked_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
 
 
 def _end_here(call: Call, name: str, index: int) -> ListOffsetsPartitionResponse:
-    """The log end offset of a replica, whoever leads: another broker asks, to elect the longest."""
+    """The log end offset of a replica, leader or not: another broker asks, to elect the longest log."""
     partition = call.node.partition(name, NO_TOPIC_ID, index)
     end = partition if isinstance(partition, ErrorCode) else log_end(partition.log)
     if isinstance(end, ErrorCode):
@@ -115,7 +115,7 @@ def _look_up(call: Call, name: str, asked: ListOffsetsPartition, isolation_level
             offset=log.log_start_offset, leader_epoch=log.epochs.epoch_at(log.log_start_offset)
         )
     if what in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return ListOffsetsPartitionResponse()  # no tier: nothing is there
+        return ListOffsetsPartitionResponse()  # there is no remote tier
     try:
         found = log.max_timestamp_offset() if what == MAX_TIMESTAMP else log.offset_for_timestamp(what)
     except OSError as fault:
@@ -129,7 +129,7 @@ def _look_up(call: Call, name: str, asked: ListOffsetsPartition, isolation_level
 
 
 def _knows_committed(partition: Partition) -> bool:
-    """Whether the leader's high watermark has reached all that earlier leaders committed (KIP-207)."""
+    """True if the leader's high watermark has reached all that earlier leaders committed (KIP-207)."""
     return partition.leader is not None and partition.leader.knows_committed
 
 
@@ -139,7 +139,7 @@ def _not_yet(call: Call) -> ErrorCode:
 
 
 def epoch_error(call: Call, partition: Partition, current_leader_epoch: int) -> ErrorCode:
-    """Whether we lead, and in the epoch that the client knows (kafka-protocol 2.10)."""
+    """The error if we do not lead, or not in the epoch that the client knows (kafka-protocol 2.10)."""
     if partition.leader is None or not call.node.may_lead():
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if current_leader_epoch not in (-1, partition.leader_epoch):

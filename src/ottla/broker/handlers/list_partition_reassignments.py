@@ -1,6 +1,6 @@
 """ListPartitionReassignments (key 46, version 0): the reassignments that run (KIP-455).
 
-What is asked for and does not run is left out.
+Requested partitions without a running reassignment are left out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ListTransactions (key 66, versions 0 to 2): the transactions that this broker coordinates (KIP-664).
 
-From version 1 on by how long they have run (KIP-994), from version 2 on by a pattern of ids (KIP-1152).
+Filtered by duration from version 1 on (KIP-994), by a pattern of ids from version 2 on (KIP-1152).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Before a broker says that something does not exist: another may have made it, and this one not heard of it yet."""
+"""Reads the metadata log before a broker answers that something does not exist: another may just have made it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 async def look_again(call: Call) -> ApiError | None:
-    """Apply all that is in the metadata log by now; an error where that cannot be read."""
+    """Apply all entries in the metadata log; return an error if it cannot be read."""
     try:
         await call.node.follow.catch_up()
     except OSError:

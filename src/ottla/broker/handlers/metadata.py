@@ -1,7 +1,7 @@
-"""Metadata (key 3, versions 0 to 13): brokers, topics, leaders; each topic's encoded answer is kept till it changes.
+"""Metadata (key 3, versions 0 to 13): brokers, topics, leaders; each topic's encoded answer is cached until it changes.
 
-A topic that is asked for by name and not there is created, where the client and the broker allow it. It is answered
-LEADER_NOT_AVAILABLE until it is ready, or whole where creating it took no time; Apache Kafka 4.3.1 answers
+A missing topic that is requested by name is created if the client and the broker allow it. The answer is
+LEADER_NOT_AVAILABLE until the topic is ready, or complete if creating it was quick; Apache Kafka 4.3.1 answers
 UNKNOWN_TOPIC_OR_PARTITION first. Topics by id from version 10 on (KIP-516).
 """
 
@@ -36,7 +36,7 @@ _FLEXIBLE = 9
 
 async def handle(call: Call, request: MetadataRequest) -> list[Part]:
     node = call.node
-    if (settled := node.doubts.settled()) is not None:  # a leader may have died this moment
+    if (settled := node.doubts.settled()) is not None:  # a leader may just have died
         await settled
     metadata = node.metadata
     version = call.api_version
@@ -63,7 +63,7 @@ async def handle(call: Call, request: MetadataRequest) -> list[Part]:
 
 
 def _each_once(topics: list[MetadataRequestTopic]) -> Iterable[MetadataRequestTopic]:
-    """As Kafka does: a small request that names a topic a million times would get an answer beyond all memory."""
+    """Each topic once, as in Kafka: a small request that names a topic a million times must not get a huge answer."""
     return {(topic.name, topic.topic_id): topic for topic in topics}.values()
 
 

@@ -1,4 +1,4 @@
-"""OffsetCommit (key 8, versions 2 to 10): store how far a group has come; of partitions that there are, no others.
+"""OffsetCommit (key 8, versions 2 to 10): stores a group's offsets, of existing partitions only.
 
 It is answered when the offsets are on disk on every in-sync replica; Apache Kafka answers when they are replicated.
 """
@@ -27,7 +27,7 @@ _TOPIC_IDS_SINCE = 10
 
 
 async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Topics are answered in the order that Kafka answers them: what cannot be committed first."""
+    """Answer topics in Kafka's order: those that cannot be committed first."""
     response = OffsetCommitResponse()
     metadata = call.node.metadata
     asked, request.topics = request.topics, []
@@ -54,7 +54,7 @@ async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
 def _resolve(
     metadata: Metadata, topic: OffsetCommitRequestTopic, *, by_id: bool
 ) -> tuple[list[OffsetCommitRequestPartition], ErrorCode]:
-    """Fill in name and id, and take out the partitions that cannot be committed; returns those, and why."""
+    """Fill in name and id, and remove the partitions that cannot be committed; return these and the error."""
     known = metadata.topic_by_id(topic.topic_id) if by_id else metadata.topic(topic.name)
     if known is None:
         refused, topic.partitions = topic.partitions, []
@@ -79,7 +79,7 @@ def _said(
 
 
 def _merge(topics: list[OffsetCommitResponseTopic], more: list[OffsetCommitResponseTopic]) -> None:
-    """One answer per topic, though some of its partitions were refused here and the others by the group."""
+    """Merge into one answer per topic, as some partitions were refused here and others by the group."""
     by_name = {topic.name: topic for topic in topics if topic.name}
     for topic in more:
         first = by_name.get(topic.name)

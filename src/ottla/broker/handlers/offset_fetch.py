@@ -1,7 +1,7 @@
-"""OffsetFetch (key 9, versions 1 to 10): where groups have come to.
+"""OffsetFetch (key 9, versions 1 to 10): the committed offsets of groups.
 
-Several groups from version 8 on (KIP-709), topics by id from version 10 on. Where stable offsets are required, those
-that an open transaction may change are refused (KIP-447).
+Several groups from version 8 on (KIP-709), topics by id from version 10 on. If stable offsets are required, those that
+an open transaction may change are refused (KIP-447).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ async def _of_group(call: Call, group: OffsetFetchRequestGroup, *, require_stabl
 async def _ask(
     call: Call, group: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup | ErrorCode:
-    """The group's offsets; of very many topics a part in each turn."""
+    """The group's offsets; very many topics are read over several turns of the loop."""
     topics = group.topics
     starts = range(0, len(topics) if topics else 1, _TOPICS_A_TURN)
     parts = [topics and topics[start : start + _TOPICS_A_TURN] for start in starts]
@@ -93,7 +93,7 @@ async def _ask(
 
 
 def _name_topics(call: Call, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
-    """Topics that are asked for by id get their names; those that are not there are answered here."""
+    """Fill in the names of topics requested by id; return the answers for missing ones."""
     if group.topics is None:
         return []
     unknown = []
@@ -108,7 +108,7 @@ def _name_topics(call: Call, group: OffsetFetchRequestGroup) -> list[OffsetFetch
 
 
 def _find_ids(call: Call, answer: OffsetFetchResponseGroup) -> None:
-    """Topics found by name are told by id; one that is gone has none and is left out."""
+    """Fill in the ids of topics found by name; a deleted topic has none and is left out."""
     for topic in answer.topics:
         known = call.node.metadata.topic(topic.name)
         topic.topic_id = NO_TOPIC_ID if known is None else known.topic_id
@@ -116,7 +116,7 @@ def _find_ids(call: Call, answer: OffsetFetchResponseGroup) -> None:
 
 
 def _refused(call: Call, group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
-    """Consumers before 3.9 take no other error than NOT_COORDINATOR here for one that passes."""
+    """Refuse a group. Consumers before 3.9 retry only after NOT_COORDINATOR."""
     if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         error = ErrorCode.NOT_COORDINATOR
     if call.api_version >= _GROUP_ERROR_SINCE:

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (key 23, versions 2 to 4): where an epoch ended, for whoever looks where histories part.
+"""OffsetForLeaderEpoch (key 23, versions 2 to 4): the end offset of an epoch, to find where two histories differ.
 
 Followers ask it (KIP-101), and consumers (KIP-320).
 """

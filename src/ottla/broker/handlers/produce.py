@@ -1,7 +1,7 @@
-"""Produce (key 0, versions 3 to 13): append each partition's batch; answer when as many replicas hold it as was asked.
+"""Produce (key 0, versions 3 to 13): append each partition's batch; answer once enough replicas hold it, by `acks`.
 
 Refused alike by Apache Kafka: acks other than -1, 0, 1; more than one batch or none per partition; control batches.
-Different from it: acks=-1 is answered when the batch is on disk on every in-sync replica, not in their page caches.
+Unlike there, acks=-1 is answered when the batch is on disk on every in-sync replica, not in their page caches.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
 
 
 def _refused(call: Call, partition: Partition | ErrorCode, why: ErrorCode | Refusal) -> ErrorCode:
-    """The code of a refusal; that of a partition which is here is counted."""
+    """The error code of a refusal; it is counted if the partition is here."""
     error = why.error if isinstance(why, Refusal) else why
     if isinstance(partition, Partition):
         partition.traffic.failed_produces += 1
-        if error == ErrorCode.KAFKA_STORAGE_ERROR and not partition.log.refusing:  # only for want of room
+        if error == ErrorCode.KAFKA_STORAGE_ERROR and not partition.log.refusing:  # only for lack of room
             call.node.full_disks.refused(partition.log)
     return error

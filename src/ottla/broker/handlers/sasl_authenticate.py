@@ -1,6 +1,6 @@
-"""SaslAuthenticate (key 36, versions 0 to 2): two steps after which the connection belongs to a broker, or is closed.
+"""SaslAuthenticate (key 36, versions 0 to 2): two steps, after which the connection belongs to a broker or is closed.
 
-KIP-152, for brokers of the cluster alone: clients have no mechanism yet.
+KIP-152, only for brokers of the cluster: clients have no mechanism yet.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 async def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
     connection = call.connection
-    proof, connection.proof = connection.proof, None  # a step that fails leaves nothing to go on from
+    proof, connection.proof = connection.proof, None  # a failed step cannot be continued
     if proof is None:
         connection.close_after_answer()
         return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

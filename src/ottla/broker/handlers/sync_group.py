@@ -1,4 +1,4 @@
-"""SyncGroup (key 14, versions 0 to 5): a leader brings the assignment, every member takes its part away.
+"""SyncGroup (key 14, versions 0 to 5): the group's leader brings the assignment, every member gets its part.
 
 From version 5 on it names the group's protocol, which is compared (KIP-559).
 """
@@ -18,8 +18,8 @@ _PROTOCOL_NAMED_SINCE = 5
 
 
 async def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
-    """While the groups are loading a member is told to join again, as Apache Kafka told it before 4.0: the rebalance
-    that it was in is forgotten, and Java's consumers give up where they hear COORDINATOR_LOAD_IN_PROGRESS here."""
+    """While groups are loading, a member is told to join again, as in Apache Kafka before 4.0: its rebalance is lost,
+    and Java's consumers treat COORDINATOR_LOAD_IN_PROGRESS as fatal here."""
     unnamed = request.protocol_type is None or request.protocol_name is None
     if unnamed and call.api_version >= _PROTOCOL_NAMED_SINCE:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

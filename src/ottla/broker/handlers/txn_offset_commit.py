@@ -29,7 +29,7 @@ _ADDS_SINCE = 5
 
 
 async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """Topics that there are not are refused by themselves, as OffsetCommit refuses them."""
+    """Missing topics are refused one by one, as by OffsetCommit."""
     if not request.group_id:
         return _refused(request.topics, ErrorCode.INVALID_GROUP_ID)
     response = TxnOffsetCommitResponse()
@@ -58,7 +58,7 @@ async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommit
 async def _commit(
     call: Call, request: TxnOffsetCommitRequest, topic_ids: dict[str, bytes]
 ) -> TxnOffsetCommitResponse | ErrorCode:
-    """The guard is looked at again at the append: leadership, or the transaction, may have ended meanwhile."""
+    """Append with a guard, which is checked again: leadership, or the transaction, may have ended meanwhile."""
     node = call.node
     index, runner = node.groups.partition_for(request.group_id), node.groups.runner_of(request.group_id)
     if index is None or runner is None:
@@ -84,12 +84,12 @@ async def _commit(
 
 
 def _told(error: ErrorCode, version: int) -> ErrorCode:
-    """The reason of a refusal, in a code that clients of the version know."""
+    """The error of a refusal as a code that this version's clients know."""
     if error == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error == ErrorCode.TRANSACTION_ABORTABLE and version < _KNOWS_ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
-    if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # the coordinator has not heard yet of the offsets topic
+    if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # the coordinator does not know yet of the offsets topic
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error == ErrorCode.NETWORK_EXCEPTION:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

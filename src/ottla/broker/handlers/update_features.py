@@ -1,6 +1,6 @@
-"""UpdateFeatures (key 57, versions 0 to 2): upgrade, downgrade, or only try it; all of a request or none (KIP-584).
+"""UpdateFeatures (key 57, versions 0 to 2): upgrades or downgrades features, or only validates; all or none (KIP-584).
 
-Version 0 has only `allow_downgrade`, which is taken for a safe downgrade. Apache Kafka 4.3 does not look at it.
+Version 0 has only `allow_downgrade`, which counts as a safe downgrade. Apache Kafka 4.3 ignores it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """WriteTxnMarkers (key 27, versions 1 and 2): write the markers that end transactions; answered once committed.
 
-Coordinators send it (KIP-98), and administrators who abort a transaction that hangs (KIP-664).
+Coordinators send it (KIP-98), and administrators who abort a hanging transaction (KIP-664).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The log to compact next, and the swap when it is done: one at a time, by how dirty they are.
 
-Comes from rounds.py. The work itself happens behind `CompactionWork`: in a child process (server/compaction_child.py),
-or in turns of the loop where the disk is memory or simulated.
+Called by rounds.py. The work itself happens behind `CompactionWork`: in a child process (server/compaction_child.py),
+or in turns of the loop if the disk is memory or simulated.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.compaction")
 _TURN_BYTES = 256 << 10
 PUT_OFF_MS = 600_000
-"""After a compaction that failed otherwise than by a damaged log, that log is left alone so long."""
+"""The time for which a log is left alone after a compaction failed, except by damage in the log."""
 
 
 class CompactionWork(Protocol):
-    """Does a plan's work somewhere; None where the log turned out to be damaged. OSError where the disk failed."""
+    """Does a plan's work somewhere; returns None if the log is damaged, raises OSError if the disk failed."""
 
     def run(self, plan: CompactionPlan, *, max_bytes_per_second: float) -> Slot[CompactionResult | None]: ...
 
     def stop(self) -> None:
-        """End what runs; its files are removed when the log is opened next."""
+        """End a running compaction; its files are removed when the log is next opened."""
 
 
 class InTurns:
@@ -72,7 +72,7 @@ class InTurns:
 
 
 class Compactor:
-    """Looks for the dirtiest log now and then, and goes on without a pause while there is one."""
+    """Looks for the dirtiest log from time to time, and goes on without a pause while there is one."""
 
     def __init__(
         self,
@@ -128,8 +128,8 @@ class Compactor:
         return best
 
     def _is_left_alone(self, key: tuple[bytes, int], partition: Partition) -> bool:
-        """A log in which compaction found a bad batch is left alone until it is repaired or starts elsewhere; others
-        for a while."""
+        """True for a log that must wait: after a bad batch until it is repaired or its start has moved, after another
+        failure for a while."""
         if self._around.clock.mono_ms() < self._put_off.get(key, 0):
             return True
         return self._damaged.get(key) == partition.log.log_start_offset
@@ -144,7 +144,7 @@ class Compactor:
             result, failed = None, True
         replicas = self._replicas
         if self._stopped or replicas.by_id.get((partition.topic_id, partition.index)) is not partition:
-            return  # deleted meanwhile, and its files with it
+            return  # deleted meanwhile, with its files
         if result is None or result.groups == 0:
             key = (partition.topic_id, partition.index)
             if failed:

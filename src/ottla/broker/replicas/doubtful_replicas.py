@@ -1,6 +1,6 @@
 """Replicas that are not what they were when this broker last registered: damaged, short, missing, or an older copy.
 
-The registration names them (node.py, rule A7), and the cluster counts on them no more (cluster/partitions.py).
+The registration names them (node.py, rule A7), and the cluster no longer counts them in sync (cluster/partitions.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Key = tuple[bytes, int]
 
 
 class DoubtfulReplicas:
-    """Part of `LogDirectories`: asked once its directories are open."""
+    """A part of `LogDirectories`, used once its directories are open."""
 
     def __init__(self, around: Environment, directories: LogDirectories) -> None:
         self._around = around
@@ -28,9 +28,9 @@ class DoubtfulReplicas:
     def damaged(self) -> ReplicasByTopic:
         """Replicas with damage below their recovery point: they may not lead (rule A7).
 
-        Nor may those that are missing because a directory is another one than before: empty, they would come to lead
-        where they were the last in sync, and others cut off what they hold. Another replica, or an administrator, has
-        to be there for that.
+        Nor may replicas that are missing because a directory was replaced: where they were the last in sync, they would
+        lead with an empty log, and other replicas would cut off their records. Another replica has to lead, or an
+        administrator to decide.
         """
         found = {key for key, opened in self._directories.recovered.items() if opened.damaged_at is not None}
         found.update(key for key, lost in self.missing() if lost)
@@ -38,11 +38,11 @@ class DoubtfulReplicas:
         return by_topic(sorted(found))
 
     def short(self) -> ReplicasByTopic:
-        """Replicas that may lack the end of what was acknowledged: written without syncs, and then no clean stop.
+        """Replicas that may lack the last acknowledged records: written without syncs, and without a clean stop.
 
-        Or found with another end than they had: no torn end reaches there, so something has rotted or is missing.
-        And those that are not here at all, though they count as complete: a crash has kept them from being made, or the
-        disk is another one, the only one of a broker that alone is to have them; or what is here is from another time.
+        Also those with another end than before: a torn end cannot reach there, so records are damaged or missing. And
+        those that are missing although they count as complete, if no other copy can have their records: a crash came
+        before their creation, or the only disk of a broker without other replicas was replaced.
         """
         found: list[Key] = []
         for key, opened in sorted(self._directories.recovered.items()):
@@ -56,8 +56,8 @@ class DoubtfulReplicas:
         return by_topic(sorted(set(found)))
 
     def rolled_back(self) -> tuple[RolledBack, ...]:
-        """Replicas in directories that are older than they were, and with them those that are nowhere: such a directory
-        may be from before they were made. With `write.caching` they are short, and wait for nobody."""
+        """Replicas in older copies of directories, and missing ones: an older directory may be from before they were
+        made. With `write.caching` they count as short instead, and wait for no other replica."""
         missing = [key for key, _ in self.missing()]
         directories = self._directories
         found: list[RolledBack] = []
@@ -74,8 +74,8 @@ class DoubtfulReplicas:
     def missing(self) -> Iterator[tuple[Key, bool]]:
         """Each with whether somebody, or another disk of ours, may hold what it lacks.
 
-        So it is with a log in a directory that was not here when they came to count: others have come since. With
-        `write.caching` what was acknowledged need not last: who has come back short waits for nobody there.
+        A log in a directory that is new since the last registration counts as missing, as it may be an older one. With
+        `write.caching` acknowledged records need not last, so a replica that lost some need not wait for others.
         """
         here, several = self._around.broker, len(self._directories.known) > 1
         if not self._directories.online:
@@ -89,7 +89,7 @@ class DoubtfulReplicas:
                     yield key, lasts and (several or len(state.replicas) > 1)
 
     def _is_the_one(self, key: Key) -> bool:
-        """Whether a log is here, and where it was when this broker last registered, as far as is known."""
+        """True if the log is here, in a directory that was known when this broker last registered."""
         directories = self._directories
         opened = None if key in directories.outlived else directories.recovered.get(key)
         return opened is not None and (
@@ -98,7 +98,7 @@ class DoubtfulReplicas:
 
 
 def by_topic(keys: Sequence[Key]) -> ReplicasByTopic:
-    """As commands name replicas."""
+    """Replicas in the form that commands take: indexes by topic id."""
     found: dict[TopicId, list[int]] = {}
     for topic_id, index in keys:
         found.setdefault(TopicId(topic_id), []).append(index)

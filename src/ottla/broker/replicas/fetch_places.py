@@ -1,6 +1,6 @@
-"""The places from which replicas here ask one leader for more, and what its fetch session holds of them.
+"""The positions at which replicas here fetch from one leader, and the state of the leader's fetch session.
 
-fetcher.py comes here for what the next fetch has to say, and with what was answered.
+fetcher.py gets the content of the next fetch here, and reports the answers.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ Place = tuple[Asked, int]
 """The fetch of one partition, and the start of our log on disk."""
 _NOT_ON_DISK: Place = (Asked(BrokerId(-1), LeaderEpoch(-1), SyncedOffset(-1), -1), -1)
 _SAY_AGAIN: Place = (Asked(BrokerId(-2), LeaderEpoch(-2), SyncedOffset(-2), -1), -1)
-"""The leader's session holds something of it, which is to be said anew whatever it is, and forgotten first: the leader
-does not repeat what it has told, and what it has told may have come to nothing here."""
+"""Stands for a partition that the next fetch removes from the leader's session and adds again: the leader does not
+repeat what it has told, and its last answer may not have been applied here."""
 _LOOK_AT_ALL_MS = 5000
-"""Retention and checkpoints move a log's start on disk by themselves: the leader is told this late."""
+"""The interval at which all partitions are compared, as retention and checkpoints move log starts by themselves."""
 
 
 class News(NamedTuple):
-    """For the leader's session: the difference between what it holds and what is so."""
+    """Changes for the leader's session, to make it match the replicas here."""
 
     changed: dict[Key, Place]
     gone: list[Key]
-    """To be forgotten; what is in `changed` too is said anew."""
+    """Partitions to remove from the session; those also in `changed` are added again."""
 
 
 class FetchPlaces:
-    """Those of the replicas that follow one leader."""
+    """The positions of the replicas that follow one leader."""
 
     def __init__(self, around: Environment, start_on_disk: Callable[[Partition], int]) -> None:
         self._around = around
         self._start_on_disk = start_on_disk
         self.partitions: dict[Key, Partition] = {}
         self.told: dict[Key, Place] = {}
-        """The places that the leader's session holds of us."""
+        """The positions that the leader's session has."""
         self._look: dict[Key, None] = {}
-        """Partitions of which it may hold something else than what is so: others cost a fetch no look (rule E5)."""
+        """Partitions whose state may have changed since we last told the leader; others cost nothing (rule E5)."""
         self._looked_ms = 0
         self._resting: dict[Key, tuple[int, int]] = {}
-        """Until when a partition is not asked for, after an answer that is no use, and for how long it rests."""
+        """(until, for how long) a partition is not asked for after an answer that could not be used."""
         self._unsynced: dict[Key, None] = {}
         """Partitions with something that is not on disk yet: the next fetch waits for the last of them."""
 
     def add(self, key: Key, partition: Partition) -> None:
-        """Ask for it from now on; also where the leader's session holds it, from before it was left."""
+        """Fetch the partition from now on; the leader's session may still have it from an earlier time."""
         self.partitions[key] = partition
         self.hear_again(key)
         self._look[key] = None
 
     def remove(self, key: Key) -> bool:
-        """Whether it was there."""
+        """Stop fetching the partition; False if it was not fetched."""
         if self.partitions.pop(key, None) is None:
             return False
         self._resting.pop(key, None)
@@ -68,14 +68,14 @@ class FetchPlaces:
         return True
 
     def forget(self) -> None:
-        """The leader's session is no more."""
+        """The leader's session has ended: the next one begins empty."""
         self.told.clear()
         self._look = dict.fromkeys(self.partitions)
 
     # --- for the next fetch ---
 
     def news(self) -> News | None:
-        """For the next fetch; None where the last answer is not all on disk yet, or nobody is to be asked for."""
+        """Changes for the next fetch; None if the last answer is not on disk yet, or there is nothing to fetch."""
         now_ms = self._around.clock.mono_ms()
         if now_ms - self._looked_ms >= _LOOK_AT_ALL_MS:
             self._looked_ms = now_ms
@@ -103,11 +103,11 @@ class FetchPlaces:
         for key in gone:
             del self.told[key]
         self.told.update(changed)
-        # The leader's session is told what to forget: else it would speak of it at once, fetch after fetch.
+        # Partitions must be removed from the leader's session: else it would answer each fetch at once because of them.
         return News(changed, gone) if self.told or gone else None
 
     def _place(self, key: Key, now_ms: int) -> Place | None:
-        """The place of a partition to tell the leader; None where it is not to be asked for."""
+        """The position of a partition to tell the leader; None if it is not to be fetched."""
         partition = self.partitions.get(key)
         if partition is None or (key in self._resting and self._resting[key][0] > now_ms):
             return None
@@ -122,38 +122,38 @@ class FetchPlaces:
         return asked, self._start_on_disk(partition)
 
     def all_on_disk(self, key: Key) -> bool:
-        """This one is: often one of thousands that one sync has put there; whether none is left."""
+        """Note that a partition is on disk, often one of thousands of one sync; True if none is left to wait for."""
         self._unsynced.pop(key, None)
         return not self._unsynced
 
     # --- after an answer ---
 
     def look_at(self, keys: Iterable[Key]) -> None:
-        """Something has changed here: the next fetch says so."""
+        """Partitions have changed here: the next fetch tells the leader."""
         self._look.update(dict.fromkeys(keys))
 
     def hear_again(self, key: Key) -> None:
-        """The watermark and the start that came with an answer were not taken: the leader is to repeat them."""
+        """Have the leader repeat the high watermark and log start of an answer that was not applied."""
         if key in self.told:
             self.told[key] = _SAY_AGAIN
 
     def rest(self, key: Key) -> None:
-        """For longer each time, while there is nothing else than answers of no use."""
+        """Pause a partition, for longer each time that its answers are of no use."""
         _, before = self._resting.get(key, (0, 0))
         pause = min(max(FIRST_BACK_OFF_MS, 2 * before), self._around.config.replica_fetch_backoff_ms)
         self._resting[key] = self._around.clock.mono_ms() + pause, pause
 
     def rest_until(self, key: Key, mono_ms: int) -> None:
-        """Out of the session until then."""
+        """Keep a partition out of the session until that time."""
         self._resting[key] = mono_ms, 0
         self._look[key] = None
 
     def rested(self, key: Key) -> None:
-        """An answer was of use."""
+        """Note a useful answer: the partition's next pause is short again."""
         self._resting.pop(key, None)
 
     def rest_ms(self) -> int | None:
-        """The time until a partition that rests may be asked for; None where none rests."""
+        """The time until a paused partition may be fetched; None if none is paused."""
         now_ms = self._around.clock.mono_ms()
         return min((until - now_ms for until, _ in self._resting.values() if until > now_ms), default=None)
 

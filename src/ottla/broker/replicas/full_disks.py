@@ -1,7 +1,7 @@
-"""Says in the log when a log directory begins to refuse records for want of room, and when it takes them again.
+"""Logs when a full log directory begins to refuse records, and when it takes them again.
 
-handlers/produce.py comes here with each refusal. Nothing is done where appends succeed: a timer looks whether a log
-that was refused has grown since.
+handlers/produce.py reports each refusal. Successful appends cost nothing: a timer checks whether a refused log has
+grown since.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.replicas")
 LOOK_MS = 5_000
 QUIET_MS = 10_000
-"""Near the brim small batches still fit: the end is said after so long without a refusal."""
+"""Small batches may still fit on a full disk: its end is logged after this time without a refusal."""
 AGAIN_MS = 600_000
 
 

@@ -1,6 +1,6 @@
-"""Carries out what the partitions led here want of their in-sync sets: proposals become commands (rule A4).
+"""Submits the in-sync sets that partitions led here propose, as commands (rule A4).
 
-replicas.py, rounds.py and the Fetch handler come here; who may join or leave says replication/in_sync.py.
+Called by reconcile.py, rounds.py and the Fetch handler; replication/in_sync.py decides which replicas join or leave.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from ottla.replication.leader import LeaderReplica
 
 _UNDECIDED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.BROKER_NOT_AVAILABLE)
-"""Time was up, or this broker stops: what is on its way into the log may still get there."""
+"""Errors of unknown outcome: after a timeout or a stop the entries may still get into the log."""
 
 
 class Coordinating(Protocol):
     """The coordinators of this broker: coordinators/leading.py."""
 
     def is_for(self, topic: str) -> bool:
-        """True where the leader of a partition of this topic coordinates by it."""
+        """True for the topics of the coordinators: the leader of a partition of one coordinates."""
 
     def lay_down_one(self, partition: Partition) -> None:
-        """Coordinate nothing by this partition, until it is known who leads it."""
+        """Stop coordinating for this partition until it is known which broker leads it."""
 
     def take_up_one(self, partition: Partition) -> None:
-        """It is led here still."""
+        """Coordinate again: this broker still leads the partition."""
 
 
 class InSyncSets:
-    """Looks at led partitions, now and then and when something has changed."""
+    """Looks at led partitions from time to time, and when something has changed."""
 
     def __init__(
         self,
@@ -49,16 +49,16 @@ class InSyncSets:
         partitions: Callable[[], Iterator[Partition]],
         spoke_ms: Mapping[BrokerId, int],
     ) -> None:
-        """`partitions` are those here, and `spoke_ms` says when each follower's broker last fetched from here."""
+        """`partitions` are those here, `spoke_ms` the time of each broker's last fetch from here."""
         self._around = around
         self._coordinating = coordinating
         self._partitions = partitions
         self._spoke_ms = spoke_ms
         self._looked_ms = -1
         self._completing: dict[Partition, None] = {}
-        """Partitions for which the end of a reassignment is on its way."""
+        """Partitions for which the end of a reassignment was submitted."""
         self.shrinks = self.expands = 0
-        """The times that an in-sync set of a partition led here lost members, and that one won some."""
+        """The number of times that in-sync sets of partitions led here lost members, and that they gained some."""
 
     def count(self, before: frozenset[BrokerId], now: Iterable[BrokerId]) -> None:
         """An entry has changed the in-sync set of a partition that is led here."""
@@ -67,7 +67,7 @@ class InSyncSets:
         self.expands += not members <= before
 
     def round(self) -> None:
-        """Half of the longest lag has passed. A round that comes late evicts nobody (rule A5)."""
+        """Look at all partitions, after half of the longest lag. A late round evicts no replica (rule A5)."""
         around = self._around
         now_ms, interval_ms = around.clock.mono_ms(), around.config.replica_lag_time_max_ms // 2
         late_ms = self._late_ms(now_ms)
@@ -90,7 +90,7 @@ class InSyncSets:
     def look(self, partition: Partition) -> None:
         """Propose another in-sync set, if there should be one.
 
-        A fetch may come here before the round that is late: what that is about to forgive counts for nobody (rule A5).
+        A fetch may lead here before a late round: the time that the round is about to forgive is left out (rule A5).
         """
         around, leader, keeper = self._around, partition.leader, partition.keeper
         if leader is None or keeper is None or not around.may_lead():
@@ -115,26 +115,29 @@ class InSyncSets:
             tuple(ReplicaEpoch(BrokerId(broker), epoch) for broker, epoch in proposal.in_sync),
         )
         lays_down = self._may_end_leadership(partition)
-        if lays_down:  # whoever coordinates next may answer before we know that it does
+        if lays_down:  # the next coordinator may answer before we know of it
             self._coordinating.lay_down_one(partition)
         slot = around.follow.submit(command)
         slot.when_full(lambda: self._ended(partition, keeper, proposal, slot, laid_down=lays_down))
 
     def _lag_max_ms(self, partition: Partition) -> int:
-        """A coordinator is deposed by entries that leave it in sync: until it gives its successor a receipt it may not
-        know, and answer. So nothing is acknowledged without it there before its lease has ended (rule A12)."""
+        """The longest allowed lag; at least the lease for internal topics.
+
+        A deposed coordinator may not know of it, and answer until it gives its successor a receipt. It stays in sync,
+        so its successor cannot commit without it before its lease has ended (rule A12).
+        """
         lag_max_ms, lease_ms = self._around.config.replica_lag_time_max_ms, self._around.follow.lease.length_ms
         return max(lag_max_ms, lease_ms) if partition.is_internal else lag_max_ms
 
     def _completion(self, partition: Partition, leader: LeaderReplica) -> Proposal | None:
-        """The set as it is, where a reassignment waits for nothing else than to be completed."""
+        """A proposal of the present set, if that alone completes a reassignment."""
         metadata = self._around.metadata
         topic = metadata.topic_by_id(partition.topic_id)
         state = metadata.partition(partition.topic_id, partition.index)
         if topic is None or state is None or not (state.adding or state.removing):
             return None
         if state.partition_epoch != leader.partition_epoch or leader.proposed_in_sync != leader.committed_in_sync:
-            return None  # what is on its way completes it, if anything does
+            return None  # the change under way completes it, if possible
         if partition in self._completing or with_reassignment_completed(state, metadata, topic) == state:
             return None
         if any(broker not in leader.registered for broker in state.in_sync):
@@ -144,7 +147,7 @@ class InSyncSets:
         return Proposal(leader.epoch, leader.partition_epoch, members, shrinks=False)
 
     def _may_end_leadership(self, partition: Partition) -> bool:
-        """A reassignment that takes our replica away is completed with some change of the in-sync set."""
+        """True for a coordinator's partition whose reassignment removes our replica: a new set may complete it."""
         around = self._around
         state = around.metadata.partition(partition.topic_id, partition.index)
         return self._coordinating.is_for(partition.topic) and state is not None and around.broker in state.removing

@@ -1,6 +1,6 @@
-"""The load of this broker, as JSON: bytes that went in and out, and by how much replicas lag behind it.
+"""The load of this broker as JSON: bytes in and out, and the lag of its followers.
 
-`ottla cluster status` asks for it by DescribeConfigs, as Apache Kafka's own answers tell neither.
+`ottla cluster status` asks for it by DescribeConfigs, as no answer of Apache Kafka has these values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def as_json(partitions: Iterable[Partition], traffic: Mapping[str, Traffic], now_ms: int) -> str:
-    """Bytes since the start with the time of this look: the difference of two looks is a rate."""
+    """Bytes since the start with the present time, so that two calls give a rate."""
     told = {
         "at_ms": now_ms,
         "bytes_in": sum(counted.bytes_in for counted in traffic.values()),
@@ -28,8 +28,8 @@ def as_json(partitions: Iterable[Partition], traffic: Mapping[str, Traffic], now
 def _lags(partitions: Iterable[Partition]) -> dict[int, list[int]]:
     """[records, partitions] for each follower of a partition that is led here.
 
-    The records are those that the follower lacks. The partitions are those whose leader has not heard of the follower
-    since either of them began: what it lacks of these is not known, and not among the records.
+    The records are those that the follower lacks. The partitions are those in which the leader has had no fetch of the
+    follower since either of them started: what it lacks there is unknown, and not counted in the records.
     """
     lags: dict[int, list[int]] = {}
     for partition in partitions:

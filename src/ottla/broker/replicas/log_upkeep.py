@@ -1,6 +1,6 @@
 """Upkeep of the logs on this broker: retention, checkpoints, and syncs that nobody waits for.
 
-rounds.py comes here every so often; who has moved a log's start or cut off committed records comes at once.
+Called by rounds.py at intervals, and at once after a log's start has moved or committed records were cut off.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LogUpkeep:
         partitions: Mapping[tuple[bytes, int], Partition],
         remove_later: Callable[[], None],
     ) -> None:
-        """`partitions`: those that are here now. `remove_later`: something in a directory is to be deleted."""
+        """`partitions`: those that are here now. `remove_later`: called when files in a directory are to be deleted."""
         self._around = around
         self._directories = directories
         self._partitions = partitions
@@ -43,7 +43,7 @@ class LogUpkeep:
         self._closed = False
 
     def close(self) -> None:
-        """Nothing is tried again."""
+        """Stop trying again."""
         self._closed = True
 
     # --- retention ---
@@ -59,7 +59,7 @@ class LogUpkeep:
         self._remove_strays(wall_ms, mono_ms)
 
     def _remove_strays(self, wall_ms: int, mono_ms: int) -> None:
-        """A jump of the wall clock is no reason to delete them, as with retention (rule B9)."""
+        """Remove old strays, but not after a jump of the wall clock, as with retention (rule B9)."""
         retention_ms = self._around.config.log_stray_retention_ms
         if retention_ms < 0 or not self._stray_pause.allows(wall_ms, mono_ms, retention_ms):
             return
@@ -75,7 +75,7 @@ class LogUpkeep:
         self._directories.each(LogDirectory.checkpoint_high_watermarks)
 
     def checkpoint_recovery_points(self) -> None:
-        """The recovery point moves to the end that was synced with its indexes. Then more is handed to a sync."""
+        """Move recovery points to the end that was synced with its indexes. Then submit more syncs."""
         self._directories.each(LogDirectory.checkpoint_recovery_points)
         for partition in self._partitions.values():
             if partition.log.move_recovery_point():
@@ -86,11 +86,11 @@ class LogUpkeep:
         self._directories.each(LogDirectory.checkpoint_log_starts)
 
     def note_starts(self) -> bool:
-        """Starts have moved: on disk at once, as leaders wait for it, or once there is room. Whether they are."""
+        """Write moved log starts at once, as leaders wait for it, or once there is room; True if they are on disk."""
         return self._note(self.checkpoint_log_starts)
 
     def note_lower_high_watermarks(self) -> None:
-        """Committed records were cut off: on disk at once, or after a crash their log would be taken for short."""
+        """Write lower high watermarks after committed records were cut off: else their log would look short later."""
         self._note(self.checkpoint_high_watermarks)
 
     def _note(self, checkpoint: Callable[[], None]) -> bool:
@@ -113,7 +113,7 @@ class LogUpkeep:
     # --- syncs ---
 
     def flush_due(self) -> None:
-        """Syncs that nobody waits for: flush.ms and flush.messages with write.caching, and what retention sealed."""
+        """Submit syncs for flush.ms and flush.messages (with write.caching), and of segments that retention sealed."""
         wall_ms = self._around.clock.wall_ms()
         for partition in self._partitions.values():
             if partition.log.flush_due(wall_ms):

@@ -1,4 +1,4 @@
-"""Finds the replica here that a request names, or tells why there is none."""
+"""Finds the replica here that a request names, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Lookup:
-    """Over all replicas of this broker."""
+    """Finds replicas of this broker."""
 
     def __init__(self, around: Environment, replicas: Replicas) -> None:
         self._around = around
@@ -22,7 +22,7 @@ class Lookup:
         self._by_id = replicas.by_id
 
     def partition(self, name: str, topic_id: bytes, index: int) -> Partition | ErrorCode:
-        """The replica here, by name or (where that is empty) by id; else why there is none."""
+        """The replica here, by name or (if that is empty) by id; else the error."""
         if name:
             found = self._by_name.get((name, index))
             if found is not None:

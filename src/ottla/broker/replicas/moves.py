@@ -1,8 +1,7 @@
 """Replicas on their way to other log directories of this broker (KIP-113): copied off the hot path, then swapped in.
 
-handlers/alter_replica_log_dirs.py begins moves; what is done with files says storage/directory/moving.py. One replica
-is copied at a time, some bytes a turn, no faster than `replica.alter.log.dirs.io.max.bytes.per.second`; it is served
-meanwhile.
+handlers/alter_replica_log_dirs.py begins moves; storage/directory/moving.py handles the files. One replica is copied at
+a time, some bytes a turn, no faster than `replica.alter.log.dirs.io.max.bytes.per.second`; it is served meanwhile.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.moves")
 Warm = Callable[[FileSlice, Callable[[], None]], bool]
-"""Whether a piece is in memory; else it is read there, and the callback is called on the loop."""
+"""Returns True if a piece is in memory; else reads it, and calls the callback on the loop."""
 _NAME_MAX = 255
 _SLICE_BYTES = 256 << 10
 _SYNC_BYTES = 16 << 20
-"""So much is copied before it is put on disk."""
+"""Bytes that are copied between two syncs."""
 _LAST_BYTES = 1 << 20
-"""No more is put on disk in the turn of the swap itself."""
+"""The most bytes that are synced in the turn of the swap itself."""
 _LOOK_MS = 5
 _LATER_MS = 1000
 
 
 class Move:
-    """One replica on its way."""
+    """One moving replica."""
 
     __slots__ = (
         "dropped",
@@ -61,15 +60,15 @@ class Move:
         self.target = target
         self.future = future
         self.dropped = False
-        """The future log was thrown away, and another one is to be begun."""
+        """True if the future log was dropped, and another one is to be begun."""
         self.unsynced_bytes = 0
         self.syncing = False
         self.warm_from = -1
-        """The end of the copy when the pages of what comes next were last looked at."""
+        """The end of the copy when the pages of the next piece were last checked."""
         self.warming = 0
         """Pieces that are being read into memory."""
         self.said = ""
-        """Why it does not go on, as it was last said."""
+        """The last logged reason why the move does not go on."""
 
     @property
     def lag(self) -> int:
@@ -84,7 +83,7 @@ class Replicas(Protocol):
     def by_id(self) -> Mapping[Key, Partition]: ...
 
     def together(self, count: int) -> AbstractContextManager[None]:
-        """Within it, so many logs ask the disk for their syncs together."""
+        """A block in which the syncs of `count` logs are gathered."""
 
 
 class ReplicaMoves:
@@ -98,7 +97,7 @@ class ReplicaMoves:
         removal: Removal,
         is_compacting: Callable[[Partition], bool],
     ) -> None:
-        """`is_compacting` says whether a log is being compacted: then it is not copied."""
+        """`is_compacting` tells whether a log is being compacted: then it is not copied."""
         self._around = around
         self._directories = directories
         self._replicas = replicas
@@ -112,13 +111,13 @@ class ReplicaMoves:
         return iter(self._moves.values())
 
     def holds(self, partition: Partition) -> bool:
-        """Whether it is on its way: it is not compacted meanwhile, since what was copied before would not be."""
+        """True if the replica is moving: it is not compacted meanwhile, since the part already copied would not be."""
         return (partition.topic_id, partition.index) in self._moves
 
-    # --- what is asked for ---
+    # --- requests ---
 
     def alter(self, path: str, partition: Partition) -> ErrorCode:
-        """Begin to move a replica, turn one that moves to another directory, or leave it where it is."""
+        """Begin to move a replica, redirect a running move, or leave the replica where it is."""
         key = (partition.topic_id, partition.index)
         before = self._moves.get(key)
         if before is not None and before.target.path == path:
@@ -128,7 +127,7 @@ class ReplicaMoves:
             return ErrorCode.NONE
         target = self._directories.online_at(path)
         if target is None or self._directories.failed:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # a future log may lie in the one that has failed
+            return ErrorCode.KAFKA_STORAGE_ERROR  # a future log may be in the failed one
         try:
             self._begin(key, partition, target)
         except OSError as error:
@@ -141,7 +140,7 @@ class ReplicaMoves:
         return ErrorCode.NONE
 
     def name_fits(self, topic: str, index: int) -> bool:
-        """Whether there may be a future log of that name."""
+        """True if there may be a future log of that name."""
         return len(moving.future_name(TopicPartition(topic, index), "0" * 32)) <= _NAME_MAX
 
     def _begin(self, key: Key, partition: Partition, target: LogDirectory) -> None:
@@ -169,7 +168,7 @@ class ReplicaMoves:
         story.when_full(lambda: self._ended(story))
 
     def begin_anew(self, partition: Partition) -> None:
-        """The copy is not what the log holds now: another one is begun, once there is room."""
+        """Begin another copy, once there is room: the present one no longer matches the log."""
         move = self._moves.get((partition.topic_id, partition.index))
         if move is None or move.dropped:
             return
@@ -182,7 +181,7 @@ class ReplicaMoves:
                 self._around.disk_failed(error)
 
     def go_on(self) -> None:
-        """After a start: moves that were broken off begin anew, and the cluster knows which replicas may be old."""
+        """After a start: begin interrupted moves anew, and tell the cluster which replicas may be old."""
         outlived, self._directories.outlived = self._directories.outlived, {}
         for left in outlived.values():
             self._unmark(left)
@@ -199,7 +198,7 @@ class ReplicaMoves:
     # --- ending without a swap ---
 
     def cancel(self, key: Key) -> None:
-        """Its future log is thrown away, as far as the disk lets us; the next start does the rest."""
+        """Cancel a move: delete its future log, as far as the disk permits; the next start deletes the rest."""
         move = self._moves.pop(key, None)
         if move is None or move.target not in self._directories.online:
             return
@@ -236,12 +235,12 @@ class ReplicaMoves:
                 if wait_ms:
                     await self._pause(wait_ms)
                 if wait_ms == _LATER_MS and self._moves.get(key) is move:
-                    self._moves[key] = self._moves.pop(key)  # others need not wait for what it waits for
+                    self._moves[key] = self._moves.pop(key)  # other moves need not wait for this one
                     break
         self._running = False
 
     def _step(self, move: Move) -> int | None:
-        """Some work; how long to wait before the next step, None where the move has ended."""
+        """Do some work; return the wait before the next step, or None if the move has ended."""
         try:
             return self._copy(move)
         except moving.Apart:
@@ -257,9 +256,9 @@ class ReplicaMoves:
     def _copy(self, move: Move) -> int | None:
         around, current, future = self._around, move.partition.log, move.future
         if move.target.failed is not None:
-            return _LATER_MS  # it is being taken offline
+            return _LATER_MS  # the directory is being taken offline
         if future.refusing:
-            self.begin_anew(move.partition)  # it was stopped in the middle of a change
+            self.begin_anew(move.partition)  # it was interrupted in the middle of a change
         if move.dropped:
             return self._begin_again(move)
         if current.refusing or current.damage or self._is_compacting(move.partition):
@@ -286,14 +285,14 @@ class ReplicaMoves:
         return max(1, 1000 * copied // rate)
 
     def _begin_again(self, move: Move) -> int:
-        """With a new future log; a disk that is full is asked again later."""
+        """Begin again with a new future log; on a full disk try again later."""
         self._removal.later()
         move.future = self._new_future(move.partition, move.target)
         move.dropped, move.syncing, move.unsynced_bytes, move.warm_from = False, False, 0, -1
         return _LOOK_MS
 
     def _is_cold(self, move: Move, most: int) -> bool:
-        """Whether what comes next is being read into memory: the loop does not wait for the disk (rule E6)."""
+        """True while the next piece is being read into memory: the loop does not wait for the disk (rule E6)."""
         if move.warm_from != move.future.end_offset:
             move.warm_from = move.future.end_offset
             for piece in moving.ahead(move.partition.log, move.future, most):
@@ -315,7 +314,7 @@ class ReplicaMoves:
     # --- the swap ---
 
     def _swap(self, move: Move) -> None:
-        """All of it in one turn: nothing is appended between the two logs. An error before `move_in` is `_step`'s."""
+        """Swap the logs in one turn, so that no append comes between. `_step` handles errors before `move_in`."""
         partition, future, target = move.partition, move.future, move.target
         current = partition.log
         source = self._directories.of(current)
@@ -345,7 +344,7 @@ class ReplicaMoves:
                 self._around.disk_failed(error)
 
     def _ended(self, story: Slot[None]) -> None:
-        """A bug here stops the broker, as one in replication does."""
+        """The story has ended: a bug in it stops the broker, as one in replication does."""
         if isinstance(story.error, Exception):
             self._around.broken(story.error)
         else:
@@ -365,5 +364,5 @@ def key_name(move: Move) -> tuple[str, int]:
 
 
 def _with_path(error: OSError, path: str) -> OSError:
-    """The error as one of this directory, a full disk too: it does not do what it must."""
+    """The error with a path of this directory, which fails the directory, also for a full disk."""
     return OSError(error.errno, str(error), path)

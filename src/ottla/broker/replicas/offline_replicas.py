@@ -1,8 +1,8 @@
-"""Replicas whose log directory has failed: the cluster is told, in one append, that they neither lead nor count.
+"""Reports replicas whose log directory has failed, in one append: they neither lead nor count as in sync.
 
-replicas.py comes here when a directory fails and when the metadata has moved; what the cluster makes of it says
-cluster/brokers.py. What was said may be unsaid (a broker of an older release writes the partition anew): it is looked
-at again each time, and said again.
+Called by reconcile.py when a directory fails and when the metadata has changed; cluster/brokers.py decides the entries.
+The report may get lost (a broker of an older release writes the partition anew), so it is checked each time, and
+repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AGAIN_MS = 500
 
 
 class OfflineReplicas:
-    """Says which replicas of this broker are offline, until the cluster knows."""
+    """Reports which replicas of this broker are offline, until the cluster knows."""
 
     def __init__(self, around: Environment, directories: LogDirectories) -> None:
         self._around = around
@@ -36,7 +36,7 @@ class OfflineReplicas:
         return (topic_id, index) in self._directories.offline
 
     def look(self) -> None:
-        """Tell of those of which the cluster does not know yet."""
+        """Report the offline replicas that the cluster does not know yet."""
         offline, metadata = self._directories.offline, self._around.metadata
         if not offline or self._busy:
             return
@@ -45,7 +45,7 @@ class OfflineReplicas:
             state = metadata.partition(*key)
             if state is None or here not in state.replicas:
                 if TopicId(key[0]) not in metadata.topics or state is not None:
-                    del offline[key]  # what returns with the directory is a stray then
+                    del offline[key]  # a log that returns with the directory is a stray then
             elif here not in state.offline:
                 untold.append(key)
         if untold:
@@ -61,5 +61,5 @@ class OfflineReplicas:
         if isinstance(outcome, ApiError):
             log.warning("the cluster could not be told of offline replicas, trying again: %s", outcome)
             self._around.deadlines.after(_AGAIN_MS, self.look)
-        else:  # what was told is applied here by now; another directory may have failed meanwhile
+        else:  # the report is applied here by now; another directory may have failed meanwhile
             self.look()

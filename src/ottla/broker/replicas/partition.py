@@ -1,7 +1,7 @@
 """A partition on this broker: a log meets its role.
 
-Handlers come here; next are the log (storage/log.py), the machine that says what is committed (replication/leader.py)
-and the waits for it (waiting.py). Everything happens on the broker's loop.
+Called by handlers; uses the log (storage/log.py), the machine that decides what is committed (replication/leader.py)
+and the waits for commits (waiting.py). Everything happens on the broker's loop.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Surroundings(Protocol):
     def syncer(self) -> Syncer: ...
 
     def disk_failed(self, error: OSError) -> None:
-        """The log directory is gone: called where an append or a sync raised (rule B3)."""
+        """Fail the log directory: called after an append or a sync raised (rule B3)."""
 
     def may_lead(self) -> bool:
-        """Whether the lease still stands (rule A12)."""
+        """True while the lease is valid (rule A12)."""
 
 
 class Partition:
@@ -94,7 +94,7 @@ class Partition:
         around: Surroundings,
         suspect: Callable[[Partition, int], None],
     ) -> None:
-        """`suspect` is called where the log may be damaged at an offset, and has it checked soon."""
+        """`suspect` is called if the log may be damaged at an offset, and has it checked soon."""
         self.topic = topic
         self.index = index
         self.is_internal = topic in INTERNAL_TOPICS
@@ -112,10 +112,10 @@ class Partition:
         self.leader_epoch = LeaderEpoch(-1)
         self.partition_epoch = -1
         self._agreed_epoch = -1
-        """The last leader epoch of which our log is known to lie on the history."""
+        """The last leader epoch whose history is known to contain our log."""
         self.waits = CommitWaits(around.deadlines, self.leader_epoch)
         self.start_waits = CommitWaits(around.deadlines, self.leader_epoch)
-        """DeleteRecords requests: each waits until every replica in sync starts behind what it deleted."""
+        """DeleteRecords requests, each waiting until every in-sync replica starts at its offset or later."""
         self.readers = Readers()
         self._around = around
         self._suspect = suspect
@@ -161,7 +161,7 @@ class Partition:
     def in_sync_changed(
         self, partition_epoch: PartitionEpoch, in_sync: frozenset[BrokerId], replicas: tuple[BrokerId, ...]
     ) -> None:
-        """An applied entry says who is in sync from now on (rule A4)."""
+        """Take a new in-sync set from an applied entry (rule A4)."""
         if self.leader is not None:
             now_ms = self._around.clock.mono_ms()
             self._advance(self.leader.on_applied(partition_epoch, in_sync, replicas, now_ms=now_ms))
@@ -175,11 +175,11 @@ class Partition:
             self._starts_moved()
 
     def settled_in(self, partition_epoch: PartitionEpoch) -> None:
-        """Everything that the metadata said in this partition epoch is carried out here."""
+        """True if everything in the metadata of this partition epoch is carried out here."""
         self.partition_epoch = partition_epoch
 
     def resign(self, error: ErrorCode) -> None:
-        """Stop leading: whoever waits for this epoch is told so before anything else happens (rule A9)."""
+        """Stop leading: requests that wait in this epoch are answered before anything else happens (rule A9)."""
         if self.follower is not None and self.follower.agreed:
             self._agreed_epoch = self.follower.epoch
         self.leader = self.follower = self.keeper = None
@@ -190,7 +190,7 @@ class Partition:
         self.mark()
 
     def lapsed(self) -> None:
-        """The lease has run out: who waits may ask the next leader, which may be us again."""
+        """The lease has run out: waiting clients are sent to the next leader, which may be this broker again."""
         self.waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.start_waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.mark()
@@ -198,11 +198,11 @@ class Partition:
     def follow(
         self, leader: BrokerId, epoch: LeaderEpoch, unclean_epoch: LeaderEpoch = NEVER_UNCLEAN, committed: int = 0
     ) -> None:
-        """Follow a leader: whoever waits for an epoch of ours is told first (rule A9).
+        """Follow a leader: requests that wait in an epoch of ours are answered first (rule A9).
 
-        An epoch that we began and wrote nothing in is forgotten: the leader's history may differ from there on.
-        `unclean_epoch` began with a leader that may lack what was committed before: where our log does not reach it,
-        nothing that is committed here need be committed still. `committed`: the high watermark by our checkpoint.
+        An epoch of ours without records is removed: the leader's history may differ from there on. `unclean_epoch`
+        began with a leader that may lack committed records: if our log does not reach it, records committed here may
+        be committed no longer. `committed`: the high watermark in our checkpoint.
         """
         self.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = self.log
@@ -220,14 +220,14 @@ class Partition:
         self._take_synced()
 
     def registered_changed(self, registered: dict[BrokerId, BrokerEpoch]) -> None:
-        """Brokers have come back: what they held before is not known to be there (rule A8)."""
+        """Brokers have registered again: they may have lost what they held before (rule A8)."""
         if self.leader is not None and self.leader.registered != registered:
             self.leader.on_registered(registered, now_ms=self._around.clock.mono_ms())
 
     def receipt(
         self, replica: ReplicaKey, *, leader_epoch: int, last_epoch: int, synced_through: int, log_start: int
     ) -> Diverged | Refused | None:
-        """A follower asks from `synced_through`: it has all below on disk, if it is on our history (rule A1)."""
+        """Take a follower's fetch: it has all records below `synced_through` on disk, if they are our history (A1)."""
         assert self.leader is not None
         told = self.leader.on_fetch(
             replica,
@@ -245,7 +245,7 @@ class Partition:
         return None
 
     def go_on_in(self, log: Log) -> None:
-        """The replica has moved to another log directory: the same records, all on disk, in another log."""
+        """Continue in another log with the same records, all on disk: the replica has moved to another directory."""
         self.log = log
         if self.leader is not None:
             self.leader.go_on_with(log.epoch_end)
@@ -276,7 +276,7 @@ class Partition:
             self.start_waits.committed(EndOffset(self.leader.starts_everywhere()), verdict)
 
     def leader_starts(self, offset: int) -> bool:
-        """The leader has deleted what lies below: it must not come back with us. Whether our start moved."""
+        """Delete records below the leader's log start, so that they never come back; True if our start moved."""
         log = self.log
         start = min(offset, log.high_watermark)
         if start <= log.log_start_offset:
@@ -310,7 +310,7 @@ class Partition:
     def produce_in_transaction(
         self, records: memoryview | None, guard: Guard | None, *, acks: int, wall_ms: int
     ) -> Appended | ErrorCode | Refusal:
-        """As `produce`, for a request that names its transactional id; with the batch's guard, where it needs one."""
+        """Like `produce`, for a request with a transactional id; with the batch's guard, if it needs one."""
         leader = self.leader
         if leader is None or not self._around.may_lead():
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -322,13 +322,13 @@ class Partition:
         return self.append(batch, Origin.CLIENT, wall_ms, guard=guard)
 
     def has(self, batch: Batch) -> bool:
-        """Whether a producer's batch is in the log, and only comes again."""
+        """True if a producer's batch is in the log already, so that this is a repeat."""
         return self.log.producers.repeats(batch)
 
     def append(
         self, batch: Batch, origin: Origin, wall_ms: int, *, guard: object | None = None, bumps: bool = False
     ) -> Appended | ErrorCode:
-        """Append a checked batch in this epoch and see that it is put on disk. `Log.append` says the rest."""
+        """Append a checked batch in this epoch and submit its sync. `Log.append` describes the rest."""
         log = self.log
         try:
             appended = log.append(
@@ -353,7 +353,7 @@ class Partition:
         return appended
 
     def guard(self, producer_id: int, epoch: int, sequence: int, *, bumps: bool) -> Guard | ErrorCode | None:
-        """A guard for the first batch of a transaction, which its coordinator has confirmed; None where it is open.
+        """A guard for the first batch of a transaction that its coordinator has confirmed; None if it is open already.
 
         `sequence` is -1 for the offsets of a group, `bumps` whether each transaction has an epoch of its own.
         """
@@ -363,7 +363,7 @@ class Partition:
         return self.log.producers.guard(producer_id, epoch, sequence, bumps=bumps, now_ms=now_ms)
 
     def committed(self, through: int, timeout_ms: int) -> Slot[ErrorCode] | ErrorCode:
-        """NONE where everything below `through` is committed already, else the wait for it (errors 6, 7, 20)."""
+        """NONE if everything below `through` is committed already, else the wait for it (errors 6, 7, 20)."""
         leader = self.leader
         if leader is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -372,9 +372,9 @@ class Partition:
         return self.waits.add(EndOffset(through), self._around.clock.mono_ms() + timeout_ms)
 
     def settled(self, through: int, timeout_ms: int) -> Slot[ErrorCode] | None:
-        """The wait for the commit of what the log holds below `through`; None where there is nothing to wait for.
+        """The wait until the log's records below `through` are committed; None if there is nothing to wait for.
 
-        While too few replicas are in sync nothing is committed, so a wait would only use up its time.
+        With too few in-sync replicas nothing is committed, and a wait would only time out.
         """
         leader = self.leader
         through = min(through, self.log.end_offset)
@@ -385,7 +385,7 @@ class Partition:
     # --- what happens to the log ---
 
     def on_synced(self, offset: int) -> None:
-        """The log's own disk holds everything below `offset`."""
+        """The log is synced up to `offset`."""
         leader = self.leader
         if leader is not None:
             self._advance(leader.on_own_sync(SyncedOffset(offset), now_ms=self._around.clock.mono_ms()))
@@ -401,13 +401,13 @@ class Partition:
             self._committed_here(self.follower.on_high_watermark(high_watermark, synced_through=synced))
 
     def _committed_here(self, high_watermark: EndOffset | None) -> None:
-        """As a follower knows it; a leader may say less than the start that another copy of our log had."""
+        """Take a leader's high watermark, which may lie below the start that another copy of our log had."""
         if high_watermark is not None:
             self.log.set_high_watermark(max(high_watermark, self.log.log_start_offset))
             self.mark()
 
     def _take_synced(self) -> None:
-        """Take the synced offset anew, as what counts as on disk may have changed (write.caching)."""
+        """Take the synced offset again, as write.caching may have changed what counts as on disk."""
         log = self.log
         self.on_synced(log.synced_offset)
         if log.synced_offset < log.end_offset:
@@ -423,22 +423,22 @@ class Partition:
         self.readers.committed(high_watermark)
 
     def _verdict(self, leader: LeaderReplica) -> ErrorCode:
-        """The answer to those who waited: the lease counts when the answer leaves (rule A12)."""
+        """The answer to waiting requests: the lease is checked when the answer leaves (rule A12)."""
         if not self._around.may_lead():
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE if leader.enough_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def suspect(self, offset: int) -> None:
-        """Have a batch looked at that cannot have been written as it was read, unless its damage is known."""
+        """Have a batch checked that seems damaged, unless its damage is known already."""
         if self.log.damaged_at is None and not self.log.damage.covers(offset):
             self._suspect(self, offset)
 
-    # --- who is told ---
+    # --- listeners ---
 
     def tell_on_disk(self, listener: Callable[[], None] | None) -> None:
-        """Call this once all that the log holds is on disk: a fetch for this follower waits for its sync."""
+        """Call `listener` once the whole log is on disk: this follower's next fetch waits for the sync."""
         self._on_disk = listener
 
     def mark(self) -> None:
-        """Something that readers see has moved."""
+        """Mark the watches: something that readers see has changed."""
         self.readers.mark()

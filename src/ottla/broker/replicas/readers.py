@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 class Readers:
-    """`replicas` are the watches of followers, who read what is not committed yet."""
+    """`replicas` are the watches of followers, which read uncommitted records too."""
 
     __slots__ = ("_listeners", "_watches", "replicas")
 
     def __init__(self) -> None:
-        self._watches: dict[Watch, None] = {}  # no set: sessions are told in the same order in every run
+        self._watches: dict[Watch, None] = {}  # not a set: sessions must be told in the same order in every run
         self.replicas: dict[Watch, None] = {}
         self._listeners: list[Callable[[int], None]] = []
 
     def add(self, watch: Watch) -> None:
-        """The session of this watch is told of what its reader sees."""
+        """Tell the session of this watch about changes that its reader sees."""
         self._watches[watch] = None
         if watch.session.replica:
             self.replicas[watch] = None
@@ -30,16 +30,16 @@ class Readers:
         self.replicas.pop(watch, None)
 
     def __bool__(self) -> bool:
-        """Whether fetch sessions are told of it."""
+        """True if fetch sessions watch the partition."""
         return bool(self._watches)
 
     def mark(self) -> None:
-        """Something that readers see has moved."""
+        """Something that readers see has changed."""
         for watch in self._watches:
             watch.session.mark(watch)
 
     def when_committed(self, listener: Callable[[int], None]) -> None:
-        """`listener(high watermark)` is called whenever it moves; for the coordinators' shards."""
+        """Call `listener` with each new high watermark; for the coordinators' shards."""
         self._listeners.append(listener)
 
     def forget_listener(self, listener: Callable[[int], None]) -> None:

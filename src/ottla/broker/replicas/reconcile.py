@@ -1,7 +1,7 @@
-"""The replicas on this broker: reconciles what the metadata says should be here with the logs that are (rule C2).
+"""The replicas on this broker: makes the logs here match those that the metadata places here (rule C2).
 
-node.py comes here whenever the metadata has moved; each replica is a broker/replicas/partition.py over a log in one of
-the log directories (log_directories.py). removal.py deletes dropped logs; log_upkeep.py has what recurs.
+Called by node.py whenever the metadata has changed; each replica is a broker/replicas/partition.py over a log in one of
+the log directories (log_directories.py). removal.py deletes dropped logs; log_upkeep.py does recurring work.
 """
 
 from __future__ import annotations
@@ -44,33 +44,33 @@ _WORK_AGAIN_MS = 1000
 _FEW = 2
 _FILES_OF_A_LOG = 3
 _FILES_KEPT_FREE = 256
-"""For connections, and for the next segments of the logs that are here: without one, the directory is offline.
+"""Descriptors kept free for connections and for next segments of logs: a log without one takes its directory offline.
 
-Where the limit is low, a quarter of what is free before the first log is opened.
+With a low limit, a quarter of those that are free before the first log is opened.
 """
 _NO_ROOM = (*FULL_DISK, errno.EMFILE, errno.ENFILE)
 _IN_A_TURN = 32
-"""Directories made or put away before others get their turn of the loop."""
+"""Directories made or removed in one turn of the loop."""
 
 
 class Coordinating(InSync, Protocol):
     """The coordinators of this broker: coordinators/leading.py."""
 
     def started_leading(self, partition: Partition, before: BrokerId) -> None:
-        """`before` led it until now, as far as was known here."""
+        """This broker leads the partition; `before` led it until now, as far as known here."""
 
     def stopped_leading(self, partition: Partition) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Care:
-    """The care that others take of the logs here: compactor.py, scrubber.py and repairs.py."""
+    """The parts that look after the logs here: compactor.py, scrubber.py and repairs.py."""
 
     is_compacting: Callable[[Partition], bool]
     suspect: Callable[[Partition, int], None]
-    """A log may be damaged at an offset."""
+    """Called if a log may be damaged at an offset."""
     repair: Callable[[Partition], None]
-    """Damage was found, or something has changed that decides what is done about it."""
+    """Called after damage was found, or when something that decides its repair has changed."""
 
 
 class Replicas:
@@ -88,7 +88,7 @@ class Replicas:
         coordinating: Coordinating,
         care: Care,
     ) -> None:
-        """`needed` is the log directory without which the broker cannot go on, `throttle` that of what comes here."""
+        """The broker cannot go on without the log directory `needed`; `throttle` limits replicas that catch up."""
         self._around = around
         self._coordinating = coordinating
         self._care = care
@@ -104,11 +104,11 @@ class Replicas:
         self._to_put_away: list[TopicPartition] = []
         self._unsettled: dict[tuple[bytes, int], None] = {}
         self._put_off: dict[tuple[bytes, int], None] = {}
-        """For which there was no room: unsettled again in a while."""
+        """Replicas for which there was no room: they are tried again later."""
         self._trying_again = False
         self._lacks_room = False
         self._said = ""
-        """The trouble that the log was last told of."""
+        """The last logged trouble."""
         self._working = False
         self.upkeep = LogUpkeep(around, self.directories, self.by_id, self.removal.later)
         self.fetches = ReplicaFetches(around, self, peers, throttle, self.upkeep, ShortLeaders(around))
@@ -116,32 +116,32 @@ class Replicas:
         """The time of the last fetch of each follower's broker from here."""
         self.in_sync = InSyncSets(around, coordinating, self.all, self.spoke_ms)
         self.traffic: dict[str, Traffic] = {}
-        """By topic, of all its partitions that are or were here."""
+        """Traffic by topic, of all its partitions that are or were here."""
 
     def __len__(self) -> int:
         return len(self.by_id)
 
     def all(self) -> Iterator[Partition]:
-        """By topic and partition."""
+        """All partitions, ordered by topic and index."""
         return iter([self.by_name[key] for key in sorted(self.by_name)])
 
     def open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
-        """Recover first, register second (rule A7)."""
+        """Open and recover the logs, before the broker registers (rule A7)."""
         self.directories.open(cluster_id, new_id, lock)
         self._open = True
         self.removal.later()
 
     def led(self) -> list[Partition]:
-        """Those that lead."""
+        """The partitions that lead."""
         return [partition for partition in self.all() if partition.leader is not None]
 
     # --- reconciling ---
 
     def reconcile(self, topics: Iterable[Topic], gone: Collection[bytes]) -> None:
-        """Make the replicas of these topics what the metadata says; drop those of topics that are gone.
+        """Make the replicas of these topics match the metadata; drop those of deleted topics.
 
-        Who leads here is settled when this returns. Directories are made and put away a few at a time, with turns
-        of the loop between them: until then a new partition is answered NOT_LEADER_OR_FOLLOWER.
+        Leaderships are settled when this returns. Directories are made and removed a few at a time, with turns of the
+        loop in between: until then requests for a new partition get NOT_LEADER_OR_FOLLOWER.
         """
         if gone:
             for dropped in [each for each in self.by_id.values() if each.topic_id in gone]:
@@ -160,7 +160,7 @@ class Replicas:
             self._work()
 
     def _drop_recovered(self) -> None:
-        """Drop logs that were to be here when they were opened, and are not now that the broker is registered."""
+        """Drop logs that were placed here when they were opened, and no longer are after the registration."""
         for topic_id, index in list(self.directories.recovered):
             topic = self._around.metadata.topics.get(TopicId(topic_id))
             if topic is None or not self.directories.placed_here(topic, index):
@@ -168,7 +168,7 @@ class Replicas:
                 self._to_put_away.append(TopicPartition(opened.topic, index))
 
     def _reconcile_or_put_off(self, topic: Topic, state: PartitionState) -> None:
-        """One that finds no room to lead must not keep the others from resigning."""
+        """Reconcile a replica; one without disk space to lead must not keep the others from resigning."""
         try:
             self._reconcile_partition(topic, state)
         except OSError as error:
@@ -184,14 +184,14 @@ class Replicas:
             self.configure(partition, state, self._around.options.topic_config(topic))
             self._take_part(partition, state)
         elif key in self.directories.offline or self.directories.unreadable.holds_back(key, state):
-            pass  # what it was is not known here: it is not made anew, empty
+            pass  # its records are elsewhere: an empty replica must not take its place
         elif key in self.directories.recovered:
             self._take_part(self._add(topic, state.partition, self.directories.recovered.pop(key)), state)
         else:
             self._unsettled[key] = None
 
     def _new_roles(self, topics: list[Topic]) -> int:
-        """Give replicas that are here their roles: each syncs where an epoch begins, or that ours was empty."""
+        """Give replicas here their roles; each syncs the start of its epoch, or the removal of our empty one."""
         here, new = self._around.broker, 0
         for topic in topics:
             for state in topic.partitions:
@@ -213,8 +213,8 @@ class Replicas:
         return partition
 
     def configure(self, partition: Partition, state: PartitionState, config: TopicConfig) -> None:
-        """A leader that is deposed by what was read with the options resigns first: by fewer required in sync it would
-        take for committed what the next leader has never seen."""
+        """Apply options. A leader that the same entries depose resigns first: with a lower min.insync.replicas it would
+        commit records that the next leader never had."""
         if partition.config is config or partition.config == config:
             return
         leads_on = state.leader == self._around.broker and state.leader_epoch == partition.leader_epoch
@@ -259,7 +259,7 @@ class Replicas:
                 self.in_sync.count(partition.leader.committed_in_sync, state.in_sync)
             partition.in_sync_changed(state.partition_epoch, frozenset(state.in_sync), state.replicas)
             if partition.follower is not None and here not in state.in_sync:
-                self.fetches.say_again(partition)  # a leader forgets what replicas hold that it was told to drop
+                self.fetches.say_again(partition)  # the leader has dropped the positions of replicas that left it
         partition.settled_in(state.partition_epoch)
         if partition.leader is not None and len(state.replicas) > 1:
             self.in_sync.look(partition)
@@ -270,7 +270,7 @@ class Replicas:
         return {broker_id: broker.epoch for broker_id, broker in self._around.metadata.brokers.items()}
 
     def stopped(self, partition: Partition) -> None:
-        """Its log was to be cut behind damage, and stays as it is: what is done about that says the metadata."""
+        """A log was to be cut behind damage, and stays as it is: act on what the metadata says."""
         state = self._around.metadata.partition(partition.topic_id, partition.index)
         if state is not None and self.by_id.get((partition.topic_id, partition.index)) is partition:
             self._see_to_damage(partition, state)
@@ -278,9 +278,9 @@ class Replicas:
             self._work()
 
     def _see_to_damage(self, partition: Partition, state: PartitionState) -> None:
-        """Closed segments are repaired; a log that is damaged otherwise is built anew, once it is in no set.
+        """Repair closed segments; rebuild a log with other damage once it is in no in-sync or eligible set.
 
-        Where its end was found damaged at the start it was taken out of them as it registered (rule A7); one that was
+        A log whose end was found damaged at the start was removed from them by the registration (rule A7); one that was
         to be cut behind damage asks for that itself.
         """
         held, here = partition.log, self._around.broker
@@ -294,13 +294,13 @@ class Replicas:
         self._unsettled[(partition.topic_id, partition.index)] = None
 
     def _drop(self, partition: Partition, error: ErrorCode) -> None:
-        """The topic is deleted, or the replica is placed elsewhere, or begins anew; `error` is for whoever waits."""
+        """Drop a replica that is deleted, placed elsewhere or begun anew; `error` answers waiting requests."""
         log.info("%s-%d is no longer here", partition.topic, partition.index)
         self._take_away(partition, error)
         self._to_put_away.append(TopicPartition(partition.topic, partition.index))
 
     def _take_away(self, partition: Partition, error: ErrorCode) -> None:
-        """Tell the requests that wait for it why."""
+        """Remove a partition, and answer its waiting requests with the error."""
         leading = partition.leader is not None
         self.moves.cancel((partition.topic_id, partition.index))
         self.fetches.leave(partition)
@@ -314,7 +314,7 @@ class Replicas:
     # --- directories, a few in a turn ---
 
     def _work(self) -> None:
-        """Put away first: a name is free for its next owner then, and a full disk has room again."""
+        """Remove logs first: their names become free, and a full disk gets room."""
         self._working = False
         if not self._open:
             return  # closed meanwhile; the next start goes on
@@ -333,7 +333,7 @@ class Replicas:
                 self._said = ""
 
     def _trouble(self, error: OSError) -> None:
-        """A full disk has no room for what is new: what is here goes on, and it is tried again; the rest is fatal."""
+        """Handle an error. A full disk only delays new replicas, which are tried again; other errors are fatal."""
         if error.errno not in _NO_ROOM:
             self._around.disk_failed(error)
             return
@@ -346,7 +346,7 @@ class Replicas:
 
     def _put_some_away(self) -> None:
         some = self._to_put_away[:_IN_A_TURN]
-        self.removal.later()  # also where the disk is too full to note it down: deleting is what makes room
+        self.removal.later()  # even if the disk is too full to note it: deleting makes room
         self.directories.each(lambda directory: directory.delete_logs(some))
         del self._to_put_away[: len(some)]
 
@@ -364,7 +364,7 @@ class Replicas:
             del self._unsettled[key]
 
     def _settle_or_put_off(self, key: tuple[bytes, int]) -> None:
-        """One that finds no room in its directory must not keep others from being made elsewhere."""
+        """Settle a replica; one without room in its directory must not keep others from being made elsewhere."""
         try:
             self._settle(key)
         except OSError as error:
@@ -384,7 +384,7 @@ class Replicas:
             self._around.deadlines.after(_WORK_AGAIN_MS, self._try_again)
 
     def _try_again(self) -> None:
-        """A few where the last try found no room: each costs the loop some operations of the disk."""
+        """Try again: only a few if the last try found no room, as each costs the loop disk operations."""
         self._trying_again, lacked_room, self._lacks_room = False, self._lacks_room, False
         self._go_on(_FEW if lacked_room else len(self._put_off))
         if self._put_off and not self._trying_again:
@@ -392,7 +392,7 @@ class Replicas:
             self._around.deadlines.after(_WORK_AGAIN_MS, self._try_again)
 
     def _go_on(self, most: int) -> None:
-        """With so many of those that were put off."""
+        """Go on with at most this many of the delayed replicas."""
         for key in list(islice(self._put_off, most)):
             del self._put_off[key]
             self._unsettled[key] = None
@@ -400,10 +400,10 @@ class Replicas:
             self._work()
 
     def _settle(self, key: tuple[bytes, int]) -> None:
-        """By what the metadata says now; may be repeated."""
+        """Make or drop a replica by the present metadata; may be repeated."""
         topic = self._around.metadata.topics.get(TopicId(key[0]))
         if topic is None:
-            return  # gone again before it was made
+            return  # deleted again before it was made
         index = key[1]
         directories = self.directories
         known = key in self.by_id or key in directories.recovered or key in directories.offline
@@ -413,7 +413,7 @@ class Replicas:
         self._reconcile_partition(topic, topic.partitions[index])
 
     def together(self, count: int) -> AbstractContextManager[None]:
-        """A new log asks for ten syncs, a new leader for two, its followers too; those of many go together."""
+        """Gather syncs: a new log needs ten, a new leader two, its followers too; those of many logs go together."""
         return self._disk.gathered(*self.directories.usable_paths) if count > _FEW else nullcontext()
 
     def start_on_disk(self, partition: Partition) -> int:
@@ -425,7 +425,7 @@ class Replicas:
     def go_on_without(self, error: OSError) -> str | None:
         """Take the directory that the error names offline, or tell why the broker cannot go on.
 
-        It cannot without the directory that holds the metadata store, nor where the error does not say which it was.
+        It cannot without the directory that holds the metadata store, nor if the error does not name a directory.
         """
         directories = self.directories
         failed = directories.holding(error.filename)
@@ -439,7 +439,7 @@ class Replicas:
         return f"the log directory {path} failed: {error}"
 
     def take_offline(self, directory: LogDirectory, error: OSError) -> None:
-        """Nothing in it is written from now on; its replicas go when whoever met the error has ended their turn."""
+        """Take a directory offline: no more writes to it; its replicas are removed after the present turn."""
         self.directories.take_offline(directory, error)
         self._around.clock.call_soon(lambda: self._let_go(directory))
 
@@ -455,7 +455,7 @@ class Replicas:
         self._go_on(len(self._put_off))
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
-        """Every wait ends, every log is synced and closed."""
+        """End every wait; sync and close every log."""
         self.fetches.close()
         self.moves.stop()
         for partition in self.by_id.values():

@@ -1,6 +1,6 @@
 """Deletes the `*-delete` directories of dropped logs one by one, with turns of the loop between them.
 
-reconcile.py, moves.py and log_upkeep.py come here once they have renamed something so.
+Called by reconcile.py, moves.py and log_upkeep.py after they have renamed a directory so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _AGAIN_MS = 10_000
 
 
 class Removal:
-    """In all log directories of this broker."""
+    """Removes such directories in all log directories of this broker."""
 
     def __init__(self, around: Environment, directories: LogDirectories) -> None:
         self._around = around
@@ -27,11 +27,11 @@ class Removal:
         self._closed = False
 
     def later(self) -> None:
-        """There is something to delete."""
+        """Begin to delete: there is a new directory."""
         self._after(_EVERY_MS)
 
     def close(self) -> None:
-        """The next start goes on."""
+        """Stop; the next start goes on."""
         self._closed = True
 
     def _after(self, delay_ms: int) -> None:

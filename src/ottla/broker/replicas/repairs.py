@@ -1,7 +1,7 @@
 """Carries out what damaged replicas want: leadership is handed over, and what is damaged is fetched from the leader.
 
-scrubber.py comes here with what it has found, reconcile.py when the metadata has moved; what is to be done says
-replication/damage.py. One repair at a time, no faster than the scrub.
+Called by scrubber.py with its findings, and by reconcile.py when the metadata has changed; replication/damage.py
+decides the steps. One repair runs at a time, no faster than the scrub.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Key = tuple[bytes, int]
 
 
 class _PutOff(Exception):
-    """The repair cannot be done now, and why."""
+    """The repair cannot be done now; the text is the reason."""
 
 
 class Repairs:
@@ -50,7 +50,7 @@ class Repairs:
         self._peers = peers
         self._damaged: dict[Key, DamagedReplica] = {}
         self._kept: set[Key] = set()
-        """Replicas of which the log says already that there is nobody to fetch from."""
+        """Replicas for which a missing source was logged already."""
         self._busy = self._watching = self._stopped = False
         self.repaired_segments = 0
 
@@ -58,11 +58,11 @@ class Repairs:
         self._stopped = True
 
     def damaged_segments(self) -> int:
-        """Those known now."""
+        """The number of known damaged segments."""
         return sum(len(partition.log.damage.bases) for partition in self._replicas.by_id.values())
 
     def look(self, partition: Partition) -> None:
-        """Damage was found, or something has changed that decides what is done about it."""
+        """Look at a replica: damage was found, or something that decides its repair has changed."""
         key = (partition.topic_id, partition.index)
         held = partition.log
         self._forget_what_is_gone(held)
@@ -96,7 +96,7 @@ class Repairs:
             story.when_full(lambda: self._ended(story))
 
     def _forget_what_is_gone(self, held: Log) -> None:
-        """A start forgets it too, if there is no room to write it down now."""
+        """Drop notes of damage in removed segments; without room to write, the next start drops them."""
         try:
             held.damage.keep(held.bases[:-1])
         except OSError as error:
@@ -140,14 +140,14 @@ class Repairs:
         slot.when_full(lambda: ended(slot.result()))
 
     def _withdraw(self, partition: Partition, epoch: LeaderEpoch) -> None:
-        """Once that is done, reconcile.py begins with an empty log; what is refused is asked for again."""
+        """Leave the sets. Then reconcile.py begins with an empty log; a refused command is repeated."""
         log.warning("%s-%d takes nothing behind its damage: it asks to count no more", partition.topic, partition.index)
         self._around.follow.submit(WithdrawReplica(TopicId(partition.topic_id), partition.index, epoch))
 
     # --- fetching anew ---
 
     async def _repair(self, replica: DamagedReplica, partition: Partition, todo: Refetch) -> None:
-        """All that has to be replaced is fetched before any of it is."""
+        """Fetch all segments to replace before replacing any."""
         built: list[Refetched] = []
         held = partition.log
         try:
@@ -161,7 +161,7 @@ class Repairs:
             replica.on_refetch_failed(self._around.clock.mono_ms())
         except OSError as error:
             if self._is_here(partition, held) and (error.errno not in FULL_DISK or held.refusing):
-                raise  # in the middle of a swap; of a log that is not here any more, the files have gone too
+                raise  # in the middle of a swap; a log that is gone has lost its files too
             log.warning("%s-%d is not repaired yet: %s", partition.topic, partition.index, error)
             replica.on_refetch_failed(self._around.clock.mono_ms())
         finally:
@@ -169,8 +169,8 @@ class Repairs:
                 one.discard()
 
     async def _fetch_all(self, partition: Partition, todo: Refetch, built: list[Refetched]) -> None:
-        """A compacted log is fetched as far as it is closed: what compaction took from the leader's part of it may be
-        what takes away a record in ours."""
+        """Fetch the segments; of a compacted log all closed ones, as the leader may have compacted away tombstones of
+        records that are still in ours."""
         held = partition.log
         sparse = self._is_compacted(partition)
         for segment in held.segments[:-1]:
@@ -189,18 +189,18 @@ class Repairs:
         return "compact" in partition.config.cleanup_policy or cleaned is not None
 
     def _is_here(self, partition: Partition, held: Log) -> bool:
-        """Whether that is still the log of a replica of ours: it may be deleted or moved at any time."""
+        """True if the log still belongs to a replica here: it may be deleted or moved at any time."""
         return self._replicas.by_id.get((partition.topic_id, partition.index)) is partition and partition.log is held
 
     def _check(self, partition: Partition, todo: Refetch) -> None:
-        """Whether we still follow that leader, in that epoch."""
+        """Raise unless the replica is still here and follows that leader in that epoch."""
         if not self._is_here(partition, partition.log) or partition.log.refusing or self._stopped:
             raise _PutOff("it is not here any more")
         if partition.follower is None or partition.leader_epoch != todo.leader_epoch:
             raise _PutOff("it has another leader now")
 
     async def _fetch(self, partition: Partition, todo: Refetch, one: Refetched) -> None:
-        """One piece, as a reader: only what is committed."""
+        """Fetch one segment as a consumer does: only committed records."""
         assert one.wanted is not None
         part = await self._ask(partition, todo, one.wanted)
         self._check(partition, todo)

@@ -1,8 +1,8 @@
-"""Looks for damage in closed segments: a slow pass over all of them now and then, and whatever is suspected before.
+"""Looks for damage in closed segments: a slow pass over all of them at intervals, and suspected segments first.
 
-rounds.py comes here by time; whoever cannot read a log, or hears of one who cannot, by `suspect`. The checking is done
-behind `ScrubWork`: in a child process (server/scrub_child.py), or in turns of the loop where the disk is memory or
-simulated. What is found goes to the log's own memory of damage (storage/segment/damage.py) and to repairs.py.
+Called by rounds.py at intervals, and by `suspect` after a read failed here or at a peer. The check runs behind
+`ScrubWork`: in a child process (server/scrub_child.py), or in turns of the loop if the disk is memory or simulated.
+Findings are noted at the log (storage/segment/damage.py) and passed to repairs.py.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _RUN_BYTES = 256 << 20
 _RUN_SEGMENTS = 1000
 _TURN_BYTES = 256 << 10
 _SUSPICIOUS = 3
-"""A peer that is sent the same offset so many times one after the other refuses what it gets."""
+"""A peer that is sent the same offset this many times in a row has refused the answers."""
 _SUSPECT_AGAIN_MS = 600_000
 _MOST_SENT = 10_000
 
 
 class ScrubWork(Protocol):
-    """Checks segments somewhere; OSError where that could not be done."""
+    """Checks segments somewhere; raises OSError if that fails."""
 
     def run(self, segments: Sequence[ClosedSegment], *, max_bytes_per_second: float) -> Slot[list[Finding]]: ...
 
     def stop(self) -> None:
-        """End what runs; nothing is lost with it."""
+        """End a running check; it loses nothing."""
 
 
 class ScrubInTurns:
@@ -90,11 +90,11 @@ class _Chosen(NamedTuple):
     segment: Segment
     size: int
     end: int | None = None
-    """The end of the check, in a last segment."""
+    """The offset at which to end the check of a last segment."""
 
     @property
     def there(self) -> bool:
-        """Whether the log still has it as it was."""
+        """True if the log still has the segment unchanged."""
         return self.segment in self.partition.log.segments[:-1] and self.segment.size == self.size
 
     def as_told(self) -> ClosedSegment:
@@ -105,7 +105,7 @@ class _Chosen(NamedTuple):
 
 
 class Scrubber:
-    """One run at a time: what is suspected first, then the pass."""
+    """Runs one check at a time: suspected segments first, then the pass."""
 
     def __init__(
         self, around: Environment, replicas: Replicas, compactor: Compactor, repairs: Repairs, work: ScrubWork
@@ -120,11 +120,11 @@ class Scrubber:
         self._suspected_ms: dict[tuple[bytes, int, int], int] = {}
         self._sent: dict[tuple[bytes, int, int], tuple[int, int]] = {}
         self._actives: list[Partition] | None = None
-        """Partitions whose last segment is still to be checked, once the pass has come through all closed ones."""
+        """Partitions whose last segment is still to be checked, after the pass over all closed ones."""
         self.passes = 0
         self.checked_bytes = 0
         self.damaged_segments = 0
-        """Found so far."""
+        """The number of damaged segments found so far."""
 
     def stop(self) -> None:
         self._stopped = True
@@ -157,17 +157,17 @@ class Scrubber:
         self._around.clock.call_soon(self.round)
 
     def _close_active(self, held: Log) -> None:
-        """Only what is closed can be checked and replaced."""
+        """Close the active segment: only closed ones can be checked and replaced."""
         try:
             held.roll(held.end_offset, self._around.clock.wall_ms())
-        except OSError as error:  # whoever suspects is a reader, who fails nothing
+        except OSError as error:  # the suspicion came from a read, which must not fail
             if error.errno not in FULL_DISK:
                 self._around.disk_failed(error)
             return
         self._around.syncer.submit(held)
 
     def served(self, partition: Partition, peer: int, offset: int) -> None:
-        """Another broker was sent what a closed segment holds from `offset` on: not for the first time, perhaps."""
+        """Note that a broker was sent a closed segment's records from `offset` on, perhaps repeatedly."""
         key = (partition.topic_id, partition.index, peer)
         before, times = self._sent.pop(key, (-1, 0))
         times = times + 1 if before == offset else 1
@@ -210,7 +210,7 @@ class Scrubber:
         return ended_ms is None or not ended_ms <= now_ms < ended_ms + interval_ms
 
     def _next_of_pass(self) -> tuple[list[_Chosen], dict[Partition, int]]:
-        """By topic, partition and offset, from where the pass has come to; and where it will be then."""
+        """The next segments of the pass, by topic, partition and offset, and the position after them."""
         directories = self._replicas.directories
         chosen: list[_Chosen] = []
         covered: dict[Partition, int] = {}
@@ -228,7 +228,7 @@ class Scrubber:
         return chosen or self._next_actives(), covered
 
     def _next_actives(self) -> list[_Chosen]:
-        """Last segments, as far as they are synced: one that is hardly written to would never be looked at."""
+        """Last segments up to their synced end: with few writes they would never be closed and checked."""
         if self._actives is None:
             self._actives = list(self._replicas.all())
         chosen: list[_Chosen] = []
@@ -276,13 +276,13 @@ class Scrubber:
         self._around.clock.call_soon(self.round)
 
     def _take(self, chosen: _Chosen, finding: Finding) -> None:
-        """A segment is damaged: refused from now on, and to be repaired."""
+        """A segment is damaged: refuse reads of it from now on, and repair it."""
         partition, segment = chosen.partition, chosen.segment
         replicas = self._replicas
         if replicas.by_id.get((partition.topic_id, partition.index)) is not partition or not chosen.there:
             return  # deleted, compacted or cut meanwhile
         if partition.log.damage.of(segment.base_offset) == finding.extents:
-            return  # as is known
+            return  # known already
         where = ", ".join(f"{one.first_offset} to {one.next_offset - 1}" for one in finding.extents)
         log.error("%s is damaged: offsets %s are refused from now on", segment.path(LOG), where)
         self.damaged_segments += 1
@@ -297,14 +297,14 @@ class Scrubber:
         self._repairs.look(partition)
 
     def _take_active(self, chosen: _Chosen, finding: Finding) -> None:
-        """It is closed and checked once more: what was cut meanwhile is no damage. Its indexes are not in files yet."""
+        """Close a damaged last segment and check again: a cut meanwhile is no damage. Its indexes are no files yet."""
         partition = chosen.partition
         here = self._replicas.by_id.get((partition.topic_id, partition.index)) is partition
         if here and finding.extents and chosen.segment in partition.log.segments:
             self.suspect(partition, finding.extents[0].first_offset)
 
     async def _rebuild_indexes(self, chosen: _Chosen, fault: str) -> None:
-        """The segment is sound, and an index of it is not: both are made of its batches."""
+        """Rebuild both indexes of a sound segment from its batches, as one of them is damaged."""
         segment, held = chosen.segment, chosen.partition.log
         rebuilt = RebuiltIndexes(held.disk, segment)
         if not chosen.there or held.refusing:
@@ -321,7 +321,7 @@ class Scrubber:
         rebuilt.install()
 
     def _take_for_sound(self, chosen: _Chosen) -> None:
-        """Take for sound what could not be read once, for a cable or a controller, and can be read now."""
+        """Drop the note of damage if the segment can be read now, after a passing fault of a cable or controller."""
         partition, base = chosen.partition, chosen.segment.base_offset
         damage, by_id = partition.log.damage, self._replicas.by_id
         here = by_id.get((partition.topic_id, partition.index)) is partition

@@ -1,7 +1,7 @@
 """Leaders that lack what was committed: a follower that would have to cut it off reports its leader (rule A11).
 
-fetcher.py comes here when the follower has refused the cut (replication/follower.py). If the replica that reports
-counts, the cluster takes the leader out of the sets and has another one lead (cluster/partitions.py).
+Called by fetcher.py after the follower has refused the cut (replication/follower.py). If the reporting replica counts,
+the cluster removes the leader from the sets and elects another one (cluster/partitions.py).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _AGAIN_MS = 500
 
 
 class ShortLeaders:
-    """Those that replicas of this broker follow."""
+    """Reports such leaders of this broker's replicas."""
 
     def __init__(self, around: Environment) -> None:
         self._around = around
 
     def report(self, partition: Partition, why: str) -> None:
-        """The replica keeps what it has, and asks that another one leads."""
+        """Report the leader: the replica keeps its log, and asks for another leader."""
         log.error(
             "%s-%d stops following: %s. The leader lacks the rest: its log directory may be an older copy. Another "
             "replica is asked to lead", partition.topic, partition.index, why,
@@ -44,7 +44,7 @@ class ShortLeaders:
         slot.when_full(lambda: self._told(partition, follower, slot.result()))
 
     def _told(self, partition: Partition, follower: FollowerReplica, outcome: Outcome) -> None:
-        """Until the leadership ends, or the cluster says that this replica does not count."""
+        """Ask again, until the leadership ends or the cluster answers that this replica is not in sync."""
         if partition.follower is not follower or not isinstance(outcome, ApiError):
             return
         if outcome.code != ErrorCode.INELIGIBLE_REPLICA:

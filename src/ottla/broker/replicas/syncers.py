@@ -1,7 +1,7 @@
-"""One syncer for each log directory: a disk that is slow or fails keeps no log on another one waiting.
+"""One syncer for each log directory, so that a slow or failed disk does not delay logs on another one.
 
-Comes from server/broker_server.py, which has one `SyncLoop` for each; broker/replicas/partition.py submits. With one
-directory there is none of this.
+Made by server/broker_server.py, which has one `SyncLoop` for each; broker/replicas/partition.py submits. Not used with
+a single directory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.kernel.seams import Syncable, Syncer
 
 
 class Syncers:
-    """`kernel.seams.Syncer` that hands each log to that of its log directory."""
+    """A `kernel.seams.Syncer` that passes each log to the syncer of its log directory."""
 
     def __init__(self, by_directory: Mapping[str, Syncer]) -> None:
         self._by_directory = by_directory

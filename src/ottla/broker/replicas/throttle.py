@@ -1,6 +1,6 @@
-"""Reassigned replicas catch up no faster than was asked for, so that clients keep the disk and the network (KIP-73).
+"""Limits the speed at which reassigned replicas catch up, to leave disk and network to clients (KIP-73).
 
-Which replicas: the topic options `leader.` and `follower.replication.throttled.replicas`; how fast: the broker options
+Replicas: the topic options `leader.` and `follower.replication.throttled.replicas`; rate: the broker options
 `leader.` and `follower.replication.throttled.rate`. fetcher.py asks here before it fetches, handlers/fetch.py
 before it answers a follower. A replica that is in sync is never held back: producers would wait for it.
 """
@@ -14,19 +14,19 @@ from ottla.config.broker import BrokerConfig
 
 EVERY = "*"
 PIECE_MS = 500
-"""So much is asked for at once as the throttle lets through in about this time."""
+"""One fetch asks for about as much as the throttle lets through in this time."""
 LEAST_PIECE_BYTES = 16 * 1024
 LONGEST_MS = 10_000
-"""However little is allowed, something passes after so long; a changed rate takes effect then at the latest."""
+"""The longest pause: something passes then for any rate, and a changed rate takes effect at the latest."""
 
 
 def names(replicas: tuple[str, ...], partition: int, broker: int) -> bool:
-    """Whether such a list of `partition:broker` has this replica in it."""
+    """True if a list of `partition:broker` has this replica in it."""
     return bool(replicas) and (EVERY in replicas or f"{partition}:{broker}" in replicas)
 
 
 def throttles(deadlines: Deadlines, config: BrokerConfig) -> tuple[Throttle, Throttle]:
-    """The throttles of bytes that leave and of bytes that come."""
+    """The throttles of outgoing and of incoming bytes."""
     return (
         Throttle(deadlines, config.leader_replication_throttled_rate),
         Throttle(deadlines, config.follower_replication_throttled_rate),
@@ -34,7 +34,7 @@ def throttles(deadlines: Deadlines, config: BrokerConfig) -> tuple[Throttle, Thr
 
 
 class Throttle:
-    """Bytes per second in one direction: after some have passed, no more do until their time is over."""
+    """A limit of bytes per second in one direction: after some have passed, no more do until their time is over."""
 
     def __init__(self, deadlines: Deadlines, rate: int) -> None:
         self.rate = rate
@@ -55,7 +55,7 @@ class Throttle:
         return max(min(most, self.rate * PIECE_MS // 1000), min(most, LEAST_PIECE_BYTES))
 
     def when_free(self, callback: Callable[[], None]) -> None:
-        """Have it called once, when more may pass."""
+        """Call `callback` once, when more may pass."""
         if not self._waiting:
             self._deadlines.at(self.free_at_ms, self._ring)
         self._waiting[callback] = None

@@ -1,6 +1,6 @@
-"""Replicas that lie in two log directories of this broker: one of the two is left, or the start is refused.
+"""Replicas found in two log directories of this broker: drops one of the two, or refuses the start.
 
-log_directories.py comes here before it recovers anything.
+Called by log_directories.py before it recovers any log.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def half_made_twins(
     known: Collection[str],
     is_older: Callable[[LogDirectory], bool],
 ) -> set[str]:
-    """Paths of replicas that were begun, and then made in another directory, as a disk failed or was full; and of those
-    in an older directory, which were moved out of it since.
+    """Paths to drop: replicas begun in one directory and made in another after a disk failed or was full, and those in
+    an older directory that were moved out of it since.
 
-    Else a replica that lies in two directories and was not being moved is refused: nobody can say which is right.
-    `known`: ids of the directories that this broker registered with last.
+    Any other replica in two directories that was not being moved is refused, as it is not known which copy is right.
+    `known`: ids of the directories in this broker's last registration.
     """
     half_made: set[str] = set()
     places: dict[tuple[bytes | None, TopicPartition], Place] = {}
@@ -59,10 +59,10 @@ def half_made_twins(
 def _left(
     disk: Disk, one: Place, other: Place, known: Collection[str], is_older: Callable[[LogDirectory], bool]
 ) -> FoundPartition | None:
-    """The one of two that is not the replica: it lies in an older directory, or never held a record.
+    """The one of two that is not the replica: it is in an older directory, or never held a record.
 
-    Of two that never did, rather the one in a directory that was not here when this broker last registered: what lies
-    there does not count. None where both held some, or cannot be read.
+    If both never did, the one in a directory that is new since this broker's last registration. None if both held some,
+    or cannot be read.
     """
     if is_older(one[1]) != is_older(other[1]):
         return one[0] if is_older(one[1]) else other[0]
@@ -71,7 +71,7 @@ def _left(
         name = TopicPartition(found.topic, found.partition)
         if any(offsets.get(name) for _, offsets in directory.checkpoints()):
             continue
-        with suppress(OSError):  # what cannot be read may hold some
+        with suppress(OSError):  # an unreadable one may hold records
             if recovery.never_held(disk, found.path):
                 empty.append((found, directory))
     empty.sort(key=lambda place: place[1].directory_id in known)

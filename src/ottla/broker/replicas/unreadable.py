@@ -1,13 +1,13 @@
-"""Replicas whose files are here and cannot be opened: each is offline alone, with why, and nothing of it is deleted.
+"""Replicas whose files are here and cannot be opened: each alone is offline, with its reason, and no file is deleted.
 
-log_directories.py comes here at the start. The broker serves all others (rule H5). A folder whose `partition.metadata`
-cannot be believed, in either copy, is compared with the metadata by its name: where a topic of that name has a replica
-here, the folder is taken for that replica, damaged. It is not served by its name alone: it may be what is left of an
-older topic. An administrator may write the topic id down again (docs/guide/operations.md).
+Called by log_directories.py at the start. The broker serves all other replicas (rule H5). A folder without a valid copy
+of `partition.metadata` is matched by its name: if a topic of that name has a replica here, the folder counts as that
+replica, damaged. It is not served by its name alone, as it may belong to an older topic. An administrator may write the
+topic id again (docs/guide/operations.md).
 
-Where other replicas are left, such a replica leaves the in-sync and eligible sets as the broker registers; once
-another one leads, its folder is set aside (storage/directory/strays.py), and it is fetched anew. The last replica
-stays in its sets and is offline until the next start can open it.
+If other replicas are left, such a replica leaves the in-sync and eligible sets when the broker registers; once another
+one leads, its folder is set aside (storage/directory/strays.py), and it is fetched anew. The last replica stays in its
+sets, and is offline until a later start can open it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Unreadable(NamedTuple):
 
 
 class UnreadableReplicas:
-    """Those of this broker, by topic id and partition."""
+    """The unreadable replicas of this broker, by topic id and partition."""
 
     def __init__(self, around: Environment) -> None:
         self._around = around
@@ -60,7 +60,7 @@ class UnreadableReplicas:
         topic_of: Callable[[FoundPartition], Topic | None],
         recover: Callable[[LogDirectory, Topic, FoundPartition], None],
     ) -> None:
-        """Open what a directory holds. What never held a record is deleted; all else that is not opened stays."""
+        """Open a directory's logs. Folders that never held a record are deleted; others that cannot be opened stay."""
         unmade: list[FoundPartition] = []
         strays: list[tuple[FoundPartition, str]] = []
         with directory.disk.gathered(directory.path):
@@ -95,7 +95,7 @@ class UnreadableReplicas:
             self._add(directory, topic, found, recovery.sentence(error))
 
     def set_aside(self, directory: LogDirectory, strays: Sequence[tuple[FoundPartition, str]]) -> None:
-        """Rename strays, each with why."""
+        """Rename strays, and log the reason of each."""
         for found, reason in strays:
             log.warning("%s is set aside, with all its records: %s", found.path, reason)
         if strays:
@@ -109,7 +109,7 @@ class UnreadableReplicas:
         return topic if self._around.broker in topic.partitions[found.partition].replicas else None
 
     def _is_of_no_account(self, directory: LogDirectory, found: FoundPartition) -> bool:
-        """Whether a crash has kept it from being made: no topic id, no record, and no checkpoint knows of any."""
+        """True if a crash interrupted its creation: it has no topic id and no record, and no checkpoint names one."""
         place = TopicPartition(found.topic, found.partition)
         if found.topic_id is not None or any(offsets.get(place) for _, offsets in directory.checkpoints()):
             return False
@@ -119,17 +119,16 @@ class UnreadableReplicas:
             return False
 
     def _add(self, directory: LogDirectory, topic: Topic, found: FoundPartition, reason: str) -> None:
-        """It stays as it is, and is not served."""
+        """Note an unreadable replica, which stays as it is and is not served."""
         reason += _refused_offsets(directory, TopicPartition(found.topic, found.partition))
         self.by_key[topic.topic_id, found.partition] = Unreadable(topic.name, found, directory, reason)
         directory.unopened = True
         log.warning("%s-%d in %s cannot be opened and is offline: %s", topic.name, found.partition, found.path, reason)
 
     def miss(self, directory: LogDirectory, opened: Container[Key]) -> None:
-        """Replicas whose folder is gone, though it held records.
+        """Note replicas whose folder is gone although it held records.
 
-        One that this broker counts for stays missing: to make it anew would give its offsets again where no other
-        replica is left.
+        One that still counts stays missing: a new, empty one could reuse its offsets if no other replica is left.
         """
         missed: list[TopicPartition] = []
         for place, held in directory.gone.items():
@@ -149,13 +148,13 @@ class UnreadableReplicas:
         directory.forget_gone(missed)
 
     def drop_found_elsewhere(self, opened: Container[Key]) -> None:
-        """Folders without a topic id whose replica was opened in another directory are strays."""
+        """Set folders without a topic id aside if their replica was opened in another directory."""
         for key in [key for key in self.by_key if key in opened]:
             one = self.by_key.pop(key)
             self.set_aside(one.directory, [(one.found, f"{one.reason}; the replica is in another log directory")])
 
     def are_the_last(self) -> list[Key]:
-        """Those without which nobody would be left who counts: they stay, offline."""
+        """Unreadable replicas that are the last to count for their partition: they stay, offline."""
         return [key for key in sorted(self.by_key) if not self._others_count(key)]
 
     def are_not_the_last(self) -> list[Key]:
@@ -168,7 +167,7 @@ class UnreadableReplicas:
     # --- while it runs ---
 
     def holds_back(self, key: Key, state: PartitionState) -> bool:
-        """Whether a replica is not made anew yet, since what is here may be needed still; else it is set aside."""
+        """True if a replica must not be made anew yet, since these files may be needed; else they are set aside."""
         one, here = self.by_key.get(key), self._around.broker
         if one is None:
             return False
@@ -178,7 +177,7 @@ class UnreadableReplicas:
         return False
 
     def make_way(self, directory: LogDirectory, topic: Topic, index: int) -> None:
-        """Another topic's partition of the same name is to be made where one of these lies."""
+        """Set an unreadable folder aside for another topic's partition of the same name."""
         path = join(directory.path, f"{topic.name}-{index}")
         for key in [key for key, one in self.by_key.items() if one.found.path == path]:
             self._give_up(key, f"{self.by_key[key].reason}; its name belongs to another topic now")
@@ -193,9 +192,9 @@ class UnreadableReplicas:
 
 
 def _costs_the_directory(found: FoundPartition, error: Exception) -> bool:
-    """Whether an error is not about one partition's files alone.
+    """True if an error fails the whole directory, not just one partition's files.
 
-    A failed sync is not: what it has dropped may be anything (rule B3). A full disk is.
+    A failed sync does: it may have dropped pages of any file (rule B3). A full disk does not.
     """
     if not isinstance(error, OSError) or error.errno in FULL_DISK:
         return False
@@ -204,6 +203,6 @@ def _costs_the_directory(found: FoundPartition, error: Exception) -> bool:
 
 
 def _refused_offsets(directory: LogDirectory, place: TopicPartition) -> str:
-    """The offsets that nobody is served, as far as the checkpoints of the directory know."""
+    """The offsets that are not served, as far as the checkpoints of the directory know."""
     held = directory.noted_offsets(place)
     return f"; its offsets {held.start} to {held.stop - 1} are refused" if held else ""

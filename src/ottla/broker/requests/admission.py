@@ -1,7 +1,7 @@
-"""May this batch enter this topic? What a producer sent, checked as Apache Kafka checks it, before anything is written.
+"""Checks a producer's batch against its topic, as Apache Kafka does, before anything is written.
 
-broker/replicas/partition.py comes here with a view into the frame; the batch returned goes to the log as it came,
-unless the topic wants another codec or another timestamp in the header.
+Called by broker/replicas/partition.py with a view into the frame; the returned batch goes to the log unchanged, unless
+the topic requires another codec or another timestamp in the header.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CODECS = {
 
 
 class Refusal:
-    """A refused batch and its error, record by record where it is the records' fault (Produce version 8 on)."""
+    """A refused batch and its error, with the faulty records if there are any (Produce version 8 on)."""
 
     __slots__ = ("error", "message", "record_errors")
 
@@ -49,7 +49,7 @@ class RefusedAt(NamedTuple):
 
 
 class Admission:
-    """The checks that one topic's configuration asks of a batch; made anew when the configuration is."""
+    """The checks that one topic's configuration demands; made anew when the configuration changes."""
 
     __slots__ = ("_after_ms", "_append_time", "_as_it_came", "_before_ms", "_config", "_max_bytes", "_need_keys")
 
@@ -63,10 +63,10 @@ class Admission:
         self._as_it_came = config.compression_type == "producer" and not self._append_time
 
     def admit(self, records: memoryview | None, wall_ms: int) -> Batch | ErrorCode | Refusal:
-        """The one batch that `records` must be, ready for the log.
+        """The single batch in `records`, ready for the log, or the refusal.
 
-        The usual sound batch is seen to be one here, in one go (bench/hot_path.py); `_judge` says what is wrong with
-        every other, and finds nothing wrong with this one.
+        The usual sound batch is recognized here in one go (bench/hot_path.py); all others go to `_judge`, which finds
+        their fault, and would accept this one too.
         """
         if records is not None and self._as_it_came and len(records) >= HEADER_SIZE:
             batch = Batch(records)
@@ -93,7 +93,7 @@ class Admission:
         return self._judge(records, wall_ms)
 
     def admit_transactional(self, records: memoryview | None, wall_ms: int) -> Batch | ErrorCode | Refusal:
-        """As `admit`, of a request that names its transactional id."""
+        """Like `admit`, for a request with a transactional id."""
         batch = self._judge(records, wall_ms, transactional=True)
         if isinstance(batch, Batch) and batch.is_transactional and batch.producer_id < 0:
             return ErrorCode.INVALID_RECORD

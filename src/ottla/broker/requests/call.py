@@ -1,4 +1,4 @@
-"""One request on its way, as its handler gets it, and the encoding of its answer."""
+"""One request as its handler gets it, and the encoding of its answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INT32 = Struct(">i")
 
 
 class Call:
-    """One request on its way: who asks, what, over which connection. Made per request: slotted, not frozen."""
+    """One request with its connection. Made per request: slotted, not frozen."""
 
     __slots__ = ("api_key", "api_version", "began_ns", "blocks", "connection", "correlation_id", "node")
 
@@ -34,7 +34,7 @@ class Call:
         self.correlation_id = correlation_id
         self.began_ns = NOT_TIMED
         self.blocks = False
-        """Set by a handler behind which no other request of the connection may begin."""
+        """Set by a handler while no later request of the connection may begin."""
 
     @property
     def principal(self) -> str:
@@ -42,7 +42,7 @@ class Call:
 
     @property
     def peer(self) -> BrokerId | None:
-        """The broker that asks, if it has proved itself and is still the incarnation that is registered."""
+        """The asking broker, if it has proved itself and its incarnation is still registered."""
         connection = self.connection
         if connection.peer is None:
             return None
@@ -55,12 +55,12 @@ class Call:
 
     @property
     def client_host(self) -> str:
-        """As DescribeGroups prints it."""
+        """The client's host as DescribeGroups prints it."""
         return "/" + self.connection.peer_host
 
 
 def encode(call: Call, response: Any) -> list[Part]:
-    """The answer as parts: the hot handlers give parts themselves, the others a message of the API."""
+    """The answer as parts: the hot handlers return parts themselves, the others a message of the API."""
     if response.__class__ is list:
         parts: list[Part] = response
         return parts

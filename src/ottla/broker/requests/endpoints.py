@@ -1,6 +1,6 @@
 """Addresses of brokers, as a client of one connection can reach them.
 
-Handlers come here for Metadata, DescribeCluster, FindCoordinator, and for hints of who leads (KIP-951).
+Used by handlers for Metadata, DescribeCluster, FindCoordinator, and for leader hints (KIP-951).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LeaderHint(NamedTuple):
-    """The leader of a partition; without an endpoint where the client's listener does not reach it."""
+    """The leader of a partition; without an endpoint if the client's listener does not reach it."""
 
     leader: int
     epoch: int
@@ -25,7 +25,7 @@ class LeaderHint(NamedTuple):
 
 
 class Endpoints:
-    """Ourselves we name by the address that the client came to, unless `advertised.listeners` says another."""
+    """Addresses of brokers. Our own is the one that the client connected to, unless `advertised.listeners` is set."""
 
     def __init__(self, around: Environment) -> None:
         self._around = around
@@ -40,9 +40,9 @@ class Endpoints:
         return self._of(self.recently_dead.listed(self._around.metadata), connection)
 
     def leader_hint(self, name: str, topic_id: bytes, index: int, connection: ServerConnection) -> LeaderHint | None:
-        """The leader of a partition, for the answers that say so (KIP-951).
+        """The leader of a partition, for answers with a leader hint (KIP-951).
 
-        None where we do not know either: a client that is told that we lead what we refuse would ask us for ever.
+        None if it is not known here: a client that is told that we lead, although we refuse, would ask us for ever.
         """
         around = self._around
         if not around.may_lead():

@@ -1,9 +1,9 @@
-"""Fetch sessions: which partitions a reader watches, what it was last told, and its wait for more (KIP-227, rule E5).
+"""Fetch sessions: a reader's watched partitions, what it was last told, and its wait for more (KIP-227, rule E5).
 
-broker/handlers/fetch.py comes here. A partition marks the watches on it when its end, watermark or error moves; a
-session that waits is looked at once per turn of the loop, however many marks came. A fetch without a session is a
-session of one request. A partition left out of an incremental fetch is not withheld: what was marked is sent again
-from the offset cached here.
+Called by broker/handlers/fetch.py. A partition marks the watches on it when its end, watermark or error changes; a
+waiting session is looked at once per turn of the loop, for any number of marks. A fetch without a session is a session
+of one request. An incremental fetch also gets partitions that it does not name: marked ones are read from the offset
+cached here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INT32_MAX = (1 << 31) - 1
 
 
 class Watch:
-    """One partition in a session: where the reader stands and what it was last told."""
+    """One partition in a session: the reader's offset, and what it was last told."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -63,7 +63,7 @@ class Watch:
 
 
 class Session:
-    """The watches of one reader, those to be looked at, and the fetch that waits."""
+    """The watches of one reader, the marked ones, and the waiting fetch."""
 
     __slots__ = ("_waiting", "by_id", "dirty", "epoch", "id", "principal", "replica", "used_ms", "wakeups", "watches")
 
@@ -73,10 +73,10 @@ class Session:
         self.principal = principal
         self.by_id = by_id
         self.replica = False
-        """Whether a follower reads here, up to the log's end."""
+        """True if a follower reads here, up to the log's end."""
         self.watches: dict[tuple[str, bytes, int], Watch] = {}
         self.dirty: OrderedDict[Watch, None] = OrderedDict()
-        """Looked at first in, first out: what was sent goes to the end, so that no partition starves another."""
+        """Marked watches, first in, first out: a partition that was sent goes to the end, so that none starves."""
         self.used_ms = 0
         self.wakeups = wakeups
         self._waiting: Slot[None] | None = None
@@ -99,7 +99,7 @@ class Session:
             self.unwatch(watch)
 
     def watch(self, watch: Watch, partition: Partition | None) -> None:
-        """Tie a watch to the partition object that now stands for it."""
+        """Tie a watch to the present object of its partition."""
         if watch.partition is not partition:
             self.unwatch(watch)
             watch.partition = partition
@@ -112,7 +112,7 @@ class Session:
             watch.partition = None
 
     def mark(self, watch: Watch) -> None:
-        """Something about the partition changed: look at it at the end of this turn, or with the next fetch."""
+        """Mark a changed partition: it is looked at when this turn ends, or with the next fetch."""
         if not watch.dirty:
             watch.dirty = True
             self.dirty[watch] = None
@@ -120,7 +120,7 @@ class Session:
             self.wakeups.add(self)
 
     def wait(self) -> Slot[None]:
-        """Filled once there is something to look at; `wake` ends it too."""
+        """A slot that is filled once a watch is marked; `wake` fills it too."""
         self.wake()
         self._waiting = Slot()
         return self._waiting
@@ -157,10 +157,10 @@ class Wakeups:
 
 
 class FetchSessions:
-    """The cache of incremental sessions; full and with none old enough to drop, new readers go without one.
+    """The cache of incremental sessions; if it is full of recent ones, new readers get none.
 
-    A follower always has one, its newest, beside the cache: without, each of its fetches would be answered at once,
-    as the leader would not know what it told it last.
+    A follower always has a session, its newest, beside the cache: without it each of its fetches would be answered at
+    once, as the leader would not know what it told last.
     """
 
     def __init__(self, clock: Clock, entropy: Entropy, *, slots: int, eviction_ms: int) -> None:
@@ -170,7 +170,7 @@ class FetchSessions:
         self._eviction_ms = eviction_ms
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         self._followers: dict[str, Session] = {}
-        """By principal."""
+        """Sessions of followers by principal."""
         self.wakeups = Wakeups(clock)
         self.evictions = 0
 
@@ -183,7 +183,7 @@ class FetchSessions:
     def open(
         self, fetch: Fetch, principal: str, *, by_id: bool, replica: bool = False
     ) -> tuple[Session, bool] | ErrorCode:
-        """The session a fetch speaks of with its changes taken in, and whether the answer must be full."""
+        """The session of a fetch with its changes applied, and whether the answer must be full."""
         if fetch.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if fetch.session_id != NO_SESSION:
                 self._close(fetch.session_id, principal)

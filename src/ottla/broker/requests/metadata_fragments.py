@@ -12,7 +12,7 @@ _MOST_FRAGMENT_BYTES = 16 << 20
 
 
 class Fragments:
-    """Encoded topics, each with the version of the topic it was made of."""
+    """Encoded topics, each with the version of the topic that it was made from."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[bytes, int], tuple[int, bytes]] = {}

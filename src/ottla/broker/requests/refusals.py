@@ -1,6 +1,6 @@
-"""The answer that refuses a whole request: how it says an error is declared beside its message.
+"""Builds the answer that refuses a whole request; the place of its error is declared beside its message.
 
-dispatch.py comes here for a handler's own bug and for injected faults; access control will.
+Called by dispatch.py for a handler's own bug and for injected faults.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def refusal(call: Call, request: Any, error: ErrorCode) -> Any:
-    """A message (or ready parts) that says `error`; None where only closing the connection can say it."""
+    """A message (or ready parts) with `error`; None if the API has no place for one: then the connection ends."""
     if isinstance(request, Produce):
         return refuse_produce(request, call.correlation_id, call.api_version, error)
     if isinstance(request, Fetch):

@@ -1,7 +1,7 @@
-"""The time that requests take, by API: from their decoding until their answer is given to the connection.
+"""Request times by API: from decoding until the answer is handed to the connection.
 
-dispatch.py and produce_again.py time them; measures.py reads. Timing each request would cost a one-record Produce two
-percent, so of Produce and Fetch one in `ONE_IN` is timed, and of other APIs every request (rule E9).
+dispatch.py and produce_again.py time requests; measures.py reads the times. Timing costs a one-record Produce two
+percent, so one Produce or Fetch in `ONE_IN` is timed, and every request of other APIs (rule E9).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from ottla.metrics.histogram import Histogram
 
 ONE_IN = 31
-"""A prime number: a client that goes round its partitions has not the same one timed each time."""
+"""A prime number, so that a client that goes round its partitions does not get the same one timed each time."""
 NOT_TIMED = 0
 
 
 class RequestTimes:
-    """A histogram for each API that has been asked for."""
+    """A histogram for each API that was requested."""
 
     __slots__ = ("by_key", "now_ns")
 
@@ -25,19 +25,19 @@ class RequestTimes:
         self.by_key: dict[int, Histogram] = {}
 
     def ended(self, api_key: int, began_ns: int) -> None:
-        """The answer to a request that was begun at `began_ns` leaves now."""
+        """Note the end of a request that began at `began_ns`."""
         times = self.by_key.get(api_key)
         if times is None:
             times = self.by_key[api_key] = Histogram()
         times.add_ns(self.now_ns() - began_ns)
 
     def begin(self, api_key: int) -> Timing:
-        """A request that is begun now, for those who answer it without knowing these times."""
+        """Begin to time a request; the returned value ends it without knowing this object."""
         return Timing(self, api_key, self.now_ns())
 
 
 class Timing:
-    """One request whose time is taken."""
+    """One timed request."""
 
     __slots__ = ("_api_key", "_began_ns", "_times")
 

@@ -1,7 +1,7 @@
-"""Waits: one heap of deadlines with one timer for the whole broker, and the waits for a partition's commit.
+"""Waits: one heap of deadlines with one timer for the whole broker, and the waits for a partition's commits.
 
-Stories come here from broker/replicas/partition.py and broker/requests/fetch_sessions.py; no request has a timer of
-its own (rule E1).
+Used through broker/replicas/partition.py and broker/requests/fetch_sessions.py; no request has a timer of its own (rule
+E1).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _FEW = 1024
 
 
 A_TURN = 50
-"""Topics or resources that a long request may deal with before others get their turn of the loop."""
+"""Topics or resources that a long request may handle in one turn of the loop."""
 
 
 def next_turn(clock: Clock) -> Slot[None]:
-    """Awaited by a story with much to do: it goes on once the loop has been round."""
+    """A slot for a story with much to do: awaiting it ends this turn of the loop."""
     slot: Slot[None] = Slot()
     clock.call_soon(lambda: slot.fill(None))
     return slot
@@ -45,7 +45,7 @@ class Deadline:
 
 
 class Deadlines:
-    """All that must happen at a time, by the monotonic clock."""
+    """Callbacks at given times of the monotonic clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -56,7 +56,7 @@ class Deadlines:
         self._tidy_at = _FEW
 
     def __len__(self) -> int:
-        """Entries, those cancelled included that the heap has not forgotten yet."""
+        """The number of entries, with cancelled ones that are still in the heap."""
         return len(self._heap)
 
     def at(self, at_ms: int, callback: Callable[[], None]) -> Deadline:
@@ -92,7 +92,7 @@ class Deadlines:
                 callback = heapq.heappop(heap)[2].callback
                 if callback is not None:
                     callback()
-        finally:  # one that fails must not keep the others from ringing
+        finally:  # one that fails must not skip the others
             if heap and (self._timer is None or heap[0][0] < self._timer_at_ms):
                 self._arm(heap[0][0])
 
@@ -125,17 +125,17 @@ class CommitWaits:
 
     @property
     def any(self) -> bool:
-        """Whether anybody waits."""
+        """True if any request waits."""
         return bool(self._waits)
 
     def add(self, through: EndOffset, deadline_ms: int) -> Slot[ErrorCode]:
-        """NONE once everything below `through` is committed, REQUEST_TIMED_OUT at the deadline."""
+        """A slot: NONE once everything below `through` is committed, REQUEST_TIMED_OUT at the deadline."""
         slot: Slot[ErrorCode] = Slot()
         self.put(through, deadline_ms, slot)
         return slot
 
     def put(self, through: int, deadline_ms: int, slot: Fillable) -> None:
-        """As `add`, for one who brings the place of the answer."""
+        """Like `add`, with the slot that takes the answer."""
         wait = _Wait(through, deadline_ms, slot)
         waits = self._waits
         if waits and waits[-1].through > through:
@@ -148,12 +148,12 @@ class CommitWaits:
             self._check = self._deadlines.at(deadline_ms, self._expire)
 
     def _insert(self, wait: _Wait) -> None:
-        """A duplicate waits for the commit of an offset that lies before others' (rule A10)."""
+        """Insert a wait in order: a duplicate waits for a lower offset than others (rule A10)."""
         place = next(index for index, other in enumerate(self._waits) if other.through > wait.through)
         self._waits.insert(place, wait)
 
     def committed(self, high_watermark: EndOffset, verdict: ErrorCode) -> None:
-        """Release all that waited for no more than `high_watermark`, with `verdict` (20 where too few are in sync)."""
+        """Release all waits up to `high_watermark` with `verdict` (20 if too few replicas are in sync)."""
         waits = self._waits
         while waits and waits[0].through <= high_watermark:
             waits.popleft().slot.fill(verdict)
@@ -162,7 +162,7 @@ class CommitWaits:
             self._check = None
 
     def fail(self, error: ErrorCode) -> None:
-        """The epoch is lost: every wait ends."""
+        """End every wait with `error`: the epoch is lost."""
         waits, self._waits = self._waits, deque()
         for wait in waits:
             wait.slot.fill(error)

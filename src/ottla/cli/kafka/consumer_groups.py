@@ -138,7 +138,7 @@ def _check(given: Given, action: str) -> None:
 
 
 def print_error(message: str) -> None:
-    """As Kafka's tool prints errors: on standard output, after an empty line."""
+    """Print an error as Kafka's tool does: on standard output, after an empty line."""
     sys.stdout.write(f"\nError: {message}\n")
 
 

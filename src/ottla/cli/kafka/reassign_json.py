@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
     """A reassignment file: where partitions shall be, and in which directories."""
 
     partitions: list[tuple[TopicPartition, list[int]]]
-    """As they stand there; a partition may come twice."""
+    """The entries as they are in the file; a partition may come twice."""
     directories: dict[Replica, str]
 
 

@@ -174,7 +174,7 @@ def _matching(admin: Admin, given: Given) -> list[str]:
 
 
 def _expected(given: Given, names: Sequence[str]) -> bool:
-    """Whether there is something to do; an error where there should be."""
+    """True if there is something to do; an error where there should be."""
     if names or "topic" not in given:
         return bool(names)
     if "if-exists" not in given:

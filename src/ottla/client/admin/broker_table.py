@@ -27,7 +27,7 @@ _GAP = "  "
 
 
 class Line(NamedTuple):
-    """One broker; what is not known is None."""
+    """One broker; unknown values are None."""
 
     broker: int
     state: str
@@ -89,7 +89,7 @@ def _columns(lines: Sequence[Line]) -> dict[str, list[_Cell]]:
 
 
 def _leave_out(widths: dict[str, int], width: int | None) -> None:
-    """Drop what says least first, and then from the right: a line that wraps would break a table that stays."""
+    """Drop the least important columns first, then from the right: a wrapped line would break a table on a terminal."""
     for title in (*_LEFT_OUT_FIRST, *reversed(list(widths)[1:])):
         if width is None or sum(widths.values()) + len(_GAP) * (len(widths) - 1) <= width:
             return

@@ -19,7 +19,7 @@ _UPGRADE_TYPES_SINCE = 1
 
 
 class UpgradeType(IntEnum):
-    """The way that levels may go. An unsafe downgrade may lose what only the higher level can say."""
+    """The direction of a change. An unsafe downgrade may lose facts that only the higher level can express."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2

@@ -108,7 +108,7 @@ async def delete_groups(plan: ClusterPlan, groups: Collection[str]) -> dict[str,
 async def delete_offsets(
     plan: ClusterPlan, group: str, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, ApiError | None]:
-    """Forget what a group committed for partitions of topics it is not subscribed to."""
+    """Delete a group's committed offsets for partitions of topics that it is not subscribed to."""
     request = OffsetDeleteRequest(
         group_id=group,
         topics=[

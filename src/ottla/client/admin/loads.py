@@ -30,22 +30,22 @@ class Told(NamedTuple):
 
 
 class Load(NamedTuple):
-    """One broker's load; what is not known is None."""
+    """One broker's load; unknown values are None."""
 
     lag: int | None = None
-    """Records that its replicas lack of what their leaders have."""
+    """Records of their leaders that its replicas lack."""
     lag_may_be_more: bool = False
-    """Whether a leader has not heard of one of its replicas yet, and so does not know what it lacks."""
+    """True if a leader has not heard of one of its replicas yet, and so does not know what it lacks."""
     bytes_in_per_s: float | None = None
     bytes_out_per_s: float | None = None
     disk_bytes: int | None = None
     """All of its logs."""
     free_bytes: int | None = None
-    """What its log directories have left."""
+    """Free bytes in its log directories."""
 
 
 NOTHING = Load()
-"""Of a broker that cannot be asked."""
+"""The load of a broker that cannot be asked."""
 
 
 class Meter:
@@ -72,7 +72,7 @@ def measured(
     now: Mapping[int, Told],
     directories: Mapping[int, list[DescribeLogDirsResult] | Exception],
 ) -> dict[int, Load]:
-    """Put together what brokers tell of themselves and of each other."""
+    """Combine the brokers' answers about themselves and about each other."""
     loads = {}
     for broker in {*now, *directories, *(follower for each in now.values() for follower in each.lags)}:
         found = directories.get(broker)

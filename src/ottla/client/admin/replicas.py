@@ -40,7 +40,7 @@ _OPERATION_MS = 60_000
 
 
 class Election(IntEnum):
-    """The wanted leader: the first replica, or any that lives, whatever it lacks."""
+    """The wanted leader: the first replica, or any live one, even if it lacks records."""
 
     PREFERRED = 0
     UNCLEAN = 1

@@ -1,4 +1,4 @@
-"""The cluster seen from outside: who leads and who is in sync, brokers that are gone among them.
+"""The cluster seen from outside: leaders and in-sync replicas, also of brokers that are gone.
 
 `ottla cluster status` prints it, `ottla cluster up` shows it all the time.
 """
@@ -47,7 +47,7 @@ class Sight(NamedTuple):
 
 
 def look(admin: Admin) -> Sight:
-    """Ask; raises what the client raises where nobody answers."""
+    """Ask; raises the client's error where no broker answers."""
     cluster = admin.describe_cluster()
     topics = [list(view.partitions.values()) for view in admin.list_topics().values()]
     brokers = {one.broker_id: Broker(one.broker_id, one.host, one.port, one.rack) for one in cluster.brokers}
@@ -57,7 +57,7 @@ def look(admin: Admin) -> Sight:
 def sight(
     cluster_id: str, caretaker: int, brokers: dict[int, Broker], topics: Sequence[Sequence[PartitionView]]
 ) -> Sight:
-    """Count what each broker has."""
+    """Count the replicas and leaderships of each broker."""
     partitions = [partition for topic in topics for partition in topic]
     known = sorted({*brokers, *(replica for partition in partitions for replica in partition.replicas)})
     return Sight(

@@ -15,7 +15,7 @@ Placement = dict[TopicPartition, tuple[int, ...]]
 
 
 def placement_of(topics: Iterable[TopicView]) -> Placement:
-    """As it is now."""
+    """The current placement."""
     return {
         TopicPartition(topic.name, index): view.replicas
         for topic in topics
@@ -29,7 +29,7 @@ def changes(before: Mapping[TopicPartition, Sequence[int]], after: Placement) ->
 
 
 def drained(before: Placement, broker: int, brokers: Mapping[int, Broker], *, leaders_only: bool = False) -> Placement:
-    """Without replicas on a broker, as far as others have room; what must stay there is led by others.
+    """Move replicas off a broker, as far as others have room; partitions that must stay there are led by others.
 
     `brokers` are those that live. A partition whose other replicas are on all of them keeps the one on this broker.
     """
@@ -52,7 +52,7 @@ def drained(before: Placement, broker: int, brokers: Mapping[int, Broker], *, le
 
 
 def rebalanced(before: Placement, brokers: Mapping[int, Broker]) -> Placement:
-    """As many replicas and as many preferred leaders on each living broker, give or take one, by few moves."""
+    """Spread replicas and preferred leaders evenly over the live brokers, give or take one, with few moves."""
     after = dict(before)
     _level_replicas(after, brokers)
     _level_leaders(after, sorted(brokers))

@@ -1,6 +1,6 @@
-"""What partitions would lack if a broker stopped. Pure: views in, losses out.
+"""Finds the partitions that would suffer if a broker stopped. Pure: views in, losses out.
 
-`ottla cluster drain` says by this whether stopping the broker is safe.
+`ottla cluster drain` uses it to tell whether stopping the broker is safe.
 """
 
 from __future__ import annotations

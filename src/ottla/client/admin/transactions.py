@@ -1,7 +1,7 @@
-"""Administration of transactions as stories: which there are, who writes to a partition, which ones hang, ending them.
+"""Administration of transactions as stories: list them, their producers in a partition, find hanging ones, end them.
 
-A transaction hangs where a partition has it open and its coordinator does not mean to end it there: nobody sends the
-marker that read_committed readers wait for.
+A transaction hangs where a partition has it open and its coordinator does not mean to end it there: the marker that
+read_committed readers wait for never comes.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _read_markers(response: WriteTxnMarkersResponse) -> dict[TopicPartition, Api
 
 
 async def terminate(plan: ClusterPlan, transactional_id: str) -> ProducerIdentity:
-    """Take a transactional id from whoever has it: its open transaction is aborted."""
+    """Fence the producer that has a transactional id; its open transaction is aborted."""
     return await transfer.init_producer_id(plan, transactional_id, transaction_timeout_ms=_FENCING_TIMEOUT_MS)
 
 

@@ -48,7 +48,7 @@ def now_ms() -> float:
 
 
 class _Frames(asyncio.BufferedProtocol):
-    """Feeds a link and hands each answer to whoever waits for it."""
+    """Feeds a link and hands each answer to the request that waits for it."""
 
     def __init__(self, link: Link, where: str) -> None:
         self.link = link
@@ -191,7 +191,7 @@ class AsyncConnection:
 
 
 class Driver:
-    """Carries out what stories wish, over connections kept per destination; several stories may run at once."""
+    """Carries out the wishes of stories, over connections kept per destination; several stories may run at once."""
 
     def __init__(self, settings: ClientSettings, security: Security = PLAINTEXT) -> None:
         self.settings = settings
@@ -273,7 +273,7 @@ class Driver:
 
 
 class Cluster:
-    """As `blocking.Cluster`, for asyncio. An async context manager."""
+    """Like `blocking.Cluster`, for asyncio. An async context manager."""
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ class Admin:
         return self.cluster.run(admin.describe_cluster(self.cluster.plan))
 
     def describe_brokers(self, *, fenced: bool = False) -> DescribeClusterResponse:
-        """As `describe_cluster`, with those that are fenced where the cluster can say so."""
+        """Like `describe_cluster`; with `fenced`, also fenced brokers if the cluster can list them."""
         return self.cluster.run(replica_admin.describe_brokers(self.cluster.plan, fenced=fenced))
 
     def describe_features(self, broker: int | None = None) -> DescribedFeatures:
@@ -192,7 +192,7 @@ class Admin:
         self.cluster.run(story)
 
     def terminate_transaction(self, transactional_id: str) -> None:
-        """Abort what a producer has open, and fence the producer."""
+        """Abort a producer's open transaction, and fence the producer."""
         from ottla.client.admin import transactions as transaction_admin
 
         self.cluster.run(transaction_admin.terminate(self.cluster.plan, transactional_id))

@@ -76,7 +76,7 @@ class Consumer:
             self._thread.start()
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions, whatever others read."""
+        """Read these partitions, whichever other consumers read them."""
         self.core.assign(partitions)
 
     def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
@@ -105,7 +105,7 @@ class Consumer:
             self.core.fetcher.readings[partition].paused = False
 
     def commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
-        """Commit these offsets, or the positions; raises what went wrong."""
+        """Commit these offsets, or the positions; raises the error of a failure."""
         self.cluster.run(self.core.commit(committed))
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:

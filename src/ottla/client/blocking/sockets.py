@@ -1,4 +1,4 @@
-"""Connections to brokers over blocking sockets, and the driver that carries out what stories wish over them."""
+"""Connections to brokers over blocking sockets, and the driver that carries out the wishes of stories over them."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Connection:
         return self._socket.fileno()
 
     def has_answer(self, number: int) -> bool:
-        """Whether `wait` for this number would not read from the socket (also: whether it would fail at once)."""
+        """True if `wait` for this number would not read from the socket (also: whether it would fail at once)."""
         return number < 0 or number in self._answers or self._socket.fileno() < 0
 
     def usable(self) -> bool:
@@ -181,9 +181,9 @@ class Connection:
 
 
 class Driver:
-    """Carries out what stories wish, over connections kept per destination. One story at a time.
+    """Carries out the wishes of stories, over connections kept per destination. One story at a time.
 
-    A forked process starts with no connections of its own, whatever its parent had open.
+    A forked process starts without connections, also where its parent had some open.
     """
 
     def __init__(self, settings: ClientSettings, security: Security = PLAINTEXT) -> None:
@@ -196,7 +196,7 @@ class Driver:
     def run(self, story: Coroutine[Wish, Any, T]) -> T:
         """Drive a story to its end."""
         if self._process != os.getpid():
-            self._lock = threading.RLock()  # whoever held it lives in the parent
+            self._lock = threading.RLock()  # the thread that held it lives in the parent
         with self._lock:
             answer: Any = None
             fault: Exception | None = None

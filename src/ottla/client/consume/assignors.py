@@ -18,7 +18,7 @@ Assignment = dict[str, list[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class Assignor:
-    """One protocol of a group. A cooperative one lets members keep what they do not lose while they join again."""
+    """One protocol of a group. With a cooperative one, members keep their partitions while they join again."""
 
     name: str
     assign: Callable[[Mapping[str, int], Subscriptions], Assignment]
@@ -57,7 +57,7 @@ def assign_roundrobin(counts: Mapping[str, int], members: Subscriptions) -> Assi
 
 
 def assign_sticky(counts: Mapping[str, int], members: Subscriptions) -> Assignment:
-    """As even as can be, and as many partitions as can be stay where they are."""
+    """Assign partitions as evenly as possible, and leave as many as possible where they are."""
     assignment = _kept(counts, members)
     taken = {partition for partitions in assignment.values() for partition in partitions}
     able = {
@@ -73,7 +73,7 @@ def assign_sticky(counts: Mapping[str, int], members: Subscriptions) -> Assignme
 
 
 def assign_cooperative(counts: Mapping[str, int], members: Subscriptions) -> Assignment:
-    """As sticky, but a partition that changes hands is given to nobody until its owner has let go (KIP-429)."""
+    """Like sticky, but a partition that moves is given to no member until its owner has given it up (KIP-429)."""
     final = assign_sticky(counts, members)
     owner = {partition: member for member, owned in _owned(members).items() for partition in owned}
     return {

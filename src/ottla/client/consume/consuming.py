@@ -121,7 +121,7 @@ class ConsumerCore:
         self.membership.rejoin()
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions, whatever others read; no group membership."""
+        """Read these partitions, whichever other consumers read them; no group membership."""
         self._manual = True
         self.fetcher.assign(set(partitions))
 
@@ -154,7 +154,7 @@ class ConsumerCore:
         return position
 
     async def commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
-        """Commit these offsets, or the position of every partition; raises what went wrong."""
+        """Commit these offsets, or the position of every partition; raises the error of a failure."""
         if self.membership is None:
             raise ValueError("committing needs a group: give group_id")
         chosen = committed
@@ -225,7 +225,7 @@ class ConsumerCore:
         return member.heartbeat_at_ms - self.plan.now_ms()
 
     async def _keep_up(self) -> None:
-        """Everything that is due before records are handed out; raises what ended the membership for good."""
+        """Do all that is due before records are handed out; raises the error that ended the membership for good."""
         if self._ended is not None:
             raise self._ended
         if not self._manual and (self.subscribed or self._pattern is not None):
@@ -244,7 +244,7 @@ class ConsumerCore:
             await self._auto_commit()
 
     async def _look_at_topics(self) -> None:
-        """Refresh what is known of the topics where that is old; rejoin where topics or partitions changed."""
+        """Refresh old metadata of the topics; rejoin where topics or partitions changed."""
         missing = [] if self._pattern is not None else self.plan.metadata.missing(self.subscribed)
         age_ms = self.plan.now_ms() - self._looked_ms
         if age_ms < (_MISSING_TOPIC_MS if missing else self.plan.settings.metadata_max_age_ms):

@@ -1,4 +1,4 @@
-"""The client's half of a fetch session (KIP-227): only what changed is asked for. Pure; one per leader."""
+"""The client's half of a fetch session (KIP-227): a request names only changes. Pure; one per leader."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SessionRequest(NamedTuple):
 
 
 class FetchSession:
-    """Remembers what the broker knows of our wishes."""
+    """Remembers which of our wishes the broker knows."""
 
     def __init__(self) -> None:
         self._id = 0

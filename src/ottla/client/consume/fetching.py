@@ -1,4 +1,4 @@
-"""A consumer's bytes: a Fetch under way at each leader, sessions, what has come in, records out of it.
+"""Fetches a consumer's bytes: a Fetch under way at each leader, sessions, received batches and their records.
 
 Comes from `consuming`. While one piece is read, the next is already asked for.
 """
@@ -45,7 +45,7 @@ class FetchSettings:
 
 @dataclass(slots=True)
 class Reading:
-    """One assigned partition: where the consumer is, where the fetches are, what has come in between."""
+    """One assigned partition: the consumer's position, the position of fetches, and the bytes received in between."""
 
     position: int | None = None
     fetch_offset: int = -1
@@ -58,7 +58,7 @@ class Reading:
     current_end: int = -1
 
     def seek(self, offset: int) -> None:
-        """Go on from here; what had come in is dropped."""
+        """Go on from here; received bytes are dropped."""
         self.position = self.fetch_offset = offset
         self.waiting.clear()
         self.current = None
@@ -85,7 +85,7 @@ class Fetcher:
 
     @property
     def waiting(self) -> bool:
-        """Whether a fetch is under way."""
+        """True if a fetch is under way."""
         return bool(self._under_way)
 
     async def start(self) -> None:
@@ -111,7 +111,7 @@ class Fetcher:
                 self._under_way[leader] = (handle, offsets)
 
     async def receive(self, timeout_ms: float) -> None:
-        """Wait for one answer, at most so long, and take it in; raises what no other attempt would cure."""
+        """Wait for one answer, at most so long, and take it in; raises errors that no other attempt would cure."""
         if not self._under_way:
             return
         by_handle = {id(handle): leader for leader, (handle, _) in self._under_way.items()}
@@ -129,7 +129,7 @@ class Fetcher:
         self._take_in(leader, offsets, response)
 
     def promote(self) -> None:
-        """Open what has come in for partitions whose records are all handed out."""
+        """Open the received bytes of partitions whose records are all handed out."""
         for partition, reading in self.readings.items():
             if reading.current is None and reading.waiting and not reading.paused:
                 piece = reading.waiting.popleft()

@@ -88,7 +88,7 @@ async def list_offsets(
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, OffsetAtTime]:
-    """As `list_offsets_each`, raising the first error."""
+    """Like `list_offsets_each`, but raise the first error."""
     specs = dict.fromkeys(partitions, spec) if isinstance(spec, int) else {each: spec[each] for each in partitions}
     found = await list_offsets_each(plan, specs, isolation_level, timeout_ms)
     return raise_first(found)
@@ -234,7 +234,7 @@ async def committed_offsets(
     require_stable: bool = False,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, CommittedOffset]:
-    """As `committed_offsets_each`; partitions without a commit are left out, the first error is raised."""
+    """Like `committed_offsets_each`, but leave out partitions without a commit and raise the first error."""
     found = await committed_offsets_each(plan, group, partitions, require_stable=require_stable, timeout_ms=timeout_ms)
     return {partition: offset for partition, offset in raise_first(found).items() if offset.offset >= 0}
 

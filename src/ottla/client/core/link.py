@@ -67,9 +67,9 @@ def api_versions_request() -> ApiVersionsRequest:
 
 
 class Inbox:
-    """Assembles frames as bytes arrive. What a length field claims is allocated only as it comes in.
+    """Assembles frames as bytes arrive. Memory grows with the received bytes, never by the length field alone.
 
-    The memory of a large frame is used again once nobody views it: fresh memory of 8 MiB is cleared twice, by the
+    The memory of a large frame is used again once no view of it is left: fresh memory of 8 MiB is cleared twice, by the
     kernel and by Python, which took a sixth of the time of loading a lake (tasks' processor time, 2,000,000 records).
     """
 
@@ -116,7 +116,7 @@ class Inbox:
         return memoryview(frame)[: self._size]
 
     def _unused(self, size: int) -> bytearray | None:
-        """The memory of an earlier frame that holds so much and that nobody views any more."""
+        """The memory of an earlier frame that is large enough and of which no view is left."""
         if size > _FIRST_READ:
             for frame in self._kept:
                 if len(frame) >= size and not _viewed(frame):
@@ -125,7 +125,7 @@ class Inbox:
 
 
 def _viewed(buffer: bytearray) -> bool:
-    """Whether a view of it is alive: then it refuses to change its size."""
+    """True if a view of it is alive: then it refuses to change its size."""
     try:
         buffer.append(buffer.pop())
     except BufferError:
@@ -208,7 +208,7 @@ class Link:
             raise ProtocolViolation(f"an answer to request {correlation_id}, due was {expected.correlation_id}")
         version = expected.version
         if expected.key == _API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION.to_bytes(2, "big"):
-            version = 0  # KIP-511: whatever was asked for, this error comes in the oldest form
+            version = 0  # KIP-511: this error comes in the oldest version, whichever was asked for
         try:
             position = _after_tags(frame, 4) if expected.flexible else 4
             message, end = decoder(expected.response, version)(frame, position)

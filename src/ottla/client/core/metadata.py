@@ -65,7 +65,7 @@ class MetadataCache:
         return self.brokers.get(known.leader) if known is not None else None
 
     def is_led(self, topic: str, partition: int) -> bool:
-        """Whether the partition's leader is known and not in doubt, however it is with others of its topic."""
+        """True if the partition's leader is known and not in doubt, however it is with others of its topic."""
         return topic not in self._doubted and self.leader(topic, partition) is not None
 
     def leader_epoch(self, topic: str, partition: int) -> int:

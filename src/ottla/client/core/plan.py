@@ -46,7 +46,7 @@ _BETWEEN_TRANSACTIONS_MS = 20
 
 
 def parse_bootstrap(text: str | Sequence[str]) -> list[Destination]:
-    """`host:port,host:port` as destinations; ValueError says what is wrong."""
+    """`host:port,host:port` as destinations; ValueError names the fault."""
     parts = text.split(",") if isinstance(text, str) else list(text)
     addresses = []
     for part in (part.strip() for part in parts):
@@ -112,7 +112,7 @@ class ClusterPlan:
         return self.settings.api_timeout_ms if self.metadata.brokers else self.settings.bootstrap_timeout_ms
 
     def candidates(self) -> list[Destination]:
-        """The brokers to ask what any broker knows: the known ones in turn, then the bootstrap addresses (KIP-899)."""
+        """The brokers to ask where any one will do: the known ones in turn, then the bootstrap addresses (KIP-899)."""
         known = [broker.destination() for broker in self.metadata.brokers.values()]
         if known:
             self._turn += 1
@@ -358,7 +358,7 @@ class ClusterPlan:
         return groups
 
     async def _each(self, topics: Sequence[str]) -> dict[str, Exception]:
-        """Ensure each topic by itself: what is wrong with which."""
+        """Ensure each topic by itself; return the error of each that failed."""
         faults: dict[str, Exception] = {}
         for topic in topics:
             try:
@@ -412,7 +412,7 @@ def _not_answered(partition: TopicPartition) -> ApiError:
 
 
 class _Moving(ClientError):
-    """A coordinator that moves: try again, whatever the code says."""
+    """A coordinator that moves: try again at any of its error codes."""
 
     retriable = True
 

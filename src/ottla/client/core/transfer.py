@@ -1,6 +1,6 @@
 """One partition's bytes: a fetch of whole batches from its leader, a produce of one prepared batch to it.
 
-What Spark's tasks and the tools use; `consuming` and `producing` serve many partitions at once with the same parts.
+Spark's tasks and the tools use this; `consuming` and `producing` serve many partitions at once with the same parts.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Producing: batches gathered and sent, transactions, and the count of what was sent."""
+"""Producing: batches gathered and sent, transactions, and the count of sent records."""

@@ -1,6 +1,6 @@
-"""A producer's own count of what it sent, per topic and ten-minute window of event time, as messages of an audit topic.
+"""Counts the records that a producer sent, by topic and ten-minute window of event time, for an audit topic.
 
-Each message tells how many records came since the last one (a delta), so that messages add up and late records
+Each message has the number of records since the last one (a delta), so that messages add up and late records
 count in their own window. A reader passes over a repeated one by `host`, `service` and `seq`. `ottla audit check`
 compares the counts with what a lake loaded.
 """
@@ -61,7 +61,7 @@ class Delivers(Protocol):
     """A record on its way, as `Producer.produce` returns it."""
 
     def result(self, timeout: float | None = None) -> object:
-        """Wait until the record is delivered; raises what went wrong."""
+        """Wait until the record is delivered; raises the error of a failure."""
 
 
 class Produces(Protocol):
@@ -72,7 +72,7 @@ class Produces(Protocol):
 
 
 class AuditTrail:
-    """Counts what a producer sent; `flush` produces the counts. Safe for several threads.
+    """Counts the records that a producer sent; `flush` produces the counts. Safe for several threads.
 
         trail = AuditTrail(host="web-1", service="shop", clock=lambda: int(time.time() * 1000))
         producer.produce("orders", value, timestamp=when,

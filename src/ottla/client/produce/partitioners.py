@@ -30,7 +30,7 @@ def murmur2(data: bytes) -> int:
 
 
 def murmur2_partitioner(key: bytes | None, available: Sequence[int], count: int) -> int | None:
-    """As the Java client: null keys go wherever the current batch goes."""
+    """Hash keys as the Java client does; records without a key go wherever the current batch goes."""
     return None if key is None else (murmur2(key) & 0x7FFFFFFF) % count
 
 

@@ -1,4 +1,4 @@
-"""Sending a producer's batches: one request per leader with what is ready, then what to do with each answer.
+"""Sends a producer's batches: one request per leader with those that are ready, and takes in each answer.
 
 Comes from `blocking_producer` and `aio_producer`, which keep the accumulator and say when.
 """
@@ -26,7 +26,7 @@ _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER_ID,)
 def with_transactions(
     settings: ProducerSettings | None, transactional_id: str | None, timeout_ms: int | None
 ) -> ProducerSettings:
-    """The settings, with what was given about transactions beside them."""
+    """The settings, completed by the given arguments about transactions."""
     chosen = settings or ProducerSettings()
     if transactional_id is not None:
         chosen = replace(chosen, transactional_id=transactional_id)
@@ -58,7 +58,7 @@ class Sender:
                 self.accumulator.identify(partition, identity)
 
     async def send(self, batches: Sequence[OutgoingBatch]) -> list[Outcome]:
-        """Send each batch to its leader; what became of each, retriable errors included."""
+        """Send each batch to its leader; return the outcome of each, retriable errors included."""
         outcomes: list[Outcome] = []
         try:
             await self.identify(batches)
@@ -118,7 +118,7 @@ class Sender:
         return dropped
 
     def _is_forgotten(self, outcome: Exception) -> bool:
-        """Whether the broker no longer knows the producer id; within a transaction another one would not do."""
+        """True if the broker no longer knows the producer id; within a transaction another one would not do."""
         return self.transactor is None and isinstance(outcome, ApiError) and outcome.code in _FORGOTTEN
 
     def _portions(self, batches: Sequence[OutgoingBatch]) -> list[list[OutgoingBatch]]:

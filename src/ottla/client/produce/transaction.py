@@ -1,6 +1,6 @@
-"""One transactional id as its producer sees it: what may be done next, and what an error means for the transaction.
+"""One transactional id as its producer sees it: the steps that are allowed, and what errors do to the transaction.
 
-Pure. `transacting` asks the brokers and tells this machine what came of it.
+Pure. `transacting` asks the brokers and tells this machine the outcome.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Weight(Enum):
 
 
 class TransactionState:
-    """The phase, the producer's identity, what the open transaction holds, and the error that ended it."""
+    """The phase, the producer's identity, the content of the open transaction, and the error that ended it."""
 
     def __init__(self, transactional_id: str) -> None:
         self.transactional_id = transactional_id
@@ -81,7 +81,7 @@ class TransactionState:
         self.groups: set[str] = set()
         self.fault: ClientError | None = None
         self.needs_new_epoch = False
-        """A batch failed after it was sent: nobody knows which sequence its partition expects next."""
+        """A batch failed after it was sent: it is not known which sequence its partition expects next."""
 
     @property
     def brokers_add(self) -> bool:
@@ -89,12 +89,12 @@ class TransactionState:
 
     @property
     def holds_something(self) -> bool:
-        """Whether the coordinator may know of the open transaction, so that it must be told of the end."""
+        """True if the coordinator may know of the open transaction, so that it must be told of the end."""
         return bool(self.partitions or self.groups)
 
     @property
     def can_abort(self) -> bool:
-        """Whether there is a transaction that is not being committed."""
+        """True if there is a transaction that is not being committed."""
         return self.phase in (Phase.OPEN, Phase.MUST_ABORT, Phase.ABORTING)
 
     def initialized(self, identity: ProducerIdentity, version: int) -> None:
@@ -125,15 +125,15 @@ class TransactionState:
             self.phase = Phase.COMMITTING
 
     def begin_abort(self) -> None:
-        """As `begin_commit`. A commit of unknown outcome cannot be aborted: it may have happened."""
+        """Like `begin_commit`. A commit of unknown outcome cannot be aborted: it may have happened."""
         if not self.can_abort:
             self._expect(Phase.OPEN, "abort")
         self.phase = Phase.ABORTING
 
     def wants_new_epoch(self, version: int) -> bool:
-        """Whether InitProducerId is to follow the end of this transaction, the next one going by `version`.
+        """True if InitProducerId is to follow the end of this transaction, the next one going by `version`.
 
-        With an epoch for each transaction, its end has brought a new one. Else sequences that nobody knows need one,
+        With an epoch for each transaction, its end has brought a new one. Else unknown sequences need one,
         and so does the change to that protocol (KAFKA-18227).
         """
         return not self.brokers_add and (self.needs_new_epoch or version >= BROKERS_ADD)
@@ -180,7 +180,7 @@ class TransactionState:
         return self.fault
 
     def _weigh(self, error: Exception, step: Step) -> _Weight:
-        """As Java's client does. After an abort was refused there is nothing else to try (KAFKA-19250)."""
+        """Weigh an error as Java's client does. After a refused abort there is nothing else to try (KAFKA-19250)."""
         settling = step is Step.END or step is Step.INITIALIZE
         if isinstance(error, UnsupportedVersion):
             return _Weight.FATAL

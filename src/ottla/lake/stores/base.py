@@ -1,6 +1,6 @@
-"""A place where a lake may lie, and what the loader needs of it: the same few calls on every kind of store.
+"""The interface of a store that may hold a lake: the same few calls on every kind of store.
 
-Names are relative to the lake, with slashes. Everything that a call has done is durable when it returns. Credentials
+Names are relative to the lake, with slashes. The effect of a call is durable when it returns. Credentials
 come from the store's own default chain in each process; they are never part of a URL, an option or a plan.
 """
 
@@ -40,7 +40,7 @@ class Move:
 
 
 class Output(Protocol):
-    """A file that is being written. Nobody sees it under its name before `finish`, nor ever after `abandon`."""
+    """A file that is being written. It is not visible under its name before `finish`, nor ever after `abandon`."""
 
     sink: pa.NativeFile
 
@@ -48,7 +48,7 @@ class Output(Protocol):
         """Close the sink and make the file durable; returns its size in bytes."""
 
     def abandon(self) -> None:
-        """Give the file up and free what the store keeps of it; no error where that fails."""
+        """Give the file up and free its space in the store; no error where that fails."""
 
 
 class Hold(Protocol):
@@ -65,10 +65,10 @@ class Store(Protocol):
     """One lake's place. Errors of the store rise as OSError; `StoreUnreachable` is worth another try later."""
 
     url: str
-    """As the user gave it, made absolute; `open_store(url)` opens the same place on another machine."""
+    """The user's URL, made absolute; `open_store(url)` opens the same place on another machine."""
 
     def create(self, name: str, body: bytes) -> bool:
-        """Put a whole file where none is; False, and nothing changed, where one of another body stands.
+        """Create a whole file; False, and nothing changed, where one with another body exists.
 
         This is the fence between two loaders: of racing creators exactly one gets True. A creator whose answer was
         lost, and who finds its own body on the second try, has won too.
@@ -87,13 +87,13 @@ class Store(Protocol):
         """Delete files; no error where one is gone already."""
 
     def remove_folder(self, prefix: str) -> None:
-        """Delete all files below a folder, and what unfinished uploads the store keeps for it."""
+        """Delete all files below a folder, and the unfinished uploads that the store keeps for it."""
 
     def reveal(self, moves: Sequence[Move]) -> None:
         """Give finished files their final names. May be repeated after a kill at any point.
 
         A temporary file that is gone is fine where its final file stands with the planned size; where that is
-        missing too, LakeRefused says which file somebody removed.
+        missing too, LakeRefused names the removed file.
         """
 
     def open_output(self, name: str) -> Output:

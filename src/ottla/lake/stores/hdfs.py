@@ -1,7 +1,7 @@
 """A lake in HDFS, through hdfs-native: renames reveal, and a rename that overwrites nothing is the fence.
 
 A file is written under a hidden name beside its own, synced on the datanodes (hsync), closed and renamed: under its own
-name nobody ever sees a part of it. The name node is HADOOP_CONF_DIR's where the URL names a service; the user is
+name it is never visible in part. The name node is HADOOP_CONF_DIR's where the URL names a service; the user is
 HADOOP_USER_NAME, a Kerberos ticket's, or that of the process.
 """
 
@@ -226,7 +226,7 @@ class HdfsOutput:
 
 
 class _Written:
-    """The Python file under the sink; the client keeps what is not yet a whole packet."""
+    """The Python file under the sink; the client keeps bytes that are not yet a whole packet."""
 
     def __init__(self, writer: FileWriter, path: str) -> None:
         self._writer = writer
@@ -328,7 +328,7 @@ def _claim_named(name: str) -> Claim | None:
 
 
 def _hidden(path: str) -> bool:
-    """Whether some part of a path is one of our own unfinished files."""
+    """True if some part of a path is one of our own unfinished files."""
     return any(part.startswith(".") and part.endswith(".tmp") for part in path.split("/"))
 
 

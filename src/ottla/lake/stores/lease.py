@@ -1,7 +1,7 @@
 """The right to be a lake's one loader, on stores that know no locks: a claim that its holder renews again and again.
 
 A claim is replaced only by compare-and-swap. A claim that has not changed for its own number of seconds, by the clock
-of the one who wants it, belongs to a holder that is dead or stands still; clocks of two machines are never compared.
+of another process, belongs to a holder that is dead or stands still; clocks of two machines are never compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DEFAULT_SECONDS = 20.0
 _RENEWALS = 5
 """A holder renews this often within the lease time."""
 _GIVES_UP_AFTER = 5
-"""A holder that could not renew tries on for so many lease times, as long as nobody has taken over."""
+"""A holder that could not renew tries on for so many lease times, unless another has taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Claim:
 
 
 class Seen(NamedTuple):
-    """A claim, and by what the store tells it from every other."""
+    """A claim, and the version by which the store tells it from every other."""
 
     claim: Claim
     version: tuple[str, ...]
@@ -57,7 +57,7 @@ class Cell(Protocol):
 
 
 def lease_seconds() -> float:
-    """The lease time of this process: 20 seconds, or what the environment says."""
+    """The lease time of this process: 20 seconds, or the value in the environment."""
     text = os.environ.get(SECONDS)
     if text is None:
         return _DEFAULT_SECONDS
@@ -71,7 +71,7 @@ def lease_seconds() -> float:
 
 
 def take(cell: Cell, owner: str, place: str, seconds: float) -> Lease:
-    """Claim the lease; LakeRefused where somebody else renews his. Waits out the lease of a holder that does not."""
+    """Claim the lease; LakeRefused where another holder renews it. Waits out the lease of a holder that does not."""
     seen = _looked(cell, seconds)
     if seen is not None and not seen.claim.free:
         seen = _abandoned(cell, seen, place, seconds)
@@ -119,7 +119,7 @@ def _refused(claim: Claim, place: str) -> LakeRefused:
 class _Swapped(NamedTuple):
     version: tuple[str, ...]
     now: bool
-    """Whether it was this very request that swapped; else an earlier one whose answer was lost may have."""
+    """True if it was this very request that swapped; else an earlier one whose answer was lost may have."""
 
 
 def _swap(cell: Cell, seen: Seen | None, claim: Claim) -> _Swapped | None:
@@ -161,7 +161,7 @@ class Lease:
         """Return while the claim is fresh; else wait for a renewal, and raise LakeRefused where there is none.
 
         A claim that is not fresh may be taken over. A renewal swaps the claim that this holder wrote last, so where it
-        succeeds nobody has taken over meanwhile.
+        succeeds no other has taken over meanwhile.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._lost or self.is_fresh(), _GIVES_UP_AFTER * self._seen.claim.seconds)
@@ -169,7 +169,7 @@ class Lease:
                 raise LakeRefused(self._lost or self._not_renewed())
 
     def is_fresh(self) -> bool:
-        """Whether the lease time has not passed since the last renewal: before that nobody takes over."""
+        """True if the lease time has not passed since the last renewal: until then no other takes over."""
         return _now() - self._renewed < self._seen.claim.seconds
 
     def _not_renewed(self) -> str:

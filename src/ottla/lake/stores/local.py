@@ -193,7 +193,7 @@ class LocalHold:
         self._directory = directory
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            with _alone_in(path.parent):  # so that the one who is refused reads the name of the one who holds
+            with _alone_in(path.parent):  # so that a refused loader reads the name of the holder
                 self._lock(owner)
         except BaseException:
             os.close(self._descriptor)

@@ -1,4 +1,4 @@
-"""The file calls of a local lake: what the real disk does of them; tests put a disk with power cuts in its place."""
+"""The file calls of a local lake on the real disk; tests put a disk with power cuts in its place."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Files(Protocol):
         """Give a file a second name; FileExistsError where that is taken."""
 
     def same(self, one: Path, other: Path) -> bool:
-        """Whether two names are of one file."""
+        """True if two names are of one file."""
 
     def rename(self, old: Path, new: Path) -> None:
         """Over an older file of the new name."""

@@ -46,7 +46,7 @@ class Patience:
     """The time that a client tries before the store counts as unreachable."""
 
     retries: int = 1_000
-    """So many that the time decides."""
+    """So high a number that the time limit decides."""
     seconds: float = 90.0
     """From a request's first try to the start of its last."""
     request_seconds: float = 60.0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LEASE = "_ottla/lease"
 SIDE_BY_SIDE = 16
-"""So many moves run at the same time."""
+"""The number of moves that run at the same time."""
 _CREATE_TRIES = 5
 
 

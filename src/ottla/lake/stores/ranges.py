@@ -80,5 +80,5 @@ class RangeFile:
         self._tail_from = self._size
 
     def opened(self) -> pa.NativeFile:
-        """As an Arrow file; Arrow takes a lock around each seek with its read."""
+        """An Arrow file over this one; Arrow takes a lock around each seek with its read."""
         return pa.PythonFile(self, mode="r")

@@ -28,7 +28,7 @@ class _Abandoned(Exception):
 
 
 class ObjectOutput:
-    """An object that nobody sees before `finish`: closing the sink alone does not complete the upload."""
+    """An object that is not visible before `finish`: closing the sink alone does not complete the upload."""
 
     def __init__(self, client: Client, key: str) -> None:
         self._client = client
@@ -62,7 +62,7 @@ class ObjectOutput:
         self._pieces.give_up()
 
     def _stands(self) -> bool:
-        """Whether the object of this very writer is there: the last answer was lost, or the repeat was refused."""
+        """True if the object of this very writer is there: the last answer was lost, or the repeat was refused."""
         try:
             with asked(f"looking for {self._key}"):
                 found = obstore.get(self._client, self._key, options={"head": True})

@@ -16,7 +16,7 @@ CONFLICTS, FAULTS = 60, 6
 
 
 class Conflict(StoreUnreachable):
-    """Somebody else committed first; nothing of this try is visible."""
+    """Another writer committed first; nothing of this try is visible."""
 
 
 class Unknown(StoreUnreachable):

@@ -1,6 +1,6 @@
 """The calls that the loader makes on a table format: take a round's files in one commit, once, and say what is loaded.
 
-A table holds one topic. Its data files are in place, durable, and visible to nobody before their round is committed.
+A table holds one topic. Its data files are in place and durable, and not visible before their round is committed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class TableRound:
-    """One round of one loader for one table: what a commit carries.
+    """One round of one loader for one table, as a commit carries it.
 
     `offsets` and `rows` are per Kafka partition: the next offset to load, and the rows ever loaded, after this round.
     """
@@ -72,7 +72,7 @@ class Table(Protocol):
         """Make a round visible, whole and once; False where the table holds it, or a later one, already.
 
         Creates the table where there is none and widens its schema where the round's is wider. A conflict with
-        somebody else's commit is tried again; a lost answer is settled by what the table then says.
+        another commit is tried again; after a lost answer the table shows whether the commit was made.
         """
 
 
@@ -104,7 +104,7 @@ class TopicTable(Table, Protocol):
         """Replace small files by larger ones. Loaders may commit meanwhile; readers see the same rows all the time."""
 
     def expire(self, older_than: timedelta = timedelta(days=7), uncommitted: Collection[str] = ()) -> list[str]:
-        """Remove what no reader needs that began within `older_than`; returns the removed files.
+        """Remove files that no reader that began within `older_than` needs; returns the removed files.
 
         A file that no commit names is removed too where it is older than that and is not among `uncommitted`: the
         files, relative to the lake, of a round that is written and not committed yet. The caller must give them all.

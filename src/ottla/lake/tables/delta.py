@@ -94,7 +94,7 @@ class DeltaTopic:
         return self._commit_round(done, actions)
 
     def compact(self, target_bytes: int = 256 << 20) -> Compacted:
-        """Replace small files by larger ones; a rewrite that met somebody else's is begun anew."""
+        """Replace small files by larger ones; a rewrite that conflicts with another one is begun anew."""
         counts: list[Compacted] = []
 
         def attempt(table: DeltaTable) -> None:

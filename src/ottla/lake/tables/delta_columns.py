@@ -82,7 +82,7 @@ class Columns:
     def _rewrite(self, table: DeltaTable, schema: pa.Schema) -> None:
         """Replace all files by copies in the wider types, under the new names, and the columns, in one commit.
 
-        A copy outlives a try that met somebody else's commit: the next one copies only the files that are new.
+        A copy outlives a try that conflicts with another commit: the next one copies only the files that are new.
         """
         refuse_deletion_vectors(table, self._place.url)
         inside = pa.schema([field for field in schema if field.name not in self._partition_columns])

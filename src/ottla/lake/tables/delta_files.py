@@ -143,7 +143,7 @@ def unneeded(table: DeltaTable, files: pa_fs.FileSystem, listed: list[pa_fs.File
 
 
 def new_name() -> str:
-    """A file name that nobody has."""
+    """A new, unique file name."""
     return f"ottla-{uuid.uuid4().hex}.parquet"
 
 

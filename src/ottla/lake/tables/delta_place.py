@@ -99,7 +99,7 @@ def storage_options(url: str) -> dict[str, str]:
 
 @contextmanager
 def told_apart() -> Iterator[None]:
-    """Errors of the library as what they mean here: somebody was faster, refused for good, or who knows."""
+    """The library's errors by their meaning here: another commit came first, refused for good, or unknown."""
     try:
         yield
     except CommitFailedError as fault:

@@ -73,7 +73,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type without what two writers may do differently: large or viewed text, a list's field name, an encoding."""
+    """The type without the differences between writers: large or viewed text, a list's field name, an encoding."""
     if pa.types.is_dictionary(kind):
         return plain_type(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -145,7 +145,7 @@ def _merged(before: pa.DataType, after: pa.DataType, name: str) -> pa.DataType:
 
 
 def _widens(before: pa.DataType, after: pa.DataType) -> bool:
-    """Whether a value of the type changes its own type; new members alone do not count."""
+    """True if a value of the type changes its own type; new members alone do not count."""
     if pa.types.is_struct(before) and pa.types.is_struct(after):
         return any(_widens(field.type, after.field(after.get_field_index(field.name)).type) for field in before)
     if pa.types.is_list(before) and pa.types.is_list(after):

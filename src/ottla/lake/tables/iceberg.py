@@ -160,7 +160,7 @@ class IcebergTopic:
         return commit_once(self._place.name, reload, standing, lambda table: attempt(table, token), told_apart)
 
     def _record(self, change: Transaction, table: Table, done: TableRound, token: str) -> dict[str, str]:
-        """Put the guard into the transaction; returns what the snapshot says of all loaders."""
+        """Put the guard into the transaction; returns the progress of all loaders in the snapshot."""
         after = standing_after(done)
         change.set_properties({GUARD + done.loader: standing_text(after)})
         others = {standing.loader: standing for standing in standings_of(table)}

@@ -83,7 +83,7 @@ class Columns:
     def _apply(self, table: Table, evolution: Evolution, renamed: list[Move]) -> None:
         """Change the columns, and replace all files by copies in the wider types in the same commit.
 
-        A copy outlives a try that met somebody else's commit: the next one copies only the files that are new.
+        A copy outlives a try that conflicts with another commit: the next one copies only the files that are new.
         """
         before = renamed_schema(plain_schema(table.schema().as_arrow()), self._wanted)
         change = table.transaction()

@@ -11,7 +11,7 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 
 class DurableFileIO(PyArrowFileIO):
-    """As the library's own, but a written file is synced when it is closed."""
+    """The library's own file IO, except that a written file is synced when it is closed."""
 
     def new_output(self, location: str) -> PyArrowFile:
         scheme, _, path = self.parse_location(location, self.properties)

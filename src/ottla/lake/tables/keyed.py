@@ -149,7 +149,7 @@ def _last(rows: pa.Table, group: list[str], order: list[tuple[str, str]]) -> pa.
 
 
 def _newer(both: pa.Table) -> pa.ChunkedArray:
-    """Whether the change in each joined row is newer than the table's row."""
+    """For each joined row, true if the change is newer than the table's row."""
     old, new = [{name: both.column(prefix + name) for name in ORDER} for prefix in ("", "_new_")]
     later = pc.greater(new["timestamp"], old["timestamp"])
     tied = pc.and_(pc.equal(new["timestamp"], old["timestamp"]), pc.greater(new["partition"], old["partition"]))

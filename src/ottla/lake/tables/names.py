@@ -32,7 +32,7 @@ def table_column_names(names: Sequence[str]) -> list[str]:
 
 
 def is_allowed(name: str) -> bool:
-    """Whether a table may have a column of this name."""
+    """True if a table may have a column of this name."""
     return bool(name) and not _REFUSED.search(name)
 
 

@@ -32,7 +32,7 @@ class Flipped(NamedTuple):
         return max(self.next_offset, last if following is None else following)
 
     def is_right(self, disk: SimDisk, committed: Batches, start: int) -> bool:
-        """Whether the segment is gone, or holds again what was committed at and above `start`."""
+        """True if the segment is gone, or holds again what was committed at and above `start`."""
         if not holds_segment(disk, self.directory, self.base_offset):
             return True
         return all(self._is_whole(disk, committed, start, durable=durable) for durable in (False, True))
@@ -63,5 +63,5 @@ class Decay:
         return [each for each in self.now if (each.broker, each.key, each.directory) == (broker, key, directory)]
 
     def may_have_been_read(self, key: Key, offset: int) -> bool:
-        """Whether somebody who reads on from an offset may have been sent what was wrong then."""
+        """True if somebody who reads on from an offset may have been sent what was wrong then."""
         return any(offset < each.next_offset for each in self._ever.get(key, ()))

@@ -273,9 +273,9 @@ class History:
         self.events: list[Event] = []
         self.traits: dict[LogKey, Traits] = {}
         self.replicated = False
-        """Whether the logs have replicas."""
+        """True if the logs have replicas."""
         self.repaired_within_us = 0
-        """So much longer the clients may take to come to their end, where bits flip."""
+        """Additional time that clients may take to finish if bits flip."""
 
     def add(self, event: Event) -> None:
         self.events.append(event)

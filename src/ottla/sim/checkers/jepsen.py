@@ -72,7 +72,7 @@ class _Log:
         return self.index_of[after][0] - self.index_of[before][0]
 
     def deleted_between(self, before: bytes, after: bytes) -> bool:
-        """Whether all that was skipped may be gone."""
+        """True if all that was skipped may be gone."""
         skipped = range(self.index_of[before][-1] + 1, self.index_of[after][0])
         return all(self.offset_at[index] < self.may_be_gone for index in skipped)
 

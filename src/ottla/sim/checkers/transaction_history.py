@@ -119,7 +119,7 @@ class Stored(NamedTuple):
     sequence: int
     transactional: bool
     marker: bool | None
-    """Whether it ends a transaction by a commit (True) or by an abort (False); None: it holds records."""
+    """True if it ends a transaction by a commit (True) or by an abort (False); None: it holds records."""
     values: tuple[bytes, ...]
 
 

@@ -1,1 +1,1 @@
-"""A log directory: whose it is and of when, its checkpoints, its logs, and what lies in it unexplained."""
+"""A log directory: its owner, its last writer, its checkpoints, its logs, and files that nothing explains."""

@@ -32,7 +32,7 @@ MOVING = "moving"
 SYNC_FAILED = ".sync-failed"
 """ottla's own. Stands in the page cache for as long as pages that a failed sync has dropped may stand there."""
 PAGE_CACHE = ".page-cache"
-"""ottla's own. Which page cache the directory was last written through: another one may lack what was not synced."""
+"""ottla's own: the page cache that the directory was last written through. Another may lack unsynced writes."""
 META_PROPERTIES = "meta.properties"
 TEMPORARY = ".tmp"
 COPY = ".copy"
@@ -64,8 +64,8 @@ def replace_file(disk: Disk, path: str, body: bytes, *, at_once: bool = False) -
 def mark_failed_sync(disk: Disk, path: str) -> None:
     """Leave a mark in a log directory. Where there is no room for a new file, the note of the page cache becomes it.
 
-    It is not synced: a reboot takes it away together with the page cache, which is what it warns of. A file system that
-    takes no rename either must be mounted anew before it is written to, which empties the page cache.
+    It is not synced: a reboot removes it together with the page cache, and so with the danger that it warns of. A file
+    system that takes no rename either must be mounted anew before it is written to, which empties the page cache.
     """
     mark = posixpath.join(path, SYNC_FAILED)
     try:
@@ -214,11 +214,11 @@ def _number(path: str, text: str) -> int:
     return number
 
 
-# --- whose partition a directory holds ---
+# --- the topic of a directory's partition ---
 
 
 def write_partition_metadata(disk: Disk, directory: str, topic_id: bytes) -> None:
-    """`partition.metadata`: whose partition this directory holds, whatever its name (rule B4); and its second copy.
+    """`partition.metadata`, which names the topic of this directory's partition (rule B4), and its second copy.
 
     Apache Kafka reads the first two lines; the third is our checksum.
     """

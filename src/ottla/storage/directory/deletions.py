@@ -19,7 +19,7 @@ class Deletions:
         self._disk = disk
         self._path = path
         self.doomed: list[str] = []
-        """Folders whose files are to go."""
+        """Folders whose files will be deleted."""
         self.files_aside: list[str] = []
         """Files that were set aside in the folders of partitions (leftovers.py)."""
 

@@ -32,7 +32,7 @@ class FoundPartition(NamedTuple):
     came: bool = False
     """It was being moved from there to here."""
     fault: str = ""
-    """Why it cannot be opened: its topic id is not known, or what is known of its move cannot be read."""
+    """The reason why it cannot be opened: its topic id is unknown, or the notes of its move cannot be read."""
 
 
 class Found(NamedTuple):

@@ -40,9 +40,9 @@ class Incarnation(NamedTuple):
     broker_epoch: int = NO_EPOCH
     """The epoch that this registration was given."""
     closed: bool = False
-    """That run closes the directory, or has closed it: nothing is appended after this. No proof that all is synced."""
+    """True once that run has begun to close the directory: it appends nothing more. Not a proof that all is synced."""
     attempts: tuple[str, ...] = ()
-    """Registrations begun since, of which it is not noted whether they came to be."""
+    """Registrations begun since; whether they succeeded is not noted."""
     metadata_version: int = 0
     """The highest version of the metadata that was applied when something was noted here."""
     metadata_crc: int | None = None
@@ -70,7 +70,7 @@ class Read(NamedTuple):
     incarnation: Incarnation | None
     """None where neither can be read."""
     present: bool
-    """Whether there is any file of it: a directory from before incarnations has none."""
+    """True if there is any file of it: a directory from before incarnations has none."""
     faults: tuple[str, ...]
     """Faults of one of them or both."""
 
@@ -82,9 +82,9 @@ class Witness:
         self._disk = disk
         self._directory = directory
         self.found = Read(None, False, ())
-        """As it was before this run."""
+        """The file as it was before this run."""
         self.said: Incarnation | None = None
-        """As it is on disk now; None where nothing could be written."""
+        """The content on disk now; None if nothing could be written."""
         self.faults: list[str] = []
         """Faults that are still to be logged as warnings."""
 
@@ -118,7 +118,7 @@ class Witness:
             self._write(self.said.registered(incarnation, epoch)._replace(metadata_version=version, metadata_crc=crc))
 
     def seen(self, version: int, crc: int | None) -> None:
-        """So much of the metadata is applied: a store that ends before is an older one."""
+        """Note the applied metadata version: a store that ends before it is an older one."""
         if self.said is not None and version > self.said.metadata_version:
             self._write(self.said._replace(metadata_version=version, metadata_crc=crc))
 
@@ -128,7 +128,7 @@ class Witness:
             self._write(self.said._replace(closed=True))
 
     def _write(self, said: Incarnation) -> None:
-        """On a full disk what stands there stays; where nothing stands yet, the directory has no account of its own."""
+        """On a full disk the old content stays; where there is none yet, the directory has no note of its own."""
         try:
             self.said = write_incarnation(self._disk, self._directory, said)
         except OSError as fault:

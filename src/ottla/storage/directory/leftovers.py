@@ -1,7 +1,7 @@
 """Files with a temporary suffix in a partition's folder that a start cannot explain: renamed, never deleted (rule H4).
 
-Recovery (recovery.py) ends what a crash has left of deletions, compactions and repairs, and deletes files for it. That
-loses nothing as long as each of them is what its suffix says:
+Recovery (recovery.py) completes deletions, compactions and repairs that a crash broke off, and deletes files for it. No
+record is lost as long as each file is what its suffix says:
 
 - `.log.swap` is whole, from its first byte to its last, and takes the place of segments that are here.
 - `.log.deleted` lies below the log's start.

@@ -98,7 +98,7 @@ def place_of(log: Log) -> TopicPartition:
 
 
 def copy_some(current: Log, future: Log, max_bytes: int, *, wall_ms: int) -> int | ErrorCode:
-    """The next batches, at least one; how many bytes, 0 where both end alike, or why it cannot be read or written
+    """Copy the next batches, at least one; return their bytes, 0 where both logs end alike, or why that cannot be done
     (CORRUPT_MESSAGE: what is served is damaged).
 
     Apart where nothing of the copy is in the served log's history any more.
@@ -107,14 +107,14 @@ def copy_some(current: Log, future: Log, max_bytes: int, *, wall_ms: int) -> int
     offset = _next_offset(current, future)
     if offset < current.end_offset:
         if offset > future.end_offset:
-            future.chain.met_hole()  # what the served log has deleted since is a hole in its copy
+            future.chain.met_hole()  # batches that the served log has deleted since are a hole in its copy
         read = current.read(offset, max_bytes, limit_offset=current.end_offset)
         if isinstance(read, ErrorCode):
             return ErrorCode.CORRUPT_MESSAGE if read == ErrorCode.KAFKA_STORAGE_ERROR else read
         if read.bytes:
             appended = future.append_run(read.data(), wall_ms=wall_ms)
             if isinstance(appended, Appended) and future.end_offset <= offset:
-                return ErrorCode.CORRUPT_MESSAGE  # not one whole batch: its length is not what it was
+                return ErrorCode.CORRUPT_MESSAGE  # not one whole batch: its length has changed
             return read.bytes if isinstance(appended, Appended) else appended
     if future.end_offset < current.end_offset:
         _end_alike(future, current.end_offset, wall_ms)
@@ -133,7 +133,7 @@ def _next_offset(current: Log, future: Log) -> int:
 
 
 def _cut_back(current: Log, future: Log) -> None:
-    """Cut off what the served log has cut off since it was copied: it is not in its history any more (KIP-101)."""
+    """Truncate the copy where the served log was truncated since: its history has other batches there (KIP-101)."""
     latest = future.latest_epoch
     if latest < 0:
         if future.end_offset > current.end_offset:
@@ -220,12 +220,12 @@ def move_in(current: Log, future: Log, destination: LogDirectory) -> None:
 
 
 def still_future(future: Log) -> bool:
-    """Whether `move_in` has not even given it its name."""
+    """True if `move_in` has not even given it its name."""
     return future.disk.exists(future.directory)
 
 
 def move_out(current: Log, source: LogDirectory) -> None:
-    """Take out the log that was served, to be deleted; nobody writes to it any more."""
+    """Take out the log that was served, to be deleted; nothing is written to it any more."""
     place = place_of(current)
     current.stop_writing()
     source.logs.pop(place, None)
@@ -235,7 +235,7 @@ def move_out(current: Log, source: LogDirectory) -> None:
 
 
 def unmark(served: Log) -> None:
-    """It is the replica, and whatever may come to light in the other directory is not."""
+    """This log is the replica from now on, and no copy that is found in the other directory later."""
     path = posixpath.join(served.directory, MOVING)
     if served.disk.exists(path):
         served.disk.remove(path)
@@ -254,8 +254,8 @@ def abandon(future: Log, destination: LogDirectory) -> None:
 def is_newer(one: Log, other: Log) -> bool:
     """True where the first of two logs that were alike was served since, and the second was not.
 
-    Who is served goes on in a later epoch or further in the same, as elections of leaders compare logs (KIP-595). A log
-    that has dropped all and begun again behind the other's end is newer, whatever epochs it has left.
+    The served log goes on in a later epoch or further in the same one; elections of leaders compare logs in the same
+    way (KIP-595). A log that has dropped all and begun again behind the other's end is newer, whatever its epochs.
     """
     if one.log_start_offset > other.end_offset:
         return True
@@ -269,4 +269,4 @@ def _put_snapshot(future: Log, of: Log | None = None) -> None:
 
 
 def _nobody(offset: int) -> None:
-    """Nobody waits for the sync of a future log."""
+    """No request waits for the sync of a future log."""

@@ -1,4 +1,4 @@
-"""Whether a directory is ours to use: what it may hold, and the refusal of what it may not."""
+"""Checks that a log directory may be used, by the files in it, and refuses it otherwise."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def opened_lock(lock: Callable[[str], T], path: str) -> T:
 
 
 def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
-    """A directory that holds something, but neither our files nor a `meta.properties`, is somebody else's."""
+    """A directory with files, but without ours and without a `meta.properties`, belongs to another program."""
     if not disk.exists(path):
         return
     if not disk.is_directory(path):

@@ -1,4 +1,4 @@
-"""A closed segment built anew from what the leader holds of its offsets, to take the damaged one's place.
+"""Builds a closed segment anew from the leader's batches of its offsets, to replace the damaged one.
 
 Comes from broker/replicas/repairs.py, which fetches. The new files stand beside the old ones until all is there and
 synced; then they are swapped in as a compaction's are (compaction.py), so that a crash leaves one or the other.
@@ -79,7 +79,7 @@ class Refetched:
         return position
 
     def skip_to(self, offset: int) -> None:
-        """The leader has deleted what lies below, and this log will."""
+        """The leader has deleted the records below, and this log will delete them too."""
         assert self.wanted is not None
         self.wanted = max(self.wanted, min(offset, self.end_offset))
         if self.wanted == self.end_offset:
@@ -141,7 +141,7 @@ class Refetched:
 
     @property
     def fits(self) -> bool:
-        """Whether the log still has the segment that this one is to replace."""
+        """True if the log still has the segment that this one is to replace."""
         log = self._log
         return self._old in log.segments[:-1] and self._old.size == self._size and not log.refusing
 
@@ -149,7 +149,7 @@ class Refetched:
         """Take the old one's place; it `fits` and is synced."""
         log = self._log
         self._new.close()
-        with suppress(FileNotFoundError):  # it may be what was missing
+        with suppress(FileNotFoundError):  # it may be the segment that was missing
             log.disk.set_modified_ms(self._new.path(LOG), self._old.modified_ms())
         try:
             swap_in(log, [self.base_offset], self.end_offset, FETCHED)

@@ -1,4 +1,4 @@
-"""Opens a log directory as a start does, on a disk whose changes stay in memory, and tells what the start would say.
+"""Opens a log directory as a start does, on a disk whose changes stay in memory, and collects what the start would log.
 
 The cluster's metadata is not asked: a folder is taken for the partition that it says it is. So it is not seen here that
 a whole directory is older than the metadata knows it, or of another cluster.
@@ -49,14 +49,14 @@ _DAY_MS = 86_400_000
 
 
 class Said(NamedTuple):
-    """One damage, and what to do that loses least; "" where the sentence says it."""
+    """One damage, and the remedy that loses least; "" where the sentence names it already."""
 
     text: str
     remedy: str
 
 
 def is_log_directory(names: list[str]) -> bool:
-    """By the names in it: any file of its own is enough, as any other may be what is missing."""
+    """Judged by the names in it: any one of its own files is enough, as any other may be missing."""
     return any(name.removesuffix(checkpoint.COPY) in _OURS for name in names)
 
 
@@ -77,7 +77,7 @@ def rehearse(path: str, *, wall_ms: int) -> list[Said]:
 
 
 def _opened(path: str, found: list[Said]) -> LogDirectory | None:
-    """As the broker that the directory says it belongs to."""
+    """Open the directory as the broker that its meta.properties names."""
     disk, where = OverlayDisk(), posixpath.join(path, checkpoint.META_PROPERTIES)
     values: dict[str, str] = {}
     try:

@@ -1,7 +1,7 @@
-"""The offset checkpoints of a log directory as a start reads them: the file, its second copy, and which is believed.
+"""Reads the offset checkpoints of a log directory at a start, and chooses between each file and its second copy.
 
 A file whose checksum holds is believed. One without a checksum was written by Apache Kafka or by an older ottla: it is
-believed as far as the logs bear it out (witnesses.py). Of any other the second copy is taken (rule H1).
+believed as far as the logs confirm it (witnesses.py). For any other file the second copy is taken (rule H1).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class CheckpointFiles:
         """Those to be written though nothing has changed: they have no checksum, or the disk was full."""
 
     def vouched_for(self, name: str) -> bool:
-        """Whether a checksum said that its numbers are those that were written."""
+        """True if a checksum said that its numbers are those that were written."""
         return self.trust.get(name) in (Trust.SEALED, Trust.COPIED)
 
     def load(self, name: str, here: Collection[TopicPartition] | None = None) -> dict[TopicPartition, int]:

@@ -55,7 +55,7 @@ class Stray(NamedTuple):
 def set_aside(
     disk: Disk, root: str, found: FoundPartition, *, reason: str, known: Mapping[str, int], wall_ms: int
 ) -> str:
-    """Rename a partition's folder; its new path. `known` is what the checkpoints hold of it, by their names."""
+    """Rename a partition's folder, and return its new path. `known`: the checkpoints' values for it, by name."""
     place = TopicPartition(found.topic, found.partition)
     number, renamed = int.from_bytes(found.topic_id or bytes(16), "big"), found.path
     while disk.exists(renamed):
@@ -129,7 +129,7 @@ def _folder(disk: Disk, folder: str) -> Stray:
 
 
 def _extent(disk: Disk, folder: str) -> tuple[int, int, int]:
-    """Bytes, and the offsets from and to; -1 for what cannot be read."""
+    """Bytes, first and end offset; -1 for a number that cannot be read."""
     try:
         files = LogFiles(disk, folder)
         return size_of(disk, folder), files.bases[0] if files.bases else 0, files.end_offset()
@@ -172,7 +172,7 @@ def size_of(disk: Disk, path: str) -> int:
 
 
 def is_due(disk: Disk, path: str, *, wall_ms: int, retention_ms: int) -> bool:
-    """Whether it was set aside `retention_ms` ago; a folder of which that is not known is counted from now on."""
+    """True if it was set aside `retention_ms` ago; where that time is not known it counts from now on."""
     since = _since(disk, path)
     if since is None and not path.endswith(ASIDE):
         _write_note(disk, path, read_note(disk, path) | {_SINCE: str(wall_ms)}, beside=path + BESIDE)

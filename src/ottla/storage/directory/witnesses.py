@@ -1,8 +1,8 @@
-"""Numbers of a log directory's checkpoints beside what the logs themselves say, before a log is opened (rule H1).
+"""Compares the numbers in a log directory's checkpoints with the logs' files before a log is opened (rule H1).
 
-A number that a checksum vouches for is taken. Of any other a log is the second witness: where it starts and ends by its
-files, and where its leader epochs begin. What the two do not agree on is decided so that no record is deleted and no
-offset is given again.
+A number with a sound checksum is taken. For any other the log is the second witness: its files show where it starts and
+ends, and where its leader epochs begin. Where the two differ, the number that deletes no record and gives no offset
+again is taken.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Noted(NamedTuple):
     recovery_point_trust: Trust
     high_watermark: int
     clean: bool
-    """Whether the last close was a clean one."""
+    """True if the last close was a clean one."""
     copied_start: int | None = None
     """A larger start, which the second copy of the checkpoint says."""
 

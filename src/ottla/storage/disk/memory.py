@@ -1,4 +1,4 @@
-"""A disk that keeps everything in memory: what `--memory` runs on. Nothing outlives the process."""
+"""A disk that keeps everything in memory, for `--memory`. Nothing outlives the process."""
 
 from __future__ import annotations
 

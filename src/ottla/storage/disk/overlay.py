@@ -13,7 +13,7 @@ from ottla.storage.disk.local import LocalDisk, LocalFile, opened_to_read
 
 
 class OverlayFile:
-    """The first bytes of a real file, and what was written behind them or over them."""
+    """The first bytes of a real file, and the bytes written behind them or over them."""
 
     __slots__ = ("_base", "_holders", "_kept", "_real", "_tail", "changed", "path")
 
@@ -86,7 +86,7 @@ class OverlayFile:
 
 
 class OverlayDisk:
-    """What is there, and what was made, moved and removed since, by absolute path."""
+    """The real disk, read only, with all changes since in memory, by absolute path."""
 
     def __init__(self) -> None:
         self._under = LocalDisk()
@@ -95,7 +95,7 @@ class OverlayDisk:
         self._made: set[str] = set()
         """Directories."""
         self._real: dict[str, str | None] = {}
-        """Where paths that were moved lie really; None for what is gone. It holds for all below them."""
+        """The real places of moved paths, and of all below them; None for removed ones."""
         self._modified_ms: dict[str, int] = {}
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
@@ -229,7 +229,7 @@ class OverlayDisk:
         return real
 
     def _place(self, path: str) -> str | None:
-        """Where something lies on the real disk, if it lies there; None where it is gone."""
+        """The path on the real disk; None if it was removed."""
         at, rest = path, ""
         while True:
             if at in self._real:

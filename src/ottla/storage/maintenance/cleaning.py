@@ -33,7 +33,7 @@ class Damaged(Exception):
 
 
 class Progress(NamedTuple):
-    """Bytes read or written since the last one: what a throttle goes by."""
+    """Bytes read or written since the last one, for a throttle."""
 
     bytes: int
 
@@ -152,10 +152,10 @@ class _Transactions:
         self._seen_aborted: set[int] = set()
         self._committed: set[int] = set()
         self.kept: list[AbortedEntry] = []
-        """Aborted transactions of which data is still in the cleaned segments' way: they stay in the index."""
+        """Aborted transactions whose data this pass discards: their markers and entries of the index stay."""
 
     def discards(self, batch: Batch) -> bool:
-        """Whether the batch is aborted data, or a marker of a transaction of which nothing is left."""
+        """True if the batch is aborted data, or a marker of a transaction that has no data left."""
         while self._coming and self._coming[0][0] <= batch.last_offset:
             _, producer_id, entry = heapq.heappop(self._coming)
             self._aborted[producer_id] = entry

@@ -239,7 +239,7 @@ def swap_in(log: Log, group: list[int], end: int, temporary: str) -> None:
 
 
 def discard(log: Log, plan: CompactionPlan) -> None:
-    """Remove what a child left."""
+    """Remove the files that a child left."""
     for name in log.disk.list(plan.directory):
         if name.endswith(CLEANED):
             log.disk.remove(posixpath.join(plan.directory, name))

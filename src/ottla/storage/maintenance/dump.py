@@ -1,7 +1,7 @@
 """The files of a log in words, line by line as Apache Kafka's DumpLogSegments prints them.
 
-For `ottla log dump` and `kafka-dump-log`; next door is `scan.py`. Files are only read. What does not fit together
-(an index entry that points at no batch) is said at the end, as there.
+For `ottla log dump` and `kafka-dump-log`; next door is `scan.py`. Files are only read. Contradictions (an index entry
+that points at no batch) are printed at the end, as by Kafka's tool.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class UnreadableFile(Exception):
 
 
 class Complaint(str):
-    """A line about what does not fit together: Kafka's tool prints these on stderr."""
+    """A line about a contradiction between files: Kafka's tool prints these on stderr."""
 
     __slots__ = ()
 
 
 class DumpOptions(NamedTuple):
-    """As the flags of Kafka's tool."""
+    """The flags of Kafka's tool."""
 
     deep: bool = False
     """--deep-iteration: the records too."""
@@ -55,7 +55,7 @@ class DumpOptions(NamedTuple):
     max_bytes: int = INT_MAX
     """--max-bytes of batches per file."""
     verify_index_only: bool = False
-    """--verify-index-only: no entries, only what is wrong."""
+    """--verify-index-only: no entries, only those that are wrong."""
     index_sanity_check: bool = False
     decode: Decode | None = None
 

@@ -1,8 +1,7 @@
-"""The indexes of a closed segment: whether they say what its batches say, and how they are built anew.
+"""Compares the indexes of a closed segment with its batches, and builds them anew.
 
-scrub.py checks them beside the batches, in one pass; broker/replicas/scrubber.py has them rebuilt. Reads do not need
-them to be right, as an entry that is wrong is passed over; but they find their way faster, and times, with indexes
-that are.
+scrub.py checks them beside the batches, in one pass; broker/replicas/scrubber.py has them rebuilt. Reads pass
+over a wrong entry, so they do not need sound indexes; but with sound ones they are faster, and find times.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ class RebuiltIndexes:
                 yield
 
     def install(self) -> None:
-        """Put them in the place of what is there, on disk; a crash leaves none, and the next start makes them."""
+        """Replace the files, on disk; a crash leaves none, and the next start makes them."""
         new, old = self._new, self._segment
         new.add_last_time()
         for index, made in ((old.index, new.index), (old.times, new.times)):

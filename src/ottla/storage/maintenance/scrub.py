@@ -1,8 +1,8 @@
-"""Whether a closed segment still holds what was written: every batch by its CRC, and by what no CRC covers.
+"""Checks that a closed segment still holds what was written: each batch by its CRC, and fields outside the CRC.
 
 Comes from scrub_child.py, `ottla log check`, or turns of the broker's loop (broker/replicas/scrubber.py). A batch's
-base offset, length and leader epoch lie outside of its CRC: walk.py holds them against the batches around and the
-log's epochs. What is damaged ends at the next batch that can be trusted. A file that is missing, or ends too early, is
+base offset, length and leader epoch lie outside of its CRC: walk.py compares them with the batches around and the
+log's epochs. Damage ends at the next batch that can be trusted. A file that is missing, or ends too early, is
 damage too.
 """
 
@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Bytes read since the last one: what a throttle goes by."""
+    """Bytes read since the last one, for a throttle."""
 
     bytes: int
 

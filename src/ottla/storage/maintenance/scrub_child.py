@@ -1,4 +1,4 @@
-"""Closed segments checked away from the broker's loop: segments on stdin, what was found on stdout.
+"""Checks closed segments away from the broker's loop: segments on stdin, findings on stdout.
 
 `python -m ottla.storage.maintenance.scrub_child`.
 
@@ -22,7 +22,7 @@ def command(max_bytes_per_second: float) -> list[str]:
 
 
 class UncachedDisk(LocalDisk):
-    """Reads what the disk holds: pages that stand in memory already are dropped first, as they hide what rots below."""
+    """Reads from the disk: pages that are in memory already are dropped first, as they hide decay on the disk."""
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         file = super().open(path, create=create)

@@ -1,4 +1,4 @@
-"""The start offset of each leader epoch: what followers truncate by (KIP-101), kept in a synced checkpoint."""
+"""The start offset of each leader epoch, kept in a synced checkpoint: followers truncate by it (KIP-101)."""
 
 from __future__ import annotations
 

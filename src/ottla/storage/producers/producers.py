@@ -53,7 +53,7 @@ class Guard:
         self.epoch = epoch
         self.lowest_sequence = sequence
         self.bumps = bumps
-        """Whether each transaction of this producer has an epoch of its own (transaction.version 2)."""
+        """True if each transaction of this producer has an epoch of its own (transaction.version 2)."""
         self.since_ms = since_ms
 
 
@@ -95,7 +95,7 @@ class Producers:
         self._ended: deque[tuple[int, int]] = deque()
         """(marker's offset, first offset) of transactions whose marker may not be committed yet."""
         self.changed = False
-        """Whether anything happened since the last snapshot."""
+        """True if anything happened since the last snapshot."""
 
     def clear(self) -> None:
         self._states, self._open = {}, {}
@@ -104,7 +104,7 @@ class Producers:
         self.changed = True
 
     def take_over(self, other: Producers) -> None:
-        """Know what the other one knows, of a snapshot or of another copy of the log; it is not used any more."""
+        """Take over the state of a snapshot or of another copy of the log, which is not used any more."""
         self._states, self._guards = other._states, other._guards
         self._open, self._ended = other._open, other._ended
         self.changed = other.changed
@@ -155,7 +155,7 @@ class Producers:
         return guard
 
     def repeats(self, batch: Batch) -> bool:
-        """Whether a batch is one of its producer's last in the log."""
+        """True if a batch is one of its producer's last in the log."""
         state = self._states.get(batch.producer_id)
         if state is None:
             return False
@@ -211,14 +211,14 @@ class Producers:
         return None
 
     def check_coordinator(self, producer_id: int, epoch: int, guard: object | None) -> ErrorCode | None:
-        """Whether the offsets of a transaction may be appended; they have no sequence."""
+        """The error if a transaction's offsets may not be appended; they have no sequence."""
         state = self._states.get(producer_id)
         if state is None and len(self._states) >= MAX_PRODUCERS:
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED
         return self._check_guard(producer_id, epoch, -1, guard)
 
     def check_marker(self, producer_id: int, epoch: int, marker: EndOfTransaction, *, bumps: bool) -> ErrorCode | None:
-        """Whether a marker may be appended. With `bumps` each transaction has its own epoch (rule D3).
+        """The error if a marker may not be appended. With `bumps` each transaction has its own epoch (rule D3).
 
         Such a marker's epoch is the next transaction's. One that is equal to the epoch known here is a repeat, unless
         that next transaction is open: then it is late (KIP-1228, KAFKA-19999).
@@ -312,14 +312,14 @@ class Producers:
     def end_transaction(
         self, producer_id: int, epoch: int, offset: int, timestamp: int, marker: EndOfTransaction
     ) -> AbortedEntry | None:
-        """`note_marker`, and what the aborted index has to say about it."""
+        """Do as `note_marker`, and return the aborted index's entry for it."""
         ended = self.note_marker(producer_id, epoch, offset, timestamp, marker)
         if ended is None or not ended[1]:
             return None
         stable = min(self._open.values(), default=offset + 1)
         return AbortedEntry(producer_id, ended[0], offset, stable)
 
-    # -- what follows from it ---
+    # -- read from it ---
 
     def first_unstable(self, high_watermark: int) -> int | None:
         """The first offset that a reader of committed records must not reach (rule B8); None where there is none."""

@@ -56,7 +56,7 @@ def note_producer(
 
 
 def note_header(producers: Producers, aborted: AbortedIndex, header: Header, view: memoryview) -> None:
-    """As `note_producer`, for a batch met in recovery or from the leader (rule B7); `view`: all of a control batch."""
+    """Like `note_producer`, for a batch from recovery or from the leader (rule B7); `view`: all of a control batch."""
     marker = None
     if header.is_control:
         try:

@@ -1,1 +1,1 @@
-"""One segment: its file of batches, its indexes, and what is known to be damaged in it. Enter at `segment.py`."""
+"""One segment: its file of batches, its indexes, and its known damage. Enter at `segment.py`."""

@@ -14,7 +14,7 @@ from ottla.storage.segment.segment import Doomed, Segment
 class SegmentChain:
     """Others read `segments`, `bases` and `active`; which segments there are changes here.
 
-    The lists are replaced, never changed in place: whoever reads on goes on with the old ones.
+    The lists are replaced, never changed in place, so a reader that has one goes on with it.
     """
 
     __slots__ = (

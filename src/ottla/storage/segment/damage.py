@@ -36,7 +36,7 @@ class Damage:
         return bool(self._by_base)
 
     def load(self) -> None:
-        """Read what was known when the log was last open; where the file does not parse, a scrub finds it again."""
+        """Read the damage that was known before; where the file does not parse, a scrub finds it again."""
         found: dict[int, list[Extent]] = {}
         try:
             for base, first, following, position, end in read_numbers(self._disk, self._path, 5):
@@ -63,7 +63,7 @@ class Damage:
         self._write()
 
     def keep(self, bases: Collection[int]) -> None:
-        """Only what concerns these segments: others were repaired, or are gone."""
+        """Keep only the damage of these segments: others were repaired, or are gone."""
         kept = {base: extents for base, extents in self._by_base.items() if base in bases}
         if len(kept) != len(self._by_base):
             self._by_base = kept
@@ -84,7 +84,7 @@ def headers_around(segment: Segment, extents: Sequence[Extent], position: int) -
 
 
 def find_around(segment: Segment, extents: Sequence[Extent], offset: int) -> Found | None:
-    """As `Segment.find`: the first sound batch whose last offset is at or above `offset`."""
+    """Like `Segment.find`: the first sound batch whose last offset is at or above `offset`."""
     position = max((extent.end for extent in extents if extent.next_offset <= offset), default=0)
     entry = segment.entry_below(offset)
     if entry is not None and entry[1] > position and not any(one.position <= entry[1] < one.end for one in extents):
@@ -96,7 +96,7 @@ def find_around(segment: Segment, extents: Sequence[Extent], offset: int) -> Fou
 
 
 def is_sound_gap(segment: Segment, offset: int, found: Found | None) -> bool:
-    """Whether a segment lacks `offset`, up to `found` or to its end, because nothing is left there, as by compaction.
+    """True if a segment lacks `offset`, up to `found` or to its end, because nothing is left there, as by compaction.
 
     If a bit has flipped, the batch before the gap differs from its CRC, the headers do not lead to the other side, or
     their offsets do not rise up to it.
@@ -117,7 +117,7 @@ def is_sound_gap(segment: Segment, offset: int, found: Found | None) -> bool:
 
 
 def is_in_place(segment: Segment, found: Found, epochs: LeaderEpochs) -> bool:
-    """Whether a batch has the offsets and the epoch that belong there, as far as its neighbours and the epochs tell."""
+    """True if a batch has the offsets and the epoch that belong there, as far as its neighbours and the epochs tell."""
     body = segment.file.read_at(found.position, HEADER_SIZE)
     if len(body) < HEADER_SIZE:
         return False
@@ -135,7 +135,7 @@ def is_in_place(segment: Segment, found: Found, epochs: LeaderEpochs) -> bool:
 
 
 def leads_to(segment: Segment, offset: int) -> bool:
-    """Whether batch follows on batch, from the last index entry below `offset` on, up to one that ends there."""
+    """True if batch follows on batch, from the last index entry below `offset` on, up to one that ends there."""
     entry = segment.entry_below(offset - 1)
     position = entry[1] if entry is not None else 0
     expected = segment.base_offset
@@ -152,7 +152,7 @@ def leads_to(segment: Segment, offset: int) -> bool:
 
 
 def limit_around(segment: Segment, extents: Sequence[Extent], start: int, limit_offset: int) -> int:
-    """As `Segment.limit_position`, for a read from `start` on: it ends where damage begins."""
+    """Like `Segment.limit_position`, for a read from `start` on that ends where damage begins."""
     stop = min((extent.position for extent in extents if extent.position >= start), default=segment.size)
     if limit_offset >= segment.next_offset:
         return stop

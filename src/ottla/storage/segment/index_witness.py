@@ -1,4 +1,4 @@
-"""Whether the indexes of the segment that a start scans hold what they must: the scan and the two of them tell.
+"""Checks the indexes of the segment that a start scans against the scan and against each other.
 
 With each offset entry goes a time entry, as far as timestamps rise, in ottla's files as in Apache Kafka's. So a time
 entry behind the last offset entry, but for the one of the segment's end, says that the offset index has lost its end.
@@ -35,7 +35,7 @@ class IndexWitness:
         self._begins = -1
         """The relative offset at which the scan begins."""
         self._last_time = times[-1] if times else None
-        """Until its batch is met."""
+        """The last time entry, until its batch is met."""
 
     def saw(self, header: Header) -> None:
         """The scan has met a batch."""
@@ -57,7 +57,7 @@ class IndexWitness:
         return at < len(keys) and keys[at] <= self._paired and keys[at] < self._known_end - self._segment.base_offset
 
     def _time_of_no_batch(self) -> bool:
-        """Whether the batch of the last time entry should have been met, and was not; none lies before the segment."""
+        """True if the batch of the last time entry should have been met, and was not; none lies before the segment."""
         if self._last_time is None or self._begins < 0:
             return False
         return self._last_time[1] < 0 or self._begins <= self._last_time[1]

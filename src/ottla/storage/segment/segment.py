@@ -199,7 +199,7 @@ class Segment:
             self.times.add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def write_indexes(self) -> list[OpenFile]:
-        """Put the indexes' entries into their files; the files are what a sync has to cover."""
+        """Put the indexes' entries into their files; return the files, which the next sync must cover."""
         self.add_last_time()
         self.index.write_out()
         self.times.write_out()
@@ -218,7 +218,7 @@ class Segment:
     # -- opening ---
 
     def open_sealed(self, next_offset: int) -> bool:
-        """Stand on what is on disk, unread; False where an index is missing or torn and has to be rebuilt."""
+        """Take the files on disk as they are, unread; False where an index is missing or torn and has to be rebuilt."""
         self.size = self._disk.file_size(self.path(LOG))
         self.next_offset = next_offset
         sane = self.index.open_sealed() and self.times.open_sealed()
@@ -234,7 +234,7 @@ class Segment:
         return True
 
     def _has_timestamps(self) -> bool:
-        """Whether a batch has one; those that compaction has emptied have none."""
+        """True if a batch has one; those that compaction has emptied have none."""
         opened = self._file is None
         found = any(
             counted_timestamp(header) >= 0 for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES)
@@ -245,7 +245,7 @@ class Segment:
         return found
 
     def ends_at(self, next_offset: int) -> bool:
-        """Whether the last batches of a closed segment, from the last index entry on, end there and fill the file, and
+        """True if the last batches of a closed segment, from the last index entry on, end there and fill the file, and
         the time index knows a timestamp as large as theirs.
 
         A log rolls across a hole that is too large for one segment; then the file ends in front of it.
@@ -289,7 +289,7 @@ class Segment:
         return self.first_timestamp
 
     def restart_from(self, entries: int, header: Header | None = None, *, at_once: bool = True) -> int:
-        """Keep the first `entries` of the offset index and what goes with them; where to go on scanning.
+        """Keep the indexes up to the first `entries` of the offset index; return the position to go on scanning from.
 
         It is the beginning where the time index is wrong. `header`: of the batch of the last entry, if known.
         `at_once`: in the files too; else they stay until the next writing, as all that they hold is right.
@@ -317,7 +317,7 @@ class Segment:
         return self.size
 
     def is_time_of(self, entry: tuple[int, int]) -> bool:
-        """Whether the batch that an entry of the time index names ends at its offset and has its timestamp."""
+        """True if the batch that an entry of the time index names ends at its offset and has its timestamp."""
         found = self.find(self.base_offset + entry[1])
         if found is None or found.next_offset - 1 != self.base_offset + entry[1]:
             return False
@@ -347,7 +347,7 @@ class Segment:
         return kept if self.is_time_of(border) else None
 
     def has_wrong_time(self, *, is_whole: bool) -> bool:
-        """Whether the time entry that was left out was none of what the scan has found: it belongs before it, then.
+        """True if the time entry that was left out was none of what the scan has found: it belongs before it, then.
 
         One behind the end is of a batch that was lost, but where the segment is known to be whole.
         """

@@ -1,7 +1,7 @@
-"""A walk through the batches of one segment: which are sound, and where none can be trusted.
+"""Walks through the batches of one segment, and tells sound ones from stretches that cannot be trusted.
 
 A batch's base offset, length and leader epoch lie outside its CRC. Their witnesses are the batches around it, the
-bounds of the segment and the leader epochs of the log. Recovery and the scrub walk; what is damaged stays as it is.
+bounds of the segment and the leader epochs of the log. Recovery and the scrub walk; damaged bytes are left as they are.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KnownEpochs:
         return found
 
     def contradict(self, header: Header) -> bool:
-        """Whether another epoch is known to have written these offsets; an epoch that is newer than all is unknown."""
+        """True if another epoch is known to have written these offsets; an epoch that is newer than all is unknown."""
         known = self.at(header.base_offset)
         return known >= 0 and header.leader_epoch != known and header.leader_epoch <= self._entries[-1][0]
 
@@ -55,7 +55,7 @@ class KnownEpochs:
         return 0 <= self.at(header.base_offset) == header.leader_epoch
 
     def are_older(self, header: Header) -> bool:
-        """Whether the batch has a newer epoch than all that are known; False where none is."""
+        """True if the batch has a newer epoch than all that are known; False where none is."""
         return bool(self._entries) and header.leader_epoch > self._entries[-1][0]
 
 
@@ -70,7 +70,7 @@ class Bounds(NamedTuple):
     sparse: bool = False
     """Compaction may have left a hole in front of the last batch; before others the batch behind proves a hole."""
     start: int = 0
-    """The start of the log: what is missing below was deleted, and a copy of the log never had it."""
+    """The start of the log: batches that are missing below were deleted, and a copy of the log never had them."""
 
 
 class Walk:
@@ -115,7 +115,7 @@ class Walk:
             yield self.all_the_rest()
 
     def _lacks_end(self) -> bool:
-        """Whether the file ends in front of the next segment, though no batch is so far from it that it rolled."""
+        """True if the file ends in front of the next segment, though no batch is so far from it that it rolled."""
         return self._bounds.closed and 0 < self._bounds.end_offset - self.expected <= LARGEST_HOLE
 
     def _sound(self) -> Iterator[Header]:
@@ -158,14 +158,14 @@ class Walk:
         return not has_hole or self._bounds.sparse or header.next_offset == self._bounds.end_offset
 
     def _has_epoch_of(self, header: Header, behind: Header) -> bool:
-        """Whether one of the two batches behind agrees that the epoch has come so far."""
+        """True if one of the two batches behind agrees that the epoch has come so far."""
         if behind.leader_epoch >= header.leader_epoch:
             return True
         third = self._header_at(behind.position + behind.size)
         return third is not None and third.leader_epoch >= header.leader_epoch
 
     def _damaged(self) -> Extent:
-        """Note that what stands at the position is not what should be there; go on behind it."""
+        """Note that the bytes at the position are not the batch that should be there; go on behind them."""
         for position, is_right in self._candidates():
             found = self._whole_batch(position)
             if found is not None and is_right(found) and self._may_follow(found):
@@ -198,7 +198,7 @@ class Walk:
         return span
 
     def _candidates(self) -> Iterator[tuple[int, Callable[[Header], bool]]]:
-        """The positions at which the next sound batch may begin, and what else it must be.
+        """The positions at which the next sound batch may begin, and further conditions on it.
 
         Behind the bad batch's length if that is sound, else where the index says, else wherever a header can be. What
         lies inside a batch may be a record that holds a copy of a batch, so it has to be the very next one.
