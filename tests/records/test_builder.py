@@ -1,4 +1,4 @@
-"""Builders: one by one, at once, and into an existing batch's place."""
+"""Builders: record by record, all at once, and in place of an existing batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch, check_batch, scan_records
 from ottla.records.builder import BatchBuilder, build_batch, estimate_size, retain
 from ottla.records.compression import Codec
-from ottla.records.control import EndOfTransaction, Marker, build_marker, read_marker
+from ottla.records.control import EndOfTransaction, Marker, MarkerBatch, build_marker, read_marker
 from ottla.records.reader import Record, read_records
 
 NOW = 1_700_000_000_000
@@ -114,6 +114,9 @@ def test_markers_say_how_a_transaction_ended():
         assert batch.is_control and batch.is_transactional and batch.base_sequence == -1
         assert read_marker(batch) == EndOfTransaction(marker, 9)
         assert check_batch(batch) is ErrorCode.INVALID_RECORD
+        ready = MarkerBatch(EndOfTransaction(marker, 9), producer_id=4, producer_epoch=2, timestamp=NOW)
+        assert bytes(ready.view) == built
+        assert read_marker(ready) == EndOfTransaction(marker, 9)
     assert read_marker(Batch(build_batch([Record(0, NOW, b"k", b"v")]))) is None
     other = build_batch([Record(0, NOW, b"\x00\x00\x00\x05", b"")], is_control=True)
     assert read_marker(Batch(other)) is None

@@ -1,4 +1,4 @@
-"""Columns: what Arrow sees in the buffers, which rows are left out, and the way back."""
+"""Columns: Arrow's view of the buffers, rows that are left out, and encoding."""
 
 from __future__ import annotations
 
@@ -169,6 +169,16 @@ def test_a_batch_above_the_limit_comes_alone_rather_than_never(part):
     run = a_run([Record(0, NOW, b"k", bytes(500))], [Record(0, NOW, b"k", bytes(500))])
     first = decode_columns(run, max_bytes=100)
     assert (first.rows, first.next_offset) == (1, 1)
+
+
+@pytest.mark.parametrize("headers", [(), (("", None),) * 3])
+def test_records_without_bytes_count_by_their_uncompressed_size(headers, part):
+    nothing = [Record(0, NOW, None, None, headers)] * 1000
+    run = a_run(nothing, nothing, nothing, codec=Codec.ZSTD)
+    first = decode_columns(run, headers=True, max_bytes=10_000)
+    assert (first.rows, first.next_offset) == (1000, 1000)
+    rest = decode_columns(run, headers=True, max_bytes=10_000_000, position=first.position)
+    assert (rest.rows, rest.next_offset, rest.position) == (2000, 3000, len(run))
 
 
 def test_a_partial_tail_waits_for_the_next_fetch(part):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from twins import NATIVE as native
-from twins import NO_COMPILER, PURE
+from twins import NO_COMPILER, PURE, exact
 
 from ottla.records.batch import Batch, check_batch, seal
 from ottla.records.builder import build_batch
@@ -39,7 +39,7 @@ RECORDS = st.lists(
 
 
 def outcome(function, *args):
-    """What a call gave: a value, or the type of what it raised."""
+    """The result of a call: its value, or the type of the exception that it raised."""
     try:
         return function(*args)
     except (ValueError, OverflowError, TypeError) as refused:
@@ -50,6 +50,7 @@ def same(name: str, *args):
     """The one outcome of both twins."""
     theirs, ours = outcome(getattr(native, name), *args), outcome(getattr(PURE, name), *args)
     assert theirs == ours
+    assert outcome(getattr(native, name), *map(exact, args)) == ours
     return ours
 
 
@@ -77,6 +78,21 @@ def test_both_scan_and_read_alike(payload, base, earliest, latest, need_keys):
     same("offenders", view, count, base, need_keys, earliest, latest, 3)
     same("read", Record, view, count, 2**40, base, None)
     same("read", Record, view, count, base, 0, 77)
+
+
+def test_both_refuse_records_cut_off_at_any_byte_alike():
+    record = Record(0, 2**40, b"key", b"v" * 70, (("name", b"content"), ("", None)))
+    whole = build_batch([record, Record(0, 1, None, None)])
+    payload = whole[HEADER_SIZE:]
+    for cut in range(len(payload)):
+        for count in (1, 2):
+            same("scan", payload[:cut], count, 0)
+            same("offenders", payload[:cut], count, 0, True, 0, 0, 3)
+            same("read", Record, payload[:cut], count, 0, 0, None)
+        run = bytearray(whole[: HEADER_SIZE + cut])
+        seal(run)
+        fault, *_ = same("decode", bytes(run), 0, 0, 9, 1, True, b"", True, 1000, decoding_of(b""))
+        assert fault, "the batch says two records"
 
 
 def captured_batches() -> list[bytes]:

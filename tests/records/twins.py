@@ -1,8 +1,9 @@
-"""The two parts that `records.compiled` chooses between, side by side."""
+"""The two implementations that `records.compiled` chooses from."""
 
 from __future__ import annotations
 
 import importlib
+from array import array
 from types import ModuleType, SimpleNamespace
 
 from ottla.records import _fallback, _fallback_columns
@@ -18,7 +19,7 @@ PURE = SimpleNamespace(
 
 
 def compiled_part() -> ModuleType | None:
-    """None where there was no compiler."""
+    """The compiled part; None if there was no compiler."""
     try:
         return importlib.import_module("ottla.records._records")
     except ImportError:
@@ -27,3 +28,15 @@ def compiled_part() -> ModuleType | None:
 
 NATIVE = compiled_part()
 NO_COMPILER = "no C compiler: the compiled part was not built"
+
+
+def exact(argument: object) -> object:
+    """Buffers as copies whose memory ends where their bytes end, those in tuples too; anything else as it is.
+
+    `bytes` and `bytearray` have one more byte at their end, so that a sanitizer does not see a read of it.
+    """
+    if isinstance(argument, bytes | bytearray):
+        return memoryview(array("B", argument)[:]).toreadonly()
+    if type(argument) is tuple:
+        return tuple(map(exact, argument))
+    return argument

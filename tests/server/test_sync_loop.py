@@ -1,4 +1,4 @@
-"""A sync that cannot be done fails the log, whatever the reason; nobody waits for it for ever."""
+"""A failed sync fails the log, for any reason, and nothing waits for it for ever."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from ottla.server.sync_loop import SyncLoop
 
 
 class File:
-    """A file whose sync meets what is no error of the disk: no thread could be started, say."""
+    """A file whose sync fails by another error than the disk's, such as no free thread."""
+
+    def fileno(self) -> int:
+        return -1
 
     def sync(self) -> None:
         raise RuntimeError("can't start new thread")
@@ -44,7 +47,7 @@ def test_a_sync_that_could_not_be_tried_is_told_as_a_failed_one(tmp_path: Path) 
 
 
 class Fails(Dirty):
-    """A log that cannot bear what it hears."""
+    """A log that raises when it is told of the end of its sync."""
 
     def __init__(self, fault: Exception) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The column half of the pure twin of `_records.c`: batches to Arrow-style buffers and back."""
+"""The column half of the pure twin of the compiled part (`native/`): batches to Arrow-style buffers and back."""
 
 from __future__ import annotations
 
@@ -95,6 +95,7 @@ class _Run:
         self.aborting: set[int] = set()
         self.max_bytes = max_bytes
         self.bytes = 0
+        self.uncompressed_bytes = 0
         self.filling = _Filling()
         self.with_headers = False
 
@@ -123,11 +124,14 @@ class _Run:
                 size += max(fields.key_size, 0) + max(fields.value_size, 0)
                 if self.with_headers:
                     size += sum(max(name, 0) + max(content, 0) for _, name, _, content in fields.headers)
-        if self.filling.offsets and self.bytes + size > self.max_bytes:
+        uncompressed = len(payload) if header[5] & COMPRESSION_MASK else 0
+        if self.filling.offsets and max(self.bytes + size, self.uncompressed_bytes + uncompressed) > self.max_bytes:
             return False
         if self.bytes + size > _INT32_MAX:
             raise OverflowError("one batch holds more than fits 32-bit offsets")
         self.bytes += size
+        if wanted:
+            self.uncompressed_bytes += uncompressed
         self._fill(header, payload, wanted)
         return True
 
@@ -185,7 +189,7 @@ def decode(
     """The records with start_offset <= offset < end_offset of the whole batches from `position` on, as columns.
 
     Batches before `position` only tell which transactions are aborted. Stops before the batch that would make it more
-    than `max_bytes`, unless it is the first.
+    than `max_bytes` of keys, values and headers, or of what `decompress` gave, unless it is the first.
     """
     if scale < 1 or max_bytes > _INT32_MAX:
         raise ValueError("scale is at least 1, max_bytes below 2 GiB")
@@ -359,7 +363,7 @@ def encode(
     scale: int,
     headers: Lists | None,
 ) -> tuple[bytearray, int, int, int]:
-    """As many of the rows start..stop-1 as make a batch of `max_bytes`, at least one."""
+    """Encode as many of the rows start..stop-1 as fit a batch of `max_bytes`, at least one."""
     if start < 0 or stop <= start or stop > _INT32_MAX or scale < 1:
         raise ValueError("no such rows")
     keys, values = _Column(key, stop), _Column(value, stop)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.records.batch import Batch
 
 __all__ = [
+    "FORCED_PURE",
     "KEYLESS",
     "MOST_OFFENDERS",
     "UNTIMELY",
@@ -36,10 +37,11 @@ KEYLESS, UNTIMELY = 1, 2
 MOST_OFFENDERS = 1000
 """One answer names at most so many refused records."""
 
-_forced = os.environ.get("OTTLA_PURE", "") not in ("", "0")
+FORCED_PURE = os.environ.get("OTTLA_PURE", "") not in ("", "0")
+"""Nothing compiled is wanted."""
 _why_pure = "OTTLA_PURE is set"
 _native: ModuleType | None = None
-if not _forced:
+if not FORCED_PURE:
     try:
         _native = importlib.import_module("ottla.records._records")
     except ImportError as fault:
@@ -74,7 +76,7 @@ def offenders(payload: Buffer, batch: Batch, need_keys: bool, bounds: tuple[int,
 
 def missing() -> str | None:
     """The reason why the compiled part is missing; None where it is used, or was forbidden."""
-    return _why_pure if _native is None and not _forced else None
+    return _why_pure if _native is None and not FORCED_PURE else None
 
 
 def which() -> str:

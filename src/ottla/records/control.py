@@ -29,8 +29,28 @@ class EndOfTransaction(NamedTuple):
     coordinator_epoch: int
 
 
+class MarkerBatch(Batch):
+    """A marker that was built here. One may be appended to many partitions, as an append changes no batch."""
+
+    __slots__ = ("says",)
+
+    def __init__(self, says: EndOfTransaction, *, producer_id: int, producer_epoch: int, timestamp: int) -> None:
+        super().__init__(
+            build_marker(
+                says.marker,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                coordinator_epoch=says.coordinator_epoch,
+                timestamp=timestamp,
+            )
+        )
+        self.says = says
+
+
 def read_marker(batch: Batch) -> EndOfTransaction | None:
     """The marker in a control batch; None where the batch holds none (other control types, or compacted away)."""
+    if isinstance(batch, MarkerBatch):
+        return batch.says
     if not batch.is_control or batch.records_count < 1:
         return None
     record = read_records(batch)[0]

@@ -1,7 +1,7 @@
-"""One flush for all that is dirty: the only thread through which acknowledged records reach the disk.
+"""One flush for all that is dirty: the only door through which acknowledged records reach the disk.
 
 Logs are submitted by broker/replicas/partition.py; when a sync ends, `end_sync` tells each log how far it holds (rules
-B1, E6).
+B1, E6). A few files are synced by `sync_round.py`, many files, and directories, by a thread here.
 """
 
 from __future__ import annotations
@@ -14,14 +14,10 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from ottla.kernel.seams import OpenFile, Syncable, SyncWork
+from ottla.kernel.seams import OpenFile, Syncable
 from ottla.metrics.histogram import Histogram
+from ottla.server.sync_round import MOST_FILES, SyncRound, Works, files_of, sync_round
 from ottla.storage.disk.local import sync_file_system
-
-_IN_PARALLEL = 8
-"""Up to so many dirty files are synced one by one at the same time; more go by one `syncfs`."""
-
-Works = list[tuple[Syncable, SyncWork]]
 
 
 class SyncLoop:
@@ -37,6 +33,9 @@ class SyncLoop:
         self.times = Histogram()
         """Times of syncs, from their begin on the loop until the loop hears of their end."""
         self._began_ns = 0
+        self._round: SyncRound | None = sync_round()
+        if self._round is not None:
+            loop.add_reader(self._round.wake_fd, self._finish_round)
         self._thread = threading.Thread(target=self._work, name="ottla-sync", daemon=True)
         self._thread.start()
 
@@ -48,20 +47,42 @@ class SyncLoop:
         self._dirty[log] = None
 
     def stop(self) -> None:
-        """Ends the thread; what is dirty stays so: close the logs for that."""
+        """Ends the threads; dirty logs stay dirty, and are synced by their close."""
         self._queue.put(None)
         self._thread.join()
+        if self._round is not None:
+            self._loop.remove_reader(self._round.wake_fd)
+            if (ended := self._round.stop()) is not None:
+                self._loop.call_soon(self._finish, *ended)
+            self._round = None
         if self._pool is not None:
             self._pool.shutdown()
 
     def _begin(self) -> None:
-        dirty, self._dirty = self._dirty, {}
-        works = [(log, work) for log in dirty if (work := log.begin_sync()) is not None]
-        if works:
-            self._began_ns = time.monotonic_ns()
-            self._queue.put(works)
-        else:
+        works: Works = []
+        while self._dirty and not works:  # a log that hears of a failure here may submit others
+            dirty, self._dirty = self._dirty, {}
+            for log in dirty:
+                try:
+                    work = log.begin_sync()
+                except Exception as fault:  # the others are to be synced all the same
+                    self._tell("a log failed at its sync's begin", fault)
+                else:
+                    works += [(log, work)] if work is not None else []
+        if not works:
             self._busy = False
+            return
+        self._began_ns = time.monotonic_ns()
+        files = files_of(works)
+        if self._round is None or not self._round.begin(works, files):
+            self._queue.put(works)
+
+    def _finish_round(self) -> None:
+        if self._round is not None:
+            self._finish(*self._round.end())
+
+    def _tell(self, what: str, fault: Exception) -> None:
+        self._loop.call_exception_handler({"message": what, "exception": fault})
 
     def _finish(self, works: Works, error: OSError | None) -> None:
         self.times.add_ns(time.monotonic_ns() - self._began_ns)
@@ -73,7 +94,7 @@ class SyncLoop:
             try:
                 log.end_sync(work, error)
             except Exception as fault:  # the logs behind are to hear of it all the same
-                self._loop.call_exception_handler({"message": "a log failed at its sync's end", "exception": fault})
+                self._tell("a log failed at its sync's end", fault)
 
     def _work(self) -> None:
         while (works := self._queue.get()) is not None:
@@ -83,17 +104,17 @@ class SyncLoop:
             except OSError as fault:
                 error = fault
                 error.filename = error.filename or self._directory  # by it the broker knows which one has failed
-            except Exception as fault:  # no thread to be had, say: whoever waits must hear of it
+            except Exception as fault:  # no thread to be had, say: the waiting logs must be told
                 error = OSError(errno.EIO, f"a sync could not be done: {fault!r}", self._directory)
             self._loop.call_soon_threadsafe(self._finish, works, error)
 
     def _sync(self, works: Works) -> None:
-        files = list(dict.fromkeys(file for _, work in works for file in work.files))
+        files = files_of(works)
         if len(files) == 1:
             files[0].sync()
-        elif len(files) <= _IN_PARALLEL:
+        elif len(files) <= MOST_FILES:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(_IN_PARALLEL, "ottla-sync")
+                self._pool = ThreadPoolExecutor(MOST_FILES, "ottla-sync")
             list(self._pool.map(_sync_one, files))
         else:
             sync_file_system(self._directory)

@@ -1,0 +1,75 @@
+"""Rounds of `fdatasync` by compiled threads, which tell their end without the interpreter's lock (decision 0026)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.kernel.seams import OpenFile, Syncable, SyncWork
+from ottla.records.compiled import FORCED_PURE
+from ottla.storage.disk.local import failed_sync
+
+if TYPE_CHECKING:
+    from ottla.server._parallel_sync import ParallelSync
+
+MOST_FILES = 8
+"""Up to so many dirty files are synced one by one at the same time; more go by one `syncfs`."""
+
+Works = list[tuple[Syncable, SyncWork]]
+
+
+def files_of(works: Works) -> list[OpenFile]:
+    """Each file once."""
+    return list(dict.fromkeys(file for _, work in works for file in work.files))
+
+
+def sync_round() -> SyncRound | None:
+    """None without the compiled module, or where the system has no eventfd."""
+    try:
+        from ottla.server._parallel_sync import ParallelSync
+    except ImportError:
+        return None
+    if FORCED_PURE or not hasattr(os, "eventfd"):
+        return None
+    wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+    return SyncRound(ParallelSync(wake_fd), wake_fd)
+
+
+class SyncRound:
+    """One round at a time; `wake_fd` can be read once it has ended."""
+
+    def __init__(self, parallel: ParallelSync, wake_fd: int) -> None:
+        self._parallel = parallel
+        self.wake_fd = wake_fd
+        self._works: Works = []
+        self._files: Sequence[OpenFile] = ()
+
+    def begin(self, works: Works, files: Sequence[OpenFile]) -> bool:
+        """False where these are not for it, or no thread is to be had: nothing has begun then."""
+        if not 1 <= len(files) <= MOST_FILES or any(work.directories for _, work in works):
+            return False
+        descriptors = tuple(file.fileno() for file in files)
+        if min(descriptors) < 0:
+            return False
+        try:
+            self._parallel.begin(descriptors)
+        except (OSError, RuntimeError):
+            return False
+        self._works, self._files = works, files
+        return True
+
+    def end(self) -> tuple[Works, OSError | None]:
+        """The works of the round that has ended, and the first failure."""
+        os.eventfd_read(self.wake_fd)
+        number, place = self._parallel.end()
+        works, files, self._works, self._files = self._works, self._files, [], ()
+        error = failed_sync(OSError(number, os.strerror(number)), files[place].path) if number else None
+        return works, error
+
+    def stop(self) -> tuple[Works, OSError | None] | None:
+        """End the threads; return `end`'s outcome of the round that was under way."""
+        self._parallel.stop()
+        ended = self.end() if self._works else None
+        os.close(self.wake_fd)
+        return ended
