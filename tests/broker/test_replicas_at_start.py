@@ -1,4 +1,4 @@
-"""Between the recovery of its logs and its registration a broker may miss that a topic is gone and was made anew."""
+"""Between recovering its logs and registering, a broker may miss that a topic was deleted and created again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import pytest
 from sim_cluster import SimCluster
 
-from ottla.kernel.ids import NO_LEADER
+from ottla.kernel.ids import NO_LEADER, TopicPartition
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -48,6 +48,29 @@ def test_a6_a_replica_written_without_syncs_does_not_lead_after_a_crash_while_an
     assert state.leader != 1
 
 
+def test_records_that_a_loss_of_power_took_are_not_damage_for_a_start_after_a_kill():
+    """Seed 201933: the high watermark was still written down as before the loss, and nobody could write any more."""
+    cluster = SimCluster()
+    create(cluster, write_caching="true")
+    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
+    produce(cluster)
+    directories = [cluster.node(each).replicas.directories.online[0] for each in (1, 2, 3)]
+    cluster.until(lambda: all(one.high_watermarks.get(TopicPartition("t", 0)) == 1 for one in directories), 20_000)
+    for number in (1, 2, 3):
+        cluster.kill(number)
+        cluster.machines[number].disk.lose_unsynced()
+    for _ in range(2):
+        for number in (1, 2, 3):
+            cluster.start(number)
+        for number in (1, 2, 3):
+            cluster.kill(number)
+    for number in (1, 2, 3):
+        cluster.start(number)
+        assert not cluster.node(number).replicas.by_name["t", 0].log.damage
+    cluster.until(lambda: len(cluster.node(1).metadata.topic("t").partitions[0].in_sync) == 3, 20_000)
+    produce(cluster)
+
+
 def test_a_log_of_a_topic_that_was_made_anew_meanwhile_is_not_taken_for_the_new_ones():
     cluster = SimCluster()
     create(cluster)
@@ -63,7 +86,7 @@ def test_a_log_of_a_topic_that_was_made_anew_meanwhile_is_not_taken_for_the_new_
     create(cluster)
     cluster.until(lambda: machine.serving is not None)
     assert cluster.node(3).replicas.by_name[("t", 0)].log.end_offset == 0
-    assert [name for name in machine.disk.list("/data") if name.startswith("t-0.")]  # on its way out
+    assert [name for name in machine.disk.list("/data") if name.startswith("t-0.")]  # being deleted
 
 
 def test_a7_a_replica_whose_disk_is_another_one_counts_no_more_until_it_holds_all_again():
@@ -102,7 +125,7 @@ def test_the_last_replica_in_sync_stays_so_though_its_disk_is_another_one():
 
 
 def test_a_replica_whose_disk_is_another_one_does_not_lead_though_it_was_the_last_in_sync():
-    """Another is behind, but holds more than nothing, which it would cut off: an administrator says what is enough."""
+    """The other replica is behind, but has records that an empty leader would cut off: an administrator must decide."""
     cluster = SimCluster(2)
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=2)
     cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
@@ -124,7 +147,7 @@ def test_a_replica_whose_disk_is_another_one_does_not_lead_though_it_was_the_las
 
 
 def test_a_replica_does_not_lead_from_a_disk_that_was_away_while_it_was_built_anew_on_another():
-    """The broker came up on an empty disk and was in sync again; then what had only been late to mount is back."""
+    """The broker came up on an empty disk and was in sync again; then the old disk, which was mounted late, is back."""
     cluster = SimCluster(2)
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=2)
     cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))

@@ -25,7 +25,7 @@ from ottla.cluster.commands import (
     may_share_append,
 )
 from ottla.cluster.decide import decide
-from ottla.cluster.partitions import LONGEST_LEADS, waits_for_longest
+from ottla.cluster.partitions import LONGEST_LEADS, waits_for_longest, without_damaged
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER
@@ -164,7 +164,7 @@ def test_the_last_in_sync_replica_stays_in_the_set_and_leads_again_when_it_is_ba
 
 
 def test_leavers_below_the_minimum_stay_eligible_and_may_lead():
-    """Nothing is committed below min.insync.replicas, so that they hold all that was (rule A6)."""
+    """Nothing is committed below min.insync.replicas, so they hold every committed record (rule A6)."""
     decisions = replicated(min_insync_replicas="2")
     fence(decisions, 1)
     assert decisions.partition("orders").eligible == ()
@@ -203,7 +203,7 @@ def test_an_incomplete_replica_leads_only_where_that_is_allowed():
     ("started_with", "eligible"), [(("2", "2", "2"), (2,)), (("2", "1", "2"), ()), ((None, "2", "2"), ())]
 )
 def test_what_all_brokers_were_started_with_counts_where_nothing_else_is_said(started_with, eligible):
-    """The least of it: who stays eligible wrongly could lead without what was committed."""
+    """The smallest value counts: a replica that wrongly stays eligible could lead without committed records."""
     decisions = Decisions()
     for number, value in enumerate(started_with, 1):
         options = {} if value is None else {"min_insync_replicas": value}
@@ -377,6 +377,23 @@ def test_an_eligible_replica_deposes_a_leader_that_was_alone_in_sync():
     assert (after.leader, after.in_sync, after.eligible) == (3, (3,), ())
 
 
+def test_a_leader_deposed_by_the_last_eligible_broker_as_it_stops_is_followed_by_it_once_it_is_back():
+    decisions = replicated(min_insync_replicas="2")
+    for number in (2, 3):
+        fence(decisions, number)
+    decisions.do(register(3))
+    decisions.do(DrainBroker(3, decisions.epoch(3)), by=3)
+    decisions.do(deposed(decisions), by=3)
+    waiting = decisions.partition("orders")
+    assert (waiting.leader, waiting.in_sync, waiting.eligible) == (NO_LEADER, (), (3,))
+    assert without_damaged(waiting, 3).last_known == (3,), "an administrator is told whom to ask for"
+    decisions.do(register(2))
+    assert decisions.partition("orders").leader == NO_LEADER, "broker 2 may lack what was committed"
+    decisions.do(register(3))
+    after = decisions.partition("orders")
+    assert (after.leader, after.in_sync, after.eligible) == (3, (3,), ())
+
+
 def test_the_last_one_in_sync_cannot_resign():
     decisions = replicated()
     for number in (2, 3):
@@ -413,7 +430,7 @@ def test_an_unclean_election_is_for_partitions_without_a_leader():
 
 
 def two_incomplete(**configs: str) -> Decisions:
-    """Brokers 1 and 2 have come back, and 3 dies, which alone was in sync."""
+    """Brokers 1 and 2 have come back, and broker 3, which alone was in sync, dies."""
     decisions = replicated(3, **configs)
     for number in (1, 2):
         decisions.do(FenceBroker(number, decisions.epoch(number)), by=3)
@@ -453,7 +470,7 @@ def test_a_replica_that_has_died_since_it_was_asked_is_passed_over():
 
 
 def test_an_order_of_logs_is_not_used_once_the_partition_has_changed():
-    """Somebody has led it meanwhile, and may have written more into another log."""
+    """Another broker has led meanwhile, and may have written to another log."""
     decisions = two_incomplete()
     asked_at = decisions.partition("orders").partition_epoch
     wanted = ElectLeader("orders", 0, unclean=True, longest=(2, 1), asked_at=asked_at)
@@ -466,7 +483,7 @@ def test_an_order_of_logs_is_not_used_once_the_partition_has_changed():
 
 
 def test_while_an_older_broker_is_left_the_first_incomplete_replica_leads_at_once(monkeypatch):
-    """A caretaker of an older release would ask nobody."""
+    """A caretaker of an older release would not ask the replicas."""
     monkeypatch.setattr(brokers, "LATEST_METADATA_VERSION", LONGEST_LEADS - 1)
     assert two_incomplete(unclean_leader_election_enable="true").partition("orders").leader == 1
 
@@ -516,7 +533,7 @@ def test_a_broker_of_an_older_release_does_not_join_a_cluster_at_a_later_level()
 
 
 def of_releases(*levels: int) -> Decisions:
-    """Brokers 1, 2, ... that know a metadata.version each; the first has made the cluster."""
+    """Brokers 1, 2, ... that each support a metadata.version; the first has made the cluster."""
     decisions = a_cluster(*range(1, len(levels) + 1))
     for entry in decisions.entries:
         if isinstance(entry, FeatureLevelSet):

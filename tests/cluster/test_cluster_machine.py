@@ -1,4 +1,4 @@
-"""Any order of commands: epochs grow, leaders are replicas that hold what was committed, a snapshot is the state.
+"""Any order of commands: epochs grow, leaders hold every committed record, a snapshot equals the state.
 
 Beside the cluster runs a model of the records: how many each replica holds, and how many were committed under rule A3.
 """
@@ -44,7 +44,7 @@ NAMES = st.sampled_from(["a", "b", "c.d", "c_d"])
 
 
 def told(state: Metadata) -> tuple[object, ...]:
-    """All that a state says, but for the versions at which topics were touched."""
+    """A state's content, without the versions at which topics were changed."""
     topics = {one.topic_id: (one.name, one.ready, one.configs, one.partitions) for one in state.topics.values()}
     owner = state.producer_id_owner if state.next_producer_id else None
     return (
@@ -54,7 +54,7 @@ def told(state: Metadata) -> tuple[object, ...]:
 
 
 class Records:
-    """What the replicas of one partition hold."""
+    """The number of records that each replica of one partition holds."""
 
     def __init__(self) -> None:
         self.held: dict[int, int] = {}
@@ -81,7 +81,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.decisions.do(register(2))
 
     def submit(self, command, by=None) -> None:
-        """Do it if it is allowed."""
+        """Apply a command if it is allowed."""
         if by is None and not self.state.live_brokers():
             return
         if not isinstance(self.decisions.ask(command, by), ApiError):
@@ -177,7 +177,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._partitions())
     @rule(data=st.data())
     def a_leader_proposes_another_set(self, data: st.DataObject) -> None:
-        """Whoever it wants to join holds all that it holds; whoever is in may go."""
+        """The leader may add replicas that hold everything it holds, and may drop any that are in the set."""
         partition = data.draw(st.sampled_from(self._partitions()))
         if not partition.has_leader:
             return
@@ -259,7 +259,7 @@ class ClusterMachine(RuleBasedStateMachine):
         return self.records.setdefault((partition.topic_id, partition.partition), Records())
 
     def _required(self, partition: PartitionState) -> int:
-        """By whoever leads: it goes by its own file where nothing else is said."""
+        """The minimum in sync that the leader uses: its own file counts if nothing else is set."""
         said = self.state.topics[partition.topic_id].configs.get(MIN_IN_SYNC)
         said = said or self.state.config(BROKER_RESOURCE, ALL_BROKERS).get(MIN_IN_SYNC)
         leader = self.state.brokers.get(partition.leader)
@@ -280,7 +280,8 @@ class ClusterMachine(RuleBasedStateMachine):
             assert set(partition.in_sync) <= replicas
             assert set(partition.eligible) <= replicas
             assert not set(partition.eligible) & set(partition.in_sync)
-            assert len(partition.in_sync) == len(set(partition.in_sync)) > 0
+            assert len(partition.in_sync) == len(set(partition.in_sync))
+            assert partition.in_sync or partition.eligible, "somebody holds what was committed"
             if partition.has_leader:
                 assert partition.leader in partition.in_sync
                 assert self.state.is_live(partition.leader)
@@ -333,7 +334,7 @@ class ClusterMachine(RuleBasedStateMachine):
             assert partition.unclean_epoch == self.unclean_epochs.get((partition.topic_id, partition.partition), -1)
 
     def _truncate(self, partition: PartitionState, records: Records, held: int) -> None:
-        """Live followers cut what their leader does not have."""
+        """Cut live followers back to what their leader has."""
         for broker_id in partition.replicas:
             if self.state.is_live(broker_id):
                 records.held[broker_id] = min(records.held.get(broker_id, 0), held)
@@ -343,7 +344,7 @@ class ClusterMachine(RuleBasedStateMachine):
         assert told(load_snapshot(take_snapshot(self.state))) == told(self.state)
 
     def teardown(self) -> None:
-        """Applied once more from the first entry on, the log gives the same state."""
+        """Check that applying the whole log again gives the same state."""
         again = Metadata()
         for version, body in enumerate(self.decisions.entries, 1):
             again.apply(version, body)

@@ -1,4 +1,4 @@
-"""What a follower asks for and how it takes an answer (rules A2, A11)."""
+"""Tests of what a follower asks for, and of how it takes an answer (rules A2, A11)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a11_an_answer_of_another_leader_epoch_or_place_is_left_alone(asked):
 
 
 def test_a11_an_answer_that_was_overtaken_does_not_cut_back_what_came_after_the_cut():
-    """Two fetches are told to cut back from 10; what is fetched then is on disk, and counted, when one is told."""
+    """Two answers say to cut back from 10; the second arrives after newer records are on disk and were counted."""
     follower = a_follower(high_watermark=8, epoch_ends=lambda asked: (asked, 9))
     diverging = answered(diverging=(4, 9))
     assert follower.on_answer(ASKED, diverging, end_offset=10, last_epoch=4) == Truncate(9)
@@ -56,8 +56,25 @@ def test_a11_an_answer_that_was_overtaken_does_not_cut_back_what_came_after_the_
 
 
 def test_a11_whoever_holds_only_what_its_leader_has_deleted_begins_at_its_start():
-    assert a_follower(high_watermark=6).on_unfitting(10, end_offset=10) == StartOver(10)
-    assert a_follower(high_watermark=6).on_unfitting(9, end_offset=10) is None
+    said = {"end_offset": 10, "base_offset": 8, "cached": False}
+    assert a_follower(high_watermark=6).on_unfitting(10, **said) == StartOver(10)
+    assert a_follower(high_watermark=6).on_unfitting(9, **said) is None
+
+
+def test_a_log_whose_end_lies_inside_a_batch_of_its_leader_is_started_over_where_records_need_not_last():
+    """Leader and follower lost what was not synced, and the epoch went on with other batches."""
+    follower = a_follower(high_watermark=0, lasting=False)
+    said = {"end_offset": 8, "cached": True}
+    assert follower.on_unfitting(0, base_offset=6, **said) is None, "no checksum covers where a batch begins"
+    assert follower.on_unfitting(0, base_offset=4, **said) is None, "another answer"
+    assert follower.on_unfitting(0, base_offset=4, **said) == StartOver(0)
+    assert follower.on_unfitting(-1, base_offset=4, **said) is None
+
+
+def test_a_synced_log_is_not_started_over_for_an_answer_that_begins_before_its_end():
+    follower = a_follower(high_watermark=0, lasting=False)
+    for _ in range(3):
+        assert follower.on_unfitting(0, end_offset=8, base_offset=6, cached=False) is None
 
 
 def test_a11_a_follower_below_its_leaders_start_begins_there():
@@ -69,7 +86,7 @@ def test_a11_a_follower_below_its_leaders_start_begins_there():
 
 
 def test_a_log_that_was_emptied_behind_its_leaders_end_is_started_over_where_records_need_not_last():
-    """DeleteRecords emptied it, and its leader has lost all that, before a sync: neither end leads to the other."""
+    """DeleteRecords emptied it, and its leader lost those records before a sync: neither end can reach the other."""
     follower = a_follower(high_watermark=10, lasting=False)
     behind = answered(error=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=3, log_start_offset=0)
     assert follower.on_answer(ASKED, behind, end_offset=10, last_epoch=4) == StartOver(0)
@@ -97,7 +114,7 @@ def test_a11_told_to_cut_below_its_high_watermark_a_follower_fails_itself():
 
 
 def test_a11_what_was_committed_before_a_start_is_not_cut_off_either():
-    """The leader has an older copy of its directory: it lacks what this follower noted down as committed."""
+    """The leader has an older copy of its directory, and lacks records that this follower checkpointed as committed."""
     follower = a_follower(high_watermark=0, committed_before=8)
     failed = follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10, last_epoch=4)
     assert isinstance(failed, Failed) and "cut back to 7, below what was committed here, 8" in failed.why

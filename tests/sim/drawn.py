@@ -1,4 +1,4 @@
-"""Plans of seeds as they were drawn before worlds had members of the consumer protocol, and clinging clients."""
+"""Plans of old seeds as they were drawn before worlds had consumer-protocol members, clinging clients and turns."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ _ITS_OPTIONS = "group.consumer."
 
 
 def without_what_came_last(plan: Plan) -> Plan:
-    """The same world with the members of classic groups alone, and with nobody who stays with late leaders."""
+    """The same world with classic groups only, and without who stays with late leaders or turns leaders about."""
     texts = tuple((name, text) for name, text in plan.broker_texts if not name.startswith(_ITS_OPTIONS))
-    return plan._replace(groups=1, shared_members=2, assigned_members=0, broker_texts=texts, clings=False)
+    plan = plan._replace(groups=1, shared_members=2, assigned_members=0, broker_texts=texts)
+    return plan._replace(clings=False, turns=False)

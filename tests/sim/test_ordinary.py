@@ -1,4 +1,4 @@
-"""Safeguards that ordinary worlds are to miss: each can still be taken out, and some are missed within a few seeds."""
+"""Safeguards whose removal ordinary worlds must reveal: each removal applies, and some show within a few seeds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _SOON = {
     "lease ignored in produce": (16, "without-lease"),
     "lease ignored in fetch": (16, "without-lease"),
     "receipts kept across incarnations": (0, "not-on-disk"),
+    "truncation leaves the epoch cache": (52, "stuck"),
 }
-"""The seed from which on, and kinds of anomalies by which, these are missed, one at least within a few seeds."""
+"""(first seed, kinds of anomalies) for removals of which at least one shows within a few seeds."""
 _SEEDS = 5
 
 

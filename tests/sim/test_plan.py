@@ -1,9 +1,9 @@
-"""What worlds are drawn: some of them are configured as brokers come."""
+"""Tests of which worlds are drawn: a share of them has every option at its default."""
 
 from __future__ import annotations
 
 from ottla.config.broker import BrokerConfig
-from ottla.sim.plan import CUT_COORDINATION, draw_plan, draw_with_options
+from ottla.sim.plan import CUT_COORDINATION, PARTITION, draw_plan, draw_with_options
 
 SEEDS = range(200)
 
@@ -56,3 +56,10 @@ def test_clients_stay_with_late_leaders_only_where_brokers_are_cut_off_from_the_
     assert 50 <= sum(plan.clings for plan in drawn) <= 100
     assert all(CUT_COORDINATION in plan.faults for plan in drawn if plan.clings)
     assert not any(draw_plan(seed).clings for seed in SEEDS)
+
+
+def test_leaders_out_of_reach_are_replaced_and_put_back_only_where_leaders_move_and_brokers_are_apart():
+    drawn = [draw_plan(seed, 3) for seed in SEEDS]
+    assert 15 <= sum(plan.turns for plan in drawn) <= 60
+    assert all(plan.moves_leaders and PARTITION in plan.faults for plan in drawn if plan.turns)
+    assert not any(draw_plan(seed).turns for seed in SEEDS)

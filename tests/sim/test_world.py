@@ -1,4 +1,4 @@
-"""Whole worlds from seeds: what must come out, the same in every interpreter, and never nothing."""
+"""Whole worlds from seeds: they pass, give the same trace in every interpreter, and do real work."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import pytest
 from tests.sim.drawn import without_what_came_last
 
+from ottla.kernel.ids import BrokerId
 from ottla.sim.checkers.history import Failed
 from ottla.sim.plan import FAULTS, OF_DIRECTORIES, Plan, draw_plan
 from ottla.sim.world import World, run_seed
@@ -17,12 +18,12 @@ from ottla.sim.world import World, run_seed
 @pytest.mark.parametrize("seed", [0, 2, 8, 57])
 def test_a_seed_that_failed_once_is_green(seed: int):
     """0: a deleted log stopped all syncing, a full disk broke the stop; 2: readers told in the order of addresses;
-    8: a sync taken for the one before it; 57: a failed sync followed by another."""
+    8: 8: a sync mistaken for the one before it; 57: a failed sync followed by another."""
     assert World(without_what_came_last(draw_plan(seed))).run().anomalies == []
 
 
 def drawn_before(seed: int) -> Plan:
-    """Of three brokers, without what worlds draw since `_draw_more`: as it was when a seed of old failed."""
+    """The plan of three brokers for an old seed, without the draws that were added later, in `_draw_more`."""
     plan = without_what_came_last(draw_plan(seed, brokers=3))
     faults = tuple(
         kind
@@ -39,13 +40,13 @@ def drawn_before(seed: int) -> Plan:
 @pytest.mark.parametrize("seed", [3, 26, 34, 99, 1021, 30078])
 def test_a_seed_of_three_brokers_that_failed_once_is_green(seed: int):
     """3: a follower whose leader's log starts inside a batch; 26: deleted records came back with another leader;
-    34: a topic made anew took over an old one's log; 99: a follower that would not cut back what need not last;
-    1021: nobody might lead after all had come back short; 30078: a cached log emptied behind its leader's end."""
+    34: 34: a new topic took over an old one's log; 99: a follower that refused to cut back records that need not last;
+    1021: 1021: no broker could lead after all had lost records; 30078: a cached log emptied behind its leader's end."""
     assert World(drawn_before(seed)).run().anomalies == []
 
 
 def test_a_world_in_which_a_log_directory_comes_back_empty_is_green():
-    """Brokers of several directories waited for one another to lead a topic whose records need not last."""
+    """Brokers with several directories waited for each other to lead a topic whose records need not last."""
     assert World(without_what_came_last(draw_plan(182, brokers=3))).run().anomalies == []
 
 
@@ -58,13 +59,13 @@ def test_a_world_with_transactions_that_failed_once_is_green(brokers: int, seed:
 
 
 def test_a_world_whose_transactions_wait_for_a_repair_is_green():
-    """A damaged replica leads for a minute before another one does; the ledger takes writes all the while."""
+    """A damaged replica leads for a minute before another one does; the ledger takes writes meanwhile."""
     assert run_seed(30, brokers=3).anomalies == []
 
 
 @pytest.mark.parametrize("seed", [("12",), ("3", "--brokers", "3")], ids=["one broker", "three brokers"])
 def test_the_same_seed_gives_the_same_trace_whatever_the_hashes(seed: tuple[str, ...]):
-    """Seeds with several readers differed: a set of watches was walked in the order of their addresses."""
+    """Seeds with several readers differed: a set of watches was iterated in the order of their addresses."""
     command = [sys.executable, "-m", "ottla.cli.main", "sim", "--seed", *seed]
     traces = []
     for hash_seed in ("1", "4242"):
@@ -90,7 +91,7 @@ def test_a_world_without_faults_loses_no_time_and_acknowledges_much():
 
 
 def test_every_kind_of_fault_strikes_and_is_survived():
-    """One world with all of them, far thicker than any seed draws."""
+    """One world with all faults, far more often than any seed draws them."""
     plan = draw_plan(1)._replace(faults=FAULTS, fault_every_ms=(50, 250), busy_ms=15_000)
     result = World(plan).run()
     assert result.anomalies == []
@@ -135,3 +136,27 @@ def test_three_brokers_are_paused_parted_and_struck_together_and_lose_nothing():
 
 def test_three_brokers_do_the_same_again_from_the_same_seed():
     assert run_seed(3, brokers=3).trace_hash == run_seed(3, brokers=3).trace_hash
+
+
+def test_each_cut_from_the_store_ends_a_session_by_its_own_time_only():
+    """The timer of a cut that was healed once ended the session of a later cut as soon as that had begun."""
+    plan = draw_plan(0, brokers=3)
+    texts = dict(plan.broker_texts) | {"broker.session.timeout.ms": "6000"}
+    world = World(plan._replace(faults=(), broker_texts=tuple(sorted(texts.items()))))
+    machine = world.machines[BrokerId(3)]
+    for each in world.machines.values():
+        each.start()
+
+    def run_until(ms: int) -> None:
+        while world.loop.now_us < ms * 1000:
+            world.loop.turn()
+
+    run_until(1000)
+    assert BrokerId(3) in world.store.live
+    world.faults.cut_from_store(machine, 500)
+    run_until(6500)
+    world.faults.cut_from_store(machine, 20_000)
+    run_until(12_000)
+    assert BrokerId(3) in world.store.live
+    run_until(12_600)
+    assert BrokerId(3) not in world.store.live

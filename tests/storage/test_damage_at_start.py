@@ -1,6 +1,8 @@
-"""A start after a kill: what was acknowledged is read back as it was, or refused and said; no offset is given twice."""
+"""A start after a kill: acknowledged records are read back unchanged, or refused and logged; no offset is reused."""
 
 from __future__ import annotations
+
+import errno
 
 import pytest
 from log_desk import DAY_MS, T0, a_batch, a_directory, config, put, sync
@@ -54,7 +56,7 @@ def files_of(disk: MemoryDisk) -> dict[str, bytes]:
 
 
 def put_back(disk: MemoryDisk, files: dict[str, bytes], root: dict[str, bytes]) -> None:
-    """The folder and the checkpoints beside it, as they were."""
+    """Put back the folder and the checkpoints beside it."""
     disk.remove_tree(PATH)
     disk.make_directory(PATH)
     for where, some in ((PATH, files), ("/data", root)):
@@ -71,7 +73,7 @@ def root_of(disk: MemoryDisk) -> dict[str, bytes]:
 
 
 def read_all(log: Log) -> tuple[dict[int, bytes | None], list[int]]:
-    """Records by offset, and the offsets that are refused; a reader goes on behind a refusal."""
+    """Records by offset, and the refused offsets; a reader goes on after a refusal."""
     found: dict[int, bytes | None] = {}
     refused: list[int] = []
     offset = log.log_start_offset
@@ -94,13 +96,13 @@ def read_all(log: Log) -> tuple[dict[int, bytes | None], list[int]]:
 
 
 def said(log: Log) -> list[int]:
-    """Offsets that a WARNING of the start speaks of."""
+    """Offsets that WARNINGs of the start name."""
     spans = [range(one.first_offset, max(one.next_offset, one.first_offset + 1)) for one in log.recovered.remarks]
     return [offset for span in spans for offset in span]
 
 
 def nothing_is_unseen(log: Log, *, end: int = END) -> None:
-    """Each offset is read back as it was written, or it is refused and said; and the next offset is a new one."""
+    """Check that each offset is read back as written, or refused and logged, and that the next offset is new."""
     found, refused = read_all(log)
     for offset in range(end):
         if offset in found:
@@ -117,7 +119,7 @@ def nothing_is_unseen(log: Log, *, end: int = END) -> None:
 @pytest.mark.parametrize("checkpoint", ["none", "high watermarks", "recovery points", "clean"])
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_every_flipped_bit_of_the_active_segment_is_seen_after_a_kill(checkpoint: str, epochs: int) -> None:
-    """Without any checkpoint what is torn at the very end is cut, which is said."""
+    """Without a checkpoint a torn end is cut, which is logged."""
     disk = MemoryDisk()
     directory, log = written(disk, epochs=epochs)
     name = log.active.path(LOG).rpartition("/")[2]
@@ -186,7 +188,7 @@ def test_a_segment_that_is_missing_or_too_short_is_a_gap_that_is_refused(harm: s
     else:
         disk.open(path).truncate({"emptied": 0, "halved": size // 2 + 9, "cut at a batch": size // 2}[harm])
     end = segment.base_offset if which == 2 and stop == "killed" else END
-    for _ in range(3):  # the damage is what it is at every later start
+    for _ in range(3):  # later starts find the same damage
         directory, log = opened(disk)
         assert log.log_start_offset == 0
         found, refused = read_all(log)
@@ -306,7 +308,7 @@ def test_a_torn_end_is_cut_and_said_once() -> None:
 
 
 def test_after_a_loss_of_power_batches_behind_a_lost_sector_are_cut_with_it() -> None:
-    """What was not synced may be lost in any order: nothing of it was acknowledged by all replicas."""
+    """Unsynced batches may be lost in any order: none of them was acknowledged by all replicas."""
     disk = SimDisk()
     disk.make_directory("/data")
     directory = a_directory(disk)
@@ -322,3 +324,81 @@ def test_after_a_loss_of_power_batches_behind_a_lost_sector_are_cut_with_it() ->
     again = directory.open_log(found, config=config(), **HOW)  # type: ignore[arg-type]
     assert not directory.cache_kept
     assert again.end_offset == 2 and not again.damage and again.recovered.remarks
+
+
+def test_a_kill_after_a_loss_of_power_finds_no_damage_and_no_old_start_in_a_log_that_is_not_synced() -> None:
+    """Both checkpoints name offsets that were lost: the start that finds it writes them down lower."""
+    disk = SimDisk()
+    disk.make_directory("/data")
+    directory = a_directory(disk)
+    log = directory.create_log("t", 0, bytes(range(16)), config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+    for at in range(4):
+        put(log, a_batch(b"%d" % at))
+    log.set_high_watermark(4)
+    assert log.delete_records_before(3) == 3
+    directory.checkpoint_high_watermarks()
+    directory.checkpoint_log_starts()
+    disk.lose_unsynced()
+    for written in range(3):
+        directory = a_directory(disk)
+        (found,) = directory.found
+        again = directory.open_log(found, config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+        directory.note_recovered()
+        assert directory.cache_kept == (written > 0)
+        assert (again.log_start_offset, again.end_offset) == (0, written) and not again.damage
+        put(again, a_batch(b"new"))
+
+
+def test_a_kill_before_all_that_a_loss_of_power_took_is_noted_leaves_it_to_the_next_start() -> None:
+    disk = SimDisk()
+    disk.make_directory("/data")
+    directory = a_directory(disk)
+    log = directory.create_log("t", 0, bytes(range(16)), config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+    put(log, a_batch(b"0"))
+    log.set_high_watermark(1)
+    directory.checkpoint_high_watermarks()
+    disk.lose_unsynced()
+    for _ in range(2):
+        directory = a_directory(disk)
+        (found,) = directory.found
+        again = directory.open_log(found, config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+        assert not directory.cache_kept and again.end_offset == 0 and not again.damage
+
+
+def test_a_note_for_which_the_disk_had_no_room_is_left_once_there_is() -> None:
+    """Else a rotten batch above the checkpoints were cut at the start after a kill as if power had been lost."""
+    disk = SimDisk()
+    disk.make_directory("/data")
+    directory = a_directory(disk)
+    log = directory.create_log("t", 0, bytes(range(16)), config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+    for at in range(4):
+        put(log, a_batch(b"%d" % at))
+    log.set_high_watermark(4)
+    assert log.delete_records_before(3) == 3
+    directory.checkpoint_high_watermarks()
+    directory.checkpoint_log_starts()
+    disk.lose_unsynced()
+    directory = a_directory(disk)
+    again = directory.open_log(directory.found[0], config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+    disk.fail("write", errno.ENOSPC, where="replication-offset-checkpoint")
+    directory.note_recovered()
+    for at in range(3):
+        put(again, a_batch(b"new %d" % at))
+    again.set_high_watermark(2)
+    directory.checkpoint_high_watermarks()
+    third = a_directory(disk)
+    found = third.open_log(third.found[0], config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+    assert third.cache_kept
+    assert (found.log_start_offset, found.end_offset) == (0, 3) and not found.damage
+    assert third.high_watermarks[TopicPartition("t", 0)] == 2
+
+
+def test_a_directory_with_a_replica_that_could_not_be_opened_is_not_marked_clean() -> None:
+    """A failed sync may have dropped bytes of it: the next start looks for them again."""
+    disk = SimDisk()
+    disk.make_directory("/data")
+    directory = a_directory(disk)
+    put(directory.create_log("t", 0, bytes(range(16)), config=config(), **HOW), a_batch(b"0"))  # type: ignore[arg-type]
+    directory.unopened = True
+    directory.close(clean=True)
+    assert not a_directory(disk).clean

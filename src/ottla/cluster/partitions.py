@@ -278,7 +278,7 @@ def without_damaged(partition: PartitionState, broker_id: BrokerId) -> Partition
         leader=NO_LEADER if partition.leader == broker_id else partition.leader,
         in_sync=_less(partition.in_sync, broker_id),
         eligible=_less(partition.eligible, broker_id),
-        last_known=(broker_id,) if partition.in_sync == (broker_id,) and not partition.eligible else (),
+        last_known=(broker_id,) if (*partition.in_sync, *partition.eligible) == (broker_id,) else (),
     )
 
 

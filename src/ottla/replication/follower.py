@@ -1,7 +1,7 @@
 """The follower's view of one partition: what to ask its leader for, and what to do with the answer.
 
-Comes from broker/replicas/partition.py and broker/replicas/fetcher.py, which carry out what is returned here. Whatever
-a leader says is judged here first: nothing of it may reach an assert (rule A11).
+Called by broker/replicas/partition.py and broker/replicas/fetcher.py, which carry out the effects returned here. Every
+value in a leader's answer is checked here first: none may reach an assert (rule A11).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ EpochEnds = Callable[[int], tuple[int, int] | None]
 
 
 class Asked(NamedTuple):
-    """A fetch that left: the answer is taken only by a replica that stands where this was asked."""
+    """A fetch that was sent: its answer is taken only by a replica whose position has not changed since."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
     offset: SyncedOffset
     last_epoch: int
-    """Of the record before `offset`; -1 where there is none. A log that was cut back and has grown again to the same
-    end is another one."""
+    """The epoch of the record before `offset`, or -1. It tells a log that was cut back and grew again to the same end
+    from the one before."""
 
 
 class Answered(NamedTuple):
@@ -43,31 +43,31 @@ class Append(NamedTuple):
 
 
 class Truncate(NamedTuple):
-    """Cut the log back to this offset: what lies behind is not on the leader's history."""
+    """Cut the log back to this offset: later records are not on the leader's history."""
 
     offset: EndOffset
 
 
 class StartOver(NamedTuple):
-    """The leader no longer has what we lack, or never had what we deleted: drop all, begin where its log begins."""
+    """The leader no longer has the records that we lack, or never had those that we deleted: begin at its start."""
 
     offset: EndOffset
 
 
 class Failed(NamedTuple):
-    """The leader's history contradicts what was committed here: this replica stops, and keeps what it has."""
+    """The leader's history contradicts records committed here: this replica stops, and keeps its log."""
 
     why: str
 
 
 class BackOff(NamedTuple):
-    """Ask again later: the leader, or who it is, is not settled."""
+    """Ask again later: the leader is not ready, or a new one is being elected."""
 
     error: int
 
 
 class Stale(NamedTuple):
-    """The answer belongs to another place or another leader."""
+    """The answer belongs to another position or another leader."""
 
 
 Todo = Append | Truncate | StartOver | Failed | BackOff | Stale
@@ -77,7 +77,7 @@ class FollowerReplica:
     """Follows one leader in one epoch."""
 
     __slots__ = ("_epoch_ends", "agreed", "committed_before", "epoch", "failed", "heard", "high_watermark", "lasting",
-                 "leader", "leader_high_watermark", "overruled")  # fmt: skip
+                 "leader", "leader_high_watermark", "overruled", "unfitting")  # fmt: skip
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class FollowerReplica:
         overruled: bool = False,
         committed_before: EndOffset = NOTHING,
     ) -> None:
-        """`lasting`: what is committed stays so. It need not, where it is not synced, or any replica may lead.
+        """`lasting`: committed records stay committed. They need not without syncs, or if any replica may lead.
 
-        `overruled`: a leader was elected uncleanly since our records were written: until we agree with the one that we
-        follow, it may lack what was committed. `committed_before`: the high watermark by our checkpoint, from before a
-        start: the leader need not have told us of it yet.
+        `overruled`: a leader was elected uncleanly after our records were written; until our log agrees with the
+        present leader's, that one may lack committed records. `committed_before`: the high watermark in our checkpoint,
+        from before a start; the leader may not have told us of it yet.
         """
         self.leader = leader
         self.epoch = epoch
@@ -104,29 +104,31 @@ class FollowerReplica:
         self._epoch_ends = epoch_ends
         self.lasting = lasting
         self.overruled = overruled
+        self.unfitting: tuple[EndOffset, int] | None = None
+        """Our end, and the base offset of a leader's batch that begins before it: as the last answer said."""
         self.agreed = False
-        """Whether the leader has found our log to lie on its history."""
+        """True once the leader has found our log to be on its history."""
         self.failed: str | None = None
         self.heard = False
-        """Whether the leader has answered as the leader that it is."""
+        """True once the leader has answered as the leader of this epoch."""
 
     @property
     def keeps_committed(self) -> bool:
-        """Whether the leader holds all that was committed here."""
+        """True if the leader holds every record that was committed here."""
         return self.lasting and (self.agreed or not self.overruled)
 
     def go_on_with(self, epoch_ends: EpochEnds) -> None:
-        """The log has moved to another directory."""
+        """Use another log: the replica has moved to another directory."""
         self._epoch_ends = epoch_ends
 
     def ask(self, *, synced_through: SyncedOffset, end_offset: EndOffset, last_epoch: int) -> Asked | None:
-        """The next fetch: a receipt for what is on disk (rule A2); None while something waits for its sync."""
+        """The next fetch, a receipt for all records on disk (rule A2); None while records wait for their sync."""
         if self.failed is not None or int(synced_through) != int(end_offset):
             return None
         return Asked(self.leader, self.epoch, synced_through, last_epoch)
 
     def on_answer(self, asked: Asked, answer: Answered, *, end_offset: EndOffset, last_epoch: int) -> Todo:
-        """The effects that an answer asks for; nothing is done yet."""
+        """The effect of an answer; the caller carries it out."""
         if self.failed is not None or asked != Asked(self.leader, self.epoch, SyncedOffset(end_offset), last_epoch):
             return Stale()
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE and self._lies_elsewhere(answer, end_offset):
@@ -141,29 +143,38 @@ class FollowerReplica:
         self.agreed = True
         return Append()
 
-    def on_unfitting(self, leaders_start: int, *, end_offset: EndOffset) -> StartOver | None:
-        """The leader's records do not go on from our end: where it has deleted all that we hold, begin at its start.
+    def on_unfitting(
+        self, leaders_start: int, *, end_offset: EndOffset, base_offset: int, cached: bool
+    ) -> StartOver | None:
+        """The leader's records do not continue at our end: begin at its start if it has deleted all that we hold.
 
-        It cannot tell then whether we lie on its history, and its log may start inside of the batch that we lack.
+        It cannot tell then whether our log is on its history, and its log may start inside the batch that we lack. If
+        the log is `cached` (written without syncs), a crash may have left us other batches of the same epoch: begin
+        there as well. No checksum covers `base_offset`, the first batch's: it is believed when a second answer says it.
         """
-        return StartOver(EndOffset(leaders_start)) if leaders_start >= end_offset else None
+        if leaders_start >= end_offset:
+            return StartOver(EndOffset(leaders_start))
+        if not cached or self.keeps_committed or leaders_start < 0:
+            return None
+        before, self.unfitting = self.unfitting, (end_offset, base_offset)
+        return StartOver(EndOffset(leaders_start)) if before == self.unfitting else None
 
     def _lies_elsewhere(self, answer: Answered, end_offset: int) -> bool:
-        """Whether our end cannot be reached from the leader's log.
+        """True if our end cannot be reached from the leader's log.
 
-        It may lie behind its end where committed records need not last: we have deleted them, and it has lost them.
+        Our end may be above the leader's if committed records need not last: we have deleted them, and it lost them.
         """
         if answer.log_start_offset > end_offset:
             return True
         return not self.keeps_committed and answer.log_start_offset >= 0 and answer.high_watermark < end_offset
 
     def _cut_back(self, epoch: int, leader_end: int, *, end_offset: EndOffset) -> Todo:
-        """Back to where both histories agree, as far as one answer shows it (KIP-595): the next answer shows more."""
+        """Cut back to where both histories agree, as far as this answer shows (KIP-595); the next one shows more."""
         if epoch < 0 or leader_end < 0:
             return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
         own = self._epoch_ends(epoch)
         target = min(leader_end, end_offset) if own is None else min(leader_end, own[1], end_offset)
-        if target >= end_offset:  # there would be nothing to cut, and so no end of asking
+        if target >= end_offset:  # nothing to cut: the follower would ask for ever
             return BackOff(ErrorCode.UNKNOWN_SERVER_ERROR)
         if not self.keeps_committed:
             self.high_watermark = min(self.high_watermark, EndOffset(target))
@@ -178,12 +189,12 @@ class FollowerReplica:
         return Truncate(EndOffset(target))
 
     def on_high_watermark(self, leaders: int, *, synced_through: SyncedOffset) -> EndOffset | None:
-        """The leader said how far is committed; our own new high watermark, or None where it did not move."""
+        """Take the leader's high watermark; return our own new one, or None if it did not move."""
         self.leader_high_watermark = EndOffset(max(0, leaders))
         return self.on_synced(synced_through)
 
     def on_synced(self, synced_through: SyncedOffset) -> EndOffset | None:
-        """Committed here is what the leader says is, as far as our own disk holds it."""
+        """Raise our high watermark to the leader's, as far as our own disk holds the records."""
         committed = min(self.leader_high_watermark, synced_through)
         if committed <= self.high_watermark:
             return None
@@ -191,5 +202,5 @@ class FollowerReplica:
         return self.high_watermark
 
     def on_started_over(self, offset: EndOffset) -> None:
-        """Everything below the leader's start was committed and is deleted, or need not last."""
+        """The log was emptied. All records below the leader's start were committed and deleted, or need not last."""
         self.high_watermark = offset if not self.keeps_committed else max(self.high_watermark, offset)

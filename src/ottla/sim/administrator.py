@@ -219,12 +219,12 @@ class Administrator:
         if now is None or len(now.replica_nodes) == 1:
             return
         another = self.random.choice([broker for broker in now.replica_nodes if broker != now.leader_id])
-        await self._prefer(name, index, another, now.replica_nodes)
+        await self.prefer(name, index, another, now.replica_nodes)
         if self.random.random() < _BACK_SHARE:
             await self.peer.sleep_us(self.random.randint(0, _SHORT_PAUSE_US[1]))
-            await self._prefer(name, index, now.leader_id, now.replica_nodes)
+            await self.prefer(name, index, now.leader_id, now.replica_nodes)
 
-    async def _prefer(self, name: str, index: int, leader: int, replicas: list[int]) -> None:
+    async def prefer(self, name: str, index: int, leader: int, replicas: list[int]) -> None:
         """It is to be preferred, and then the preferred one to lead; who led stays in sync."""
         in_order = [leader, *(broker for broker in replicas if broker != leader)]
         partition = ReassignablePartition(partition_index=index, replicas=in_order)
@@ -256,10 +256,15 @@ class Administrator:
             value=None if wanted is None else str(wanted),
         )
         kind, name = self.random.choice(((_TOPIC, topic.plan.name), (_BROKER, _ALL_BROKERS)))
-        self.done[REQUIRED_EDITED] += await self._edit(kind, name, edit)
+        if self.workload.a_disk_is_lost():
+            return  # who is eligible for it may be so no more (KIP-966), and it would be the last
+        self.workload.keep_disks(True)
+        error = await self._edit(kind, name, edit)
+        self.workload.keep_disks(error is None)
+        self.done[REQUIRED_EDITED] += error == 0
 
-    async def _edit(self, kind: int, name: str, edit: AlterableConfig) -> bool:
-        """Whether it was answered without an error."""
+    async def _edit(self, kind: int, name: str, edit: AlterableConfig) -> int | None:
+        """The error code; None without an answer, so that the edit may come yet."""
         resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[edit])
         response = await self.peer.ask(IncrementalAlterConfigsRequest(resources=[resource]))
-        return response is not None and not response.responses[0].error_code
+        return None if response is None else response.responses[0].error_code

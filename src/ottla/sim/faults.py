@@ -17,7 +17,7 @@ from ottla.sim.directory_faults import DirectoryFaults
 from ottla.sim.lapses import Lapses
 from ottla.sim.network_faults import NetworkFaults
 from ottla.sim.peek import joining_at
-from ottla.sim.plan import CLUSTER_FAULTS, CUT_COORDINATION, FAULTS, FLIPPED, KILLED_JOINING
+from ottla.sim.plan import CLUSTER_FAULTS, CUT_COORDINATION, FAULTS, FLIPPED, KILLED_JOINING, PARTITION
 from ottla.sim.rollbacks import Rollbacks
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Faults:
             "pause": self._pause,
             "expired session": self._expired_session,
             KILLED_JOINING: self._kill_while_joining,
-            "partition": network.partition,
+            PARTITION: network.partition,
             "one-way cut": network.one_way_cut,
             "refused connections": network.refused_connections,
             "long pause": self._long_pause,
@@ -161,7 +161,7 @@ class Faults:
             self._end(machine)
 
     def reboots(self) -> bool:
-        """Whether a machine whose disk has failed is rebooted before its broker is started again: never once all is
+        """True if a machine whose disk has failed is rebooted before its broker is started again: never once all is
         well, as the power goes no more."""
         return self.random.random() < 0.5 and not self.healed
 
@@ -327,12 +327,15 @@ class Faults:
         if cut_off is None or machine.coordination_cut:
             return False
         machine.set_coordination(CALM, cut=True)
+        is_over = False
 
         def expire() -> None:
-            if machine.coordination_cut and cut_off.alive:
+            if not is_over and machine.coordination_cut and cut_off.alive:
                 cut_off.coordination.expire()
 
         def end() -> None:
+            nonlocal is_over
+            is_over = True
             machine.set_coordination(CALM, cut=False)
             if cut_off.alive:
                 cut_off.coordination.revive()

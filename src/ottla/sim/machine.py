@@ -118,6 +118,8 @@ class Incarnation:
             self.node.fence_early()
         self.max_frame_bytes = self.node.config.socket_request_max_bytes
         self.started: Slot[None] = Slot()
+        self._finds_older_store = False
+        """It began its start with an older store, and may refuse for that also where the newer one is back by now."""
 
     def lease_ended_us(self) -> int:
         """The latest end of its lease, by what it has heard from the store so far (rule A12)."""
@@ -130,6 +132,7 @@ class Incarnation:
 
     def start(self) -> None:
         host, port = self.address
+        self._finds_older_store = self.machine.store_is_older
         self.started = self.node.start(host, (Listener("PLAINTEXT", host, port, 0),))
         self.started.when_full(self._started)
 
@@ -144,7 +147,7 @@ class Incarnation:
             self._fatal(f"could not start: {error}")
             return
         except DirectoryRefused as error:
-            if not self.machine.store_is_older:
+            if not self._finds_older_store:
                 raise
             self._fatal(f"could not start: {error}")
             return
@@ -198,14 +201,14 @@ class Incarnation:
         self.ends.clear()
 
     def stop(self, *, clean: bool) -> Slot[None]:
-        """As server/broker_server.py stops once it has handed over: listeners first."""
+        """Stop like server/broker_server.py after it has handed over: listeners first."""
         self.serving = False
         for end in list(self.ends):
             end.connection.close()
         return self.node.stop(clean=clean)
 
     def leave(self) -> Slot[None]:
-        """As server/broker_server.py stops on a signal: others lead first what they can lead."""
+        """Stop like server/broker_server.py on a signal: other brokers take over what they can lead first."""
         return run_story(self._leave())
 
     async def _leave(self) -> None:
@@ -240,7 +243,7 @@ class Machine:
         """The time between its broker's end and the moment at which others see it."""
         self.paused = False
         self.working_since_us = 0
-        """Since when its broker serves without having been stopped."""
+        """The time since which its broker serves without a pause."""
         self.touched = False
         """Its broker has done something that no judge has looked at yet."""
         self.on_nothing: Callable[[Syncable], None] = no_matter

@@ -9,6 +9,7 @@ from random import Random
 from typing import NamedTuple
 
 CUT_COORDINATION = "cut coordination"
+PARTITION = "partition"
 FAULTS = (
     "power cut",
     "power cut in the middle",
@@ -30,7 +31,7 @@ _AMONG_BROKERS = (
     "power cut of all",
     "pause",
     "expired session",
-    "partition",
+    PARTITION,
     "one-way cut",
 )
 _DRAWN_LAST = (
@@ -62,16 +63,18 @@ _SETTLED_MS = 500
 _NO_FAULTS_SHARE = 0.1
 _DECAYS_SHARE = 0.4
 _ROLLS_BACK_SHARE = 0.4
-"""Of worlds in which no bits flip: of a bit that flips in a copy nobody knows."""
+"""Share of worlds without flipped bits: nobody would notice a bit that flips in a copy."""
 _EDITS_REQUIRED_SHARE = 0.2
 _SEVERAL_DIRECTORIES_SHARE = 0.25
 _TRANSACTIONS_SHARE = 0.4
 _CONTENDS_SHARE = 0.6
+_TURNS_SHARE = 0.8
+"""Share of worlds in which brokers are apart, and an administrator moves leaders."""
 _CLINGS_SHARE = 0.8
-"""Of worlds in which brokers are cut off from the store."""
+"""Share of worlds in which brokers are cut off from the store."""
 _ASSIGNED_SHARE = 0.5
 _ONLY_ASSIGNED_SHARE = 0.3
-"""Of those worlds, in which no classic group has members."""
+"""Share of those worlds in which no classic group has members."""
 _KILLED_JOINING_SHARE = 0.4
 REPLICAS = 3
 """Replicas of a partition, if there are so many brokers."""
@@ -172,6 +175,8 @@ class Plan(NamedTuple):
     contends: bool = False
     """Members of one group end one another's generations, a producer sends in epochs that are over, and somebody asks
     leaders that have just begun for the latest offsets."""
+    turns: bool = False
+    """A leader that other brokers do not reach is replaced, and put back before they reach it again."""
     clings: bool = False
     """Brokers are cut off from the store for longer than their lease lasts, and somebody stays with them."""
     watches: bool = False
@@ -285,9 +290,16 @@ def _draw_more(random: Random, plan: Plan) -> Plan:
     if plan.faults and Random(f"joining-{plan.seed}").random() < _KILLED_JOINING_SHARE:
         plan = plan._replace(faults=(*plan.faults, KILLED_JOINING))
     contends = Random(f"contends-{plan.seed}").random() < _CONTENDS_SHARE
+    turns = plan.moves_leaders and PARTITION in plan.faults
+    turns = turns and Random(f"turns-{plan.seed}").random() < _TURNS_SHARE
     clings = CUT_COORDINATION in plan.faults and Random(f"clings-{plan.seed}").random() < _CLINGS_SHARE
     plan = plan._replace(
-        clings=clings, decays=decays, rolls_back=rolls_back, edits_required=edits_required, contends=contends
+        turns=turns,
+        clings=clings,
+        decays=decays,
+        rolls_back=rolls_back,
+        edits_required=edits_required,
+        contends=contends,
     )
     return plan._replace(watches=sessions_end_in_time(plan))
 
@@ -303,7 +315,7 @@ def _draw_directories(random: Random, plan: Plan) -> Plan:
 
 
 def sessions_end_in_time(plan: Plan) -> bool:
-    """Whether nobody takes over from a broker that lives before its lease has run out (rule A12)."""
+    """True if nobody takes over from a broker that lives before its lease has run out (rule A12)."""
     early = _FENCING_EARLY if plan.session_us else (*_FENCING_EARLY, *_FENCING_EARLY_WHERE_SEEN_AT_ONCE)
     return not any(kind in early for kind in plan.faults)
 

@@ -97,6 +97,12 @@ class Administered(Setting, Protocol):
 
     def directories_of(self, broker: BrokerId) -> Sequence[str]: ...
 
+    def a_disk_is_lost(self) -> bool:
+        """True while a broker's disk is gone and the others count on it still."""
+
+    def keep_disks(self, keep: bool) -> None:
+        """With `keep`, no disk is lost until further notice."""
+
 
 class Ledger(Protocol):
     """The part of the transactional workload that its clients know."""

@@ -21,13 +21,14 @@ from ottla.sim.epoch_raiser import EpochRaiser
 from ottla.sim.group_member import GroupMember
 from ottla.sim.latest_asker import LatestAsker
 from ottla.sim.peer import PATIENT_MS, Peers
-from ottla.sim.plan import Plan, TopicPlan
+from ottla.sim.plan import PARTITION, Plan, TopicPlan
 from ottla.sim.producers import IdempotentProducer, PlainProducer, Prober
 from ottla.sim.readers import Reader, Scanner
 from ottla.sim.setting import KnownTopic, LateLeader, lasting_topics
 from ottla.sim.shared_group import SharedMember
 from ottla.sim.stage import Stage
 from ottla.sim.transactions import Transactions
+from ottla.sim.turns import TurningOperator
 from ottla.sim.watchers import Committer, Watcher
 
 _AGAIN_US = 50_000
@@ -72,7 +73,7 @@ class Workload:
         return len(self.world.machines[broker].past)
 
     def late_leaders(self) -> list[LateLeader]:
-        """Of each broker whose lease has ended, and of topics that last."""
+        """Partitions of lasting topics that a broker still leads after its lease has ended."""
         found = []
         for broker, machine in self.world.machines.items():
             current = machine.serving
@@ -87,6 +88,12 @@ class Workload:
 
     def directories_of(self, broker: BrokerId) -> Sequence[str]:
         return self.world.machines[broker].directories
+
+    def a_disk_is_lost(self) -> bool:
+        return any(self.world.invariants.is_lost(broker) for broker in self.world.machines)
+
+    def keep_disks(self, keep: bool) -> None:
+        self.world.invariants.keep_disks = keep
 
     def saw(self, event: Event) -> None:
         self.world.saw(event)
@@ -141,8 +148,26 @@ class Workload:
             self._contend()
         if plan.clings:
             self.spawn("clinging client", ClingingClient("c", self).run())
+        if plan.turns:
+            self.spawn("turning operator", TurningOperator(self, self.administrator, self._set_apart).run())
         if self.transactions is not None:
             self.transactions.start()
+
+    def _set_apart(self, broker: BrokerId) -> Callable[[], None]:
+        """Cut a broker off from the other brokers, not from clients and the store, until what is returned is called."""
+        machines, network = self.world.machines, self.world.network
+        host = machines[broker].host
+        others = [machine.host for machine in machines.values() if machine.host != host]
+        ways = [way for other in others for way in ((host, other), (other, host))]
+        for way in ways:
+            network.block(*way)
+        self.world.disturbed(PARTITION)
+
+        def join() -> None:
+            for way in ways:
+                network.unblock(*way)
+
+        return join
 
     def _contend(self) -> None:
         for number in range(self.plan.shared_members):

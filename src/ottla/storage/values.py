@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -10,7 +11,18 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import FileSlice
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-"""Errors that say that there is no room; what was there before is as it was."""
+"""Errors that mean that there is no room; earlier bytes are unchanged."""
+
+
+def fits(write: Callable[[], None]) -> bool:
+    """True if the disk had room for it."""
+    try:
+        write()
+    except OSError as fault:
+        if fault.errno not in FULL_DISK:
+            raise
+        return False
+    return True
 
 
 class Origin(IntEnum):
@@ -61,7 +73,7 @@ class AbortedTransaction(NamedTuple):
 class LogRead:
     """Whole batches from one segment. Empty `slices` where there is nothing below the limit.
 
-    The slices are held: whoever takes them releases them (the transport does once they are sent).
+    The slices are held: the code that takes them releases them (the transport does once they are sent).
     """
 
     __slots__ = ("aborted", "base_offset", "bytes", "slices")

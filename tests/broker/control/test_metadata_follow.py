@@ -9,7 +9,6 @@ import pytest
 from followers import SESSION_MS, Cluster
 
 from ottla.broker.control.command_queue import Applied, Outcome
-from ottla.broker.control.metadata_follow import SNAPSHOT_EVERY
 from ottla.cluster.brokers import LATEST_METADATA_VERSION
 from ottla.cluster.commands import (
     AllocateProducerIds,
@@ -25,6 +24,7 @@ from ottla.kernel.ids import NO_LEADER, TopicId
 from ottla.kernel.seams import Unknown
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.entries import UNREGISTERED, ProducerIdsAllocated, TopicCreated
+from ottla.metadata.growth import SNAPSHOT_BYTES, SNAPSHOT_ENTRIES
 from ottla.metadata.seal import sealed
 from ottla.metadata.snapshot import take_snapshot
 from ottla.records.checksum import crc32c
@@ -120,7 +120,7 @@ def test_an_error_is_answered_without_an_entry():
 
 
 def test_an_error_is_only_true_if_nobody_changed_the_matter_meanwhile():
-    """Broker 2 has not heard of the topic that broker 1 just made; it must not answer that there is none."""
+    """Broker 2 has not read of the topic that broker 1 just made; it must not answer that there is none."""
     cluster = Cluster()
     cluster.up(1, 2)
     cluster.way[2].faults = cluster.way[2].faults._replace(lost_hint=1.0)
@@ -184,7 +184,7 @@ def test_a_fenced_brokers_commands_are_refused_until_it_is_unfenced():
     slot = cluster.follow[2].submit(a_topic("orders"))
     cluster.way[2].cut = False
     assert cluster.until(lambda: slot.full)
-    # It was refused, or it came after the broker had unfenced itself; never in between.
+    # The fence was refused, or it came after the broker had unfenced itself; never in between.
     fenced = cluster.follow[1].metadata
     if isinstance(slot.result(), ApiError):
         assert slot.result().code == ErrorCode.STALE_BROKER_EPOCH
@@ -288,7 +288,7 @@ def test_a_broker_stops_when_another_process_registers_as_it():
 
 @pytest.mark.parametrize("form", [0, 2], ids=["of an unknown type", "in an unknown form"])
 def test_an_entry_of_a_later_release_stops_the_broker_with_a_sentence(form):
-    """Every release ends an entry with its checksum, so that damage is told from news."""
+    """Every release ends an entry with its checksum, so a damaged entry differs from one of a later release."""
     cluster = Cluster()
     cluster.up(1)
     head = cluster.store.head
@@ -323,7 +323,7 @@ def test_the_caretaker_saves_snapshots_and_cuts_the_log():
     cluster.up(1)
     for round_number in range(3):
         before = cluster.store.load_snapshot()
-        for number in range(SNAPSHOT_EVERY // 2):
+        for number in range(SNAPSHOT_ENTRIES // 2):
             cluster.follow[1].submit(a_topic(f"topic-{round_number}-{number}"))
         assert cluster.until(lambda before=before: cluster.store.load_snapshot() != before)
     with pytest.raises(LookupError):
@@ -331,6 +331,24 @@ def test_the_caretaker_saves_snapshots_and_cuts_the_log():
     cluster.up(2)
     assert cluster.until(lambda: cluster.follow[2].metadata.version == cluster.follow[1].metadata.version)
     assert take_snapshot(cluster.follow[2].metadata) == take_snapshot(cluster.follow[1].metadata)
+
+
+def test_leader_epochs_do_not_pile_up_in_the_log_however_many_partitions_one_entry_holds():
+    """Each restart elects all partitions anew, in a few large entries."""
+    cluster = Cluster()
+    cluster.up(1)
+    cluster.ask(1, a_topic("orders", 5_000))
+    behind_snapshot = []
+    for _ in range(8):
+        cluster.crash(1)
+        cluster.up(1)
+        snapshot = cluster.store.load_snapshot()
+        kept = cluster.store.read(snapshot.version if snapshot else 0, 1000)
+        behind_snapshot.append(sum(len(each.body) for each in kept))
+    state = len(take_snapshot(cluster.follow[1].metadata).body)
+    assert behind_snapshot[0] > state, "an election of all writes about as much as the state"
+    assert max(behind_snapshot) < SNAPSHOT_BYTES + state
+    assert cluster.follow[1].metadata.topic("orders").partitions[0].leader_epoch == 8
 
 
 def test_a_command_that_cannot_reach_the_store_ends_with_its_time():
@@ -357,7 +375,7 @@ def test_a_stopping_broker_refuses_what_waits():
 
 
 def test_an_append_that_lands_late_is_our_own_though_the_store_could_not_be_reached_meanwhile():
-    """The answer is lost, reading does not show it yet, the next try fails: only then it lands (rule C1)."""
+    """The answer is lost, a read shows no entry yet, the next try fails; only then the entry lands (rule C1)."""
     cluster = Cluster()
     cluster.up(1)
     real, tries = cluster.way[1].append, []
@@ -411,7 +429,7 @@ def test_large_topics_do_not_share_an_append():
 
 @pytest.mark.parametrize("seed", range(25))
 def test_whatever_answers_are_lost_every_command_happens_as_it_was_answered(seed):
-    """Three brokers over a store that loses, delays and belatedly does a sixth of all requests (rule C1)."""
+    """Three brokers over a store that loses, delays or carries out too late a sixth of all requests (rule C1)."""
     cluster = Cluster(seed, ROUGH)
     cluster.up(1, 2, 3)
     draw = random.Random(seed)

@@ -1,8 +1,8 @@
-"""Plays a world by its script: what happens, to whom, and in which order, instead of by draws from a seed.
+"""Plays a world from a script, which names each event, its target and the order, instead of drawing them from a seed.
 
-A script is a TOML file beside this one. Its `story` is a list of steps; each waits until what it says has come to pass.
-The machines, disks, network and judges are those of every simulated world. No time and no delay is drawn: each has one
-value, and what matters for the order is waited for. When the story is told, the world is healed and judged as ever.
+A script is a TOML file beside this one. Its `story` is a list of steps; each step waits until its effect is there. The
+machines, disks, network and judges are those of every simulated world. Times and delays are not drawn: each has one
+value, and the steps keep the order. After the last step the world is healed and judged like any other.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
+
+from tests.sim.scripts.disks import DiskSteps
 
 from ottla.broker.replicas.partition import Partition
 from ottla.client.consume.fetch_session import SessionRequest, WantedPartition
@@ -31,11 +33,9 @@ from ottla.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.records.compression import Codec
-from ottla.sim.checkers.decay import Flipped
 from ottla.sim.checkers.history import DeleteAsked, DeleteDone, Failed, OutOfRange, Polled
 from ottla.sim.coordination import CALM
 from ottla.sim.machine import Machine
-from ottla.sim.peek import within
 from ottla.sim.plan import Plan, TopicPlan
 from ottla.sim.producers import Prober
 from ottla.sim.readers import fetch_request, parse
@@ -43,7 +43,6 @@ from ottla.sim.setting import KnownTopic
 from ottla.sim.topics import create_topic
 from ottla.sim.workload import Workload
 from ottla.sim.world import Result, World
-from ottla.storage.segment.segment import LOG
 
 HERE = Path(__file__).parent
 _AGAIN_US = 5_000
@@ -63,7 +62,7 @@ _OPTIONS = {
 
 
 class Edit(NamedTuple):
-    """One edit of the source that takes the mend out again; `old` occurs exactly once in the file."""
+    """An edit of the source that removes the fix again; `old` occurs exactly once in the file."""
 
     file: str
     old: str
@@ -71,22 +70,24 @@ class Edit(NamedTuple):
 
 
 class Script(NamedTuple):
-    """A world that was red once."""
+    """A world that failed once."""
 
     name: str
     title: str
     seed: int
-    """The one in which it was found."""
+    """The seed that found the fault."""
     mended: str
-    """The commit."""
+    """The commit that fixed it."""
     found: tuple[str, ...]
-    """Kinds of anomalies, of which one shows up where the mend is taken out."""
+    """Kinds of anomalies, of which one shows up without the fix."""
     without: tuple[Edit, ...]
     story: tuple[tuple[Any, ...], ...]
     topic: dict[str, str]
-    """Options of its topic."""
+    """Options of the topic."""
     options: dict[str, str]
     """Options of all brokers."""
+    more_directories: tuple[str, ...]
+    """Log directories beside the first."""
 
 
 def scripts() -> list[Script]:
@@ -105,6 +106,7 @@ def read(path: Path) -> Script:
         tuple(tuple(step) for step in told["story"]),
         told.get("topic", {}),
         told.get("options", {}),
+        tuple(told.get("more_directories", ())),
     )
 
 
@@ -113,7 +115,7 @@ def play(script: Script, on_note: Callable[[int, str], None] | None = None) -> R
 
 
 def _plan(script: Script) -> Plan:
-    """Three brokers that nothing happens to but what the story tells."""
+    """A plan of three brokers without any fault but those of the story."""
     topic = TopicPlan(
         _TOPIC, 1, tuple(sorted(script.topic.items())), cached=script.topic.get("write.caching") == "true"
     )
@@ -137,11 +139,13 @@ def _plan(script: Script) -> Plan:
         broker_texts=tuple(sorted((_OPTIONS | script.options).items())),
         brokers=3,
         replication=3,
+        more_directories=script.more_directories,
+        store_elsewhere=bool(script.more_directories),
     )
 
 
 class _Least(Random):
-    """Draws nothing: each batch has so many records, of the least size."""
+    """A random source that draws nothing: each batch has `records` records of the least size."""
 
     def __init__(self, records: int) -> None:
         super().__init__(0)
@@ -152,7 +156,7 @@ class _Least(Random):
 
 
 class Stage(World):
-    """A world in which a story is told."""
+    """A world in which a story is played."""
 
     def __init__(self, script: Script, on_note: Callable[[int, str], None] | None = None) -> None:
         super().__init__(_plan(script), on_note)
@@ -162,7 +166,7 @@ class Stage(World):
 
 
 class Story(Workload):
-    """The only client: does what the script says, step by step. Each verb of a script is one method here."""
+    """The only client: carries out the script, step by step. Each verb of a script is one method here."""
 
     topic: KnownTopic
     _replicas: tuple[BrokerId, ...]
@@ -170,7 +174,7 @@ class Story(Workload):
     def __init__(self, stage: Stage, script: Script) -> None:
         super().__init__(stage)
         self._script = script
-        self._teller = self.peer("teller", 800)
+        self.teller = self.peer("teller", 800)
         self._writer = Prober("writer", self)
         self._writer.random = _Least(1)
         self._verbs = {
@@ -181,7 +185,6 @@ class Story(Workload):
             "delete topic at": self._delete_topic,
             "kill": self._kill,
             "cut power of": self._cut_power,
-            "empty disk of": self._empty_disk,
             "start": self._start,
             "part": self._part,
             "join": self._join,
@@ -193,13 +196,8 @@ class Story(Workload):
             "require in sync": self._require,
             "delete to": self._delete,
             "read": self._read,
-            "leave room at": self._leave_room,
-            "make room at": self._make_room,
-            "starts": self._starts,
-            "holds": self._holds,
-            "flip a bit of": self._flip,
             "block": self._block,
-        }
+        } | DiskSteps(self).verbs
 
     def start(self) -> None:
         self.spawn("a story", self._tell())
@@ -211,11 +209,11 @@ class Story(Workload):
 
     async def _tell(self) -> None:
         plan = self.plan.topics[0]
-        while (topic_id := await create_topic(self._teller, plan, self.plan.replication)) is None:
-            await self._teller.sleep_us(_AGAIN_US)
+        while (topic_id := await create_topic(self.teller, plan, self.plan.replication)) is None:
+            await self.teller.sleep_us(_AGAIN_US)
         self.learn(plan, topic_id)
         self.topic = self.topics()[0]
-        await self._until(lambda: self._state() is not None)
+        await self.until(lambda: self._state() is not None)
         self._replicas = self._state().replicas
         await self._leader_is(1)
         await self._are_in_sync(1, 2, 3)
@@ -227,27 +225,27 @@ class Story(Workload):
             del self.unfinished[step]
         self.told = True
 
-    async def _until(self, holds: Callable[[], bool]) -> None:
+    async def until(self, holds: Callable[[], bool]) -> None:
         while not holds():
-            await self._teller.sleep_us(_AGAIN_US)
+            await self.teller.sleep_us(_AGAIN_US)
 
     # --- clients ---
 
     async def _write(self, count: int) -> None:
-        """So many batches, one after the other, each until it is acknowledged by all in sync."""
+        """Write `count` batches, each until all in-sync replicas have acknowledged it."""
         for _ in range(count):
             while not await self._writer.probe(self.topic, 0):
-                await self._teller.sleep_us(_AGAIN_US)
+                await self.teller.sleep_us(_AGAIN_US)
 
     async def _write_large(self, records: int) -> None:
-        """One batch of so many records, until it is acknowledged by all in sync."""
+        """Write one batch of `records` records, until all in-sync replicas have acknowledged it."""
         self._writer.random = _Least(records)
         await self._write(1)
         self._writer.random = _Least(1)
 
-    async def _write_alone(self, count: int) -> None:
-        """So many batches at the leader, which answers before anybody else has them."""
-        peer, log = self._teller.by_broker[self._broker(1)], self.topic.log(0)
+    async def _write_alone(self, count: int, broker: int = 1) -> None:
+        """Write `count` batches at the leader, which answers before any follower has them."""
+        peer, log = self.teller.by_broker[self._broker(broker)], self.topic.log(0)
         for _ in range(count):
             batch = self._writer.new_batch()
             self._writer.sent(batch, log, _LEADER, idempotent=False)
@@ -255,12 +253,12 @@ class Story(Workload):
             assert self._writer.answered(log, batch, await peer.ask(request)) is ErrorCode.NONE
 
     async def _make_topic(self, name: str) -> None:
-        while await create_topic(self._teller, TopicPlan(name, 1, ()), self.plan.replication) is None:
-            await self._teller.sleep_us(_AGAIN_US)
+        while await create_topic(self.teller, TopicPlan(name, 1, ()), self.plan.replication) is None:
+            await self.teller.sleep_us(_AGAIN_US)
 
     async def _delete_topic(self, name: str, broker: int) -> None:
-        """Ask this broker, once: it may not know, but not deny that there is such a topic."""
-        peer = self._teller.by_broker[self._broker(broker)]
+        """Ask this broker once to delete a topic; it may fail, but not answer that there is no such topic."""
+        peer = self.teller.by_broker[self._broker(broker)]
         asked = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=500)
         response = await peer.ask(asked, timeout_ms=5000)
         assert response is not None
@@ -268,46 +266,46 @@ class Story(Workload):
             self.saw(Failed(self.loop.now_us, f"{name} is there, and broker {broker} denies it", "denied"))
 
     async def _delete(self, before: int) -> None:
-        """DeleteRecords is asked for once; it may be refused."""
+        """Send DeleteRecords once; it may be refused."""
         log = self.topic.log(0)
         self.saw(DeleteAsked(self.loop.now_us, log, before))
-        while (peer := await self._teller.leader(_TOPIC, 0)) is None:
-            await self._teller.sleep_us(_AGAIN_US)
+        while (peer := await self.teller.leader(_TOPIC, 0)) is None:
+            await self.teller.sleep_us(_AGAIN_US)
         asked = DeleteRecordsTopic(name=_TOPIC, partitions=[DeleteRecordsPartition(partition_index=0, offset=before)])
         response = await peer.ask(DeleteRecordsRequest(topics=[asked], timeout_ms=500), timeout_ms=2000)
-        self._teller.forget(_TOPIC, 0)
+        self.teller.forget(_TOPIC, 0)
         if response is not None and not response.topics[0].partitions[0].error_code:
             start = response.topics[0].partitions[0].low_watermark
             self.saw(DeleteDone(self.loop.now_us, log, start))
 
     async def _prefer(self, *brokers: int) -> None:
-        """The replicas stand in this order now, and the first one, which is in sync, is elected."""
+        """Put the replicas into this order, and have the first one elected."""
         in_order = [self._broker(broker) for broker in brokers]
         partition = ReassignablePartition(partition_index=0, replicas=in_order)
         topic = ReassignableTopic(name=_TOPIC, partitions=[partition])
         reassign = AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=2000)
         elect = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic=_TOPIC, partitions=[0])])
         while self._state().leader != in_order[0]:
-            await self._teller.ask(reassign)
-            await self._teller.ask(elect)
-            await self._teller.sleep_us(_AGAIN_US)
+            await self.teller.ask(reassign)
+            await self.teller.ask(elect)
+            await self.teller.sleep_us(_AGAIN_US)
         await self._leader_is(brokers[0])
 
     async def _require(self, count: int) -> None:
-        """min.insync.replicas of the topic."""
+        """Set min.insync.replicas of the topic."""
         edit = AlterableConfig(name="min.insync.replicas", config_operation=_SET, value=str(count))
         resource = AlterConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=_TOPIC, configs=[edit])
         request = IncrementalAlterConfigsRequest(resources=[resource])
-        while (response := await self._teller.ask(request)) is None or response.responses[0].error_code:
-            await self._teller.sleep_us(_AGAIN_US)
+        while (response := await self.teller.ask(request)) is None or response.responses[0].error_code:
+            await self.teller.sleep_us(_AGAIN_US)
 
     async def _read(self, broker: int, offset: int) -> None:
-        """A consumer that knows no epoch asks this broker, until it is answered."""
-        peer, log = self._teller.by_broker[self._broker(broker)], self.topic.log(0)
+        """Fetch from this broker as a consumer that knows no epoch, until it answers."""
+        peer, log = self.teller.by_broker[self._broker(broker)], self.topic.log(0)
         want = {TopicPartition(_TOPIC, 0): WantedPartition(self.topic.topic_id, offset, -1, 1 << 20)}
         request = fetch_request(SessionRequest(0, -1, want, {}), max_wait_ms=0, max_bytes=1 << 20)
         while (response := await peer.ask(request)) is None or not response.responses:
-            await self._teller.sleep_us(_AGAIN_US)
+            await self.teller.sleep_us(_AGAIN_US)
         part = response.responses[0].partitions[0]
         self.world.note(f"read: {ErrorCode(part.error_code).name}")
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -319,74 +317,38 @@ class Story(Workload):
     # --- brokers ---
 
     async def _kill(self, *brokers: int) -> None:
-        for machine in self._machines(brokers):
+        for machine in self.machines(brokers):
             machine.vanish()
 
     async def _cut_power(self, *brokers: int) -> None:
-        """All that was not synced is gone."""
-        for machine in self._machines(brokers):
+        """Cut the power of all machines: all unsynced writes are lost."""
+        for machine in self.machines(brokers):
             machine.vanish()
             machine.disk.lose_unsynced()
             self.world.power_lost(machine)
 
-    async def _empty_disk(self, broker: int) -> None:
-        """Another, empty disk takes its place; the broker does not run."""
-        (machine,) = self._machines((broker,))
-        machine.lose_disk()
-        self.world.invariants.disk_lost(machine.broker_id)
-
     async def _start(self, *brokers: int) -> None:
-        for machine in self._machines(brokers):
+        for machine in self.machines(brokers):
             machine.start()
-        await self._until(lambda: all(machine.serving is not None for machine in self._machines(brokers)))
-
-    async def _leave_room(self, broker: int, count: int) -> None:
-        """Its disk takes so many more bytes."""
-        (machine,) = self._machines((broker,))
-        machine.disk.capacity_bytes = machine.disk.used_bytes() + count
-
-    async def _make_room(self, broker: int) -> None:
-        (machine,) = self._machines((broker,))
-        machine.disk.capacity_bytes = 1 << 62
-
-    async def _starts(self, broker: int, offset: int) -> None:
-        """Its log starts there."""
-        await self._until(lambda: (found := self._replica(broker)) is not None and found.log.log_start_offset == offset)
-
-    async def _holds(self, broker: int, end: int) -> None:
-        """Its log ends there, all of it on disk."""
-        await self._until(lambda: (found := self._replica(broker)) is not None and found.log.synced_offset == end)
-
-    async def _flip(self, broker: int, offset: int, at: int) -> None:
-        """A bit of one batch of a closed segment, so many bytes behind its beginning: in the cache and on the disk."""
-        (machine,), replica = self._machines((broker,)), self._replica(broker)
-        assert replica is not None
-        log = replica.log
-        (segment,) = (each for each in log.segments[:-1] if each.base_offset <= offset < each.next_offset)
-        held = list(within(machine.disk, log.directory, segment.base_offset))
-        position = sum(len(body) for _, following, body in held if following <= offset)
-        machine.disk.flip_bit(segment.path(LOG), position + at)
-        key = (replica.topic_id, replica.index)
-        flipped = Flipped(machine.broker_id, key, _TOPIC, log.directory, segment.base_offset, segment.next_offset)
-        self.world.invariants.decay.note(flipped)
+        await self.until(lambda: all(machine.serving is not None for machine in self.machines(brokers)))
 
     def _broker(self, number: int) -> BrokerId:
-        """Script's brokers are numbered by the order of the replicas, wherever these were placed: 1 leads at first."""
+        """The id of a script's broker: scripts number brokers by the order of the replicas, so 1 leads at first."""
         return self._replicas[number - 1]
 
-    def _machines(self, brokers: tuple[int, ...]) -> list[Machine]:
+    def machines(self, brokers: tuple[int, ...]) -> list[Machine]:
         return [self.world.machines[self._broker(broker)] for broker in brokers]
 
     # --- the network ---
 
     async def _part(self, *brokers: int) -> None:
-        """These brokers reach no other broker, and none reaches them; clients do."""
+        """Cut these brokers off from all others in both directions, but not from clients."""
         for one, other in self._ways(brokers):
             self.world.network.block(one, other)
 
     async def _block(self, one: int, other: int) -> None:
-        """These two do not reach each other."""
-        hosts = [machine.host for machine in self._machines((one, other))]
+        """Cut these two brokers off from each other."""
+        hosts = [machine.host for machine in self.machines((one, other))]
         self.world.network.block(hosts[0], hosts[1])
         self.world.network.block(hosts[1], hosts[0])
 
@@ -395,35 +357,35 @@ class Story(Workload):
             self.world.network.unblock(one, other)
 
     def _ways(self, brokers: tuple[int, ...]) -> list[tuple[str, str]]:
-        hosts = [machine.host for machine in self._machines(brokers)]
+        hosts = [machine.host for machine in self.machines(brokers)]
         others = [machine.host for machine in self.world.machines.values() if machine.host not in hosts]
         return [way for host in hosts for other in others for way in ((host, other), (other, host))]
 
     async def _cut_store(self, broker: int) -> None:
-        """It reaches the coordination store no more."""
-        self._machines((broker,))[0].set_coordination(CALM, cut=True)
+        """Cut the broker off from the coordination store."""
+        self.machines((broker,))[0].set_coordination(CALM, cut=True)
 
     async def _mend_store(self, broker: int) -> None:
-        self._machines((broker,))[0].set_coordination(CALM, cut=False)
+        self.machines((broker,))[0].set_coordination(CALM, cut=False)
 
     # --- what the metadata says ---
 
     async def _are_in_sync(self, *brokers: int) -> None:
-        await self._until(
+        await self.until(
             lambda: self._state() is not None and set(self._state().in_sync) == {self._broker(each) for each in brokers}
         )
 
     async def _leader_is(self, broker: int) -> None:
-        await self._until(
+        await self.until(
             lambda: self._state() is not None and self._state().leader == self._broker(broker) and self._leads(broker)
         )
-        self._teller.forget(_TOPIC, 0)
+        self.teller.forget(_TOPIC, 0)
 
     def _leads(self, broker: int) -> bool:
-        found = self._replica(broker)
+        found = self.replica(broker)
         return found is not None and found.leader is not None
 
-    def _replica(self, broker: int) -> Partition | None:
+    def replica(self, broker: int) -> Partition | None:
         """The topic's replica on a broker that serves."""
         current = self.world.machines[self._broker(broker)].serving
         return None if current is None else current.node.replicas.by_id.get((TopicId(self.topic.topic_id), 0))

@@ -1,4 +1,4 @@
-"""A log directory's own account of when it is: two files that a crash, a full disk or one bad byte cannot both take."""
+"""The incarnation of a log directory: two files, which no crash, full disk or bad byte can both destroy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.storage.directory.checkpoint import CLEAN_SHUTDOWN, SYNC_FAILED
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.incarnation import FILES, Incarnation, Witness, read_incarnation, write_incarnation
 from ottla.storage.disk.local import LocalDisk
-from ottla.storage.disk.page_cache import was_kept
+from ottla.storage.disk.page_cache import leave_note, was_kept
 
 ONE, TWO, THREE = "A" * 22, "B" * 22, "C" * 22
 SAID = Incarnation(ONE, 7, metadata_version=9, metadata_crc=11)
@@ -28,7 +28,7 @@ def a_disk() -> SimDisk:
 
 
 class WithRights(LocalDisk):
-    """Files without rights are refused to root too."""
+    """A disk that refuses files without permissions to root too."""
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         self._refuse(path)
@@ -157,7 +157,7 @@ def test_a_failed_sync_leaves_the_mark_for_the_next_recovery() -> None:
 
 
 def closed_by(disk: SimDisk, incarnation: str, epoch: int, marked: int) -> None:
-    """One run of a broker, whose mark of a clean stop names an epoch."""
+    """Run and close a directory once; its mark of a clean stop names an epoch."""
     directory = opened(disk, incarnation)
     directory.witness.registered(incarnation, epoch, version=epoch, crc=None)
     directory.close(clean=True, broker_epoch=marked)
@@ -282,9 +282,10 @@ def test_a_note_of_the_page_cache_that_cannot_be_opened_is_made_anew(tmp_path: P
     disk = WithRights()
     disk.make_directory(str(tmp_path / "data"))
     note = tmp_path / "data" / ".page-cache"
-    was_kept(disk, str(tmp_path / "data"))
+    leave_note(disk, str(tmp_path / "data"))
     body = note.read_bytes()
     note.chmod(0)
     assert not was_kept(disk, str(tmp_path / "data"))
+    leave_note(disk, str(tmp_path / "data"))
     assert note.read_bytes() == body
     assert was_kept(disk, str(tmp_path / "data")) == bool(body)

@@ -1,7 +1,7 @@
-"""Follows the metadata log: applies its entries to the one state, and appends what is decided here.
+"""Follows the metadata log: applies its entries to the one state, and appends the entries decided here.
 
-Handlers and machines come here with commands (`submit`); `cluster/decide.py` turns them into entries, the coordination
-engine keeps those, and once all that is in the log is applied, the node is told to reconcile (rules C1 and C2).
+Handlers and machines `submit` commands; `cluster/decide.py` turns them into entries, the coordination engine stores
+these, and once all entries in the log are applied, the node is told to reconcile (rules C1 and C2).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ottla.kernel.ids import BrokerEpoch, BrokerId, new_id, topic_id_text
 from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry, StoreDamaged, Unknown, Written
 from ottla.kernel.story import Slot, run_story
 from ottla.metadata.entries import UNREGISTERED, Body, UnknownEntry, encode_entry
+from ottla.metadata.growth import LogGrowth
 from ottla.metadata.reading import take_entry, take_snapshot_of
 from ottla.metadata.seal import read_entry, sealed_append
 from ottla.metadata.snapshot import take_snapshot
@@ -31,8 +32,6 @@ from ottla.metadata.state import Changes, Listener, Metadata
 from ottla.records.checksum import crc32c
 
 COMMAND_TIMEOUT_MS = 30_000
-SNAPSHOT_EVERY = 1000
-"""Entries; more where the state itself is larger, so that the work stays in proportion."""
 _RETRY_MS = 100
 _BACK_OFF_MS = 20
 _PATIENT_CONFLICTS = 3
@@ -59,20 +58,20 @@ class MetadataFollow:
         self.on_reconcile: Callable[[Changes], None] = _ignore
         """Called when all entries read are applied; looks at the state and makes the broker fit it."""
         self.on_fatal: Callable[[str], None] = _raise
-        """Called with a sentence when this broker must stop: the log says what it does not understand."""
+        """Called with a sentence when this broker must stop, because the log has an entry that it cannot read."""
         self.refusing: Callable[[], frozenset[Incarnation]] = frozenset
-        """The incarnations whose connections are closed, and which get no new ones (rule C8)."""
+        """Incarnations that closed their connections and refuse new ones (rule C8)."""
         self.upkeep: Upkeep | None = None
-        """What the caretaker does for a cluster in which nothing is wrong; none does it before it is set."""
+        """The caretaker's work in a cluster without faults; nothing of it is done before this is set."""
         self.conflicts = 0
         self._coordination = coordination
         self._clock = clock
         self._deadlines = deadlines
         self._entropy = entropy
         self.incarnation = entropy.bytes(16)
-        """By which the registration of this run is told from those of others."""
+        """Tells the registration of this run from those of other runs."""
         self._last_entry: bytes | None = None
-        """The entry of the applied version; None where that came by a snapshot."""
+        """The entry of the applied version; None if that came with a snapshot."""
         self._sequence = int.from_bytes(entropy.bytes(7), "big")
         self.lease = Lease(clock, deadlines, session_timeout_ms * 2 // 3)
         self._reconciled = 0
@@ -88,27 +87,26 @@ class MetadataFollow:
         self._handled: set[Command] = set()
         self._write_trouble = StoreTrouble("written")
         self._read_trouble = StoreTrouble("read")
-        self._snapshot_version = 0
-        self._snapshot_after = SNAPSHOT_EVERY
+        self._growth = LogGrowth()
         self._closed = False
 
     # Coming up and going down
 
     async def start(self) -> None:
-        """Read the log to its end; OSError where the store cannot be reached."""
+        """Read the log to its end; raise OSError if the store cannot be reached."""
         await self._load_snapshot()
         await self._read_to_end()
         self._coordination.on_change(self._changed)
 
     def registration(self, *, host: str, rack: str | None, listeners: tuple[Listener, ...]) -> RegisterBroker:
-        """A registration of this run; the caller adds what it knows of its replicas."""
+        """A registration of this run; the caller adds the state of its replicas."""
         new_cluster = NewCluster(topic_id_text(new_id(self._entropy)), self._entropy.bytes(32))
         return RegisterBroker(self.broker, self.incarnation, host, rack, listeners, new_cluster)
 
     async def register(self, command: RegisterBroker) -> BrokerEpoch:
-        """Enter the cluster (the first broker makes it): logs are recovered by now (rule A7).
+        """Register with the cluster (the first broker makes it): logs are recovered by now (rule A7).
 
-        ApiError if refused, OSError where the store could not be written all the time.
+        Raise ApiError if refused, OSError if the store could not be written.
         """
         outcome = await self.submit(command)
         if isinstance(outcome, ApiError):
@@ -117,11 +115,11 @@ class MetadataFollow:
         return self.broker_epoch
 
     async def catch_up(self) -> None:
-        """Apply all that is in the log now; OSError where the store cannot be reached."""
+        """Apply all entries in the log; raise OSError if the store cannot be reached."""
         await self._read_to_end()
 
     def close(self) -> None:
-        """Submit nothing more; what waits is refused."""
+        """Take no more commands, and refuse those that wait."""
         self._closed = True
         self.lease.close()
         for pending in self._queue.take_all():
@@ -131,19 +129,19 @@ class MetadataFollow:
     # Questions
 
     def lease_valid(self) -> bool:
-        """Whether this broker may still answer as leader or coordinator (rule A12)."""
+        """True if this broker may still answer as leader or coordinator (rule A12)."""
         return self._acting and self.lease.holds()
 
     def is_stale(self) -> bool:
-        """Whether other brokers may have changed the cluster for a while, unheard of here."""
+        """True if other brokers may have changed the cluster for a while without this broker knowing."""
         return len(self.metadata.brokers) > 1 and not self.lease.holds()
 
     def entry_crc(self) -> int | None:
-        """The checksum of the entry that was applied last; None where a snapshot stands for it."""
+        """The checksum of the last applied entry; None if it came with a snapshot."""
         return None if self._last_entry is None else crc32c(self._last_entry)
 
     async def entry_crc_at(self, version: int) -> int | None:
-        """The checksum of the entry at a version that the log has reached; None where it was cut off there."""
+        """The checksum of the entry at a version below the log's end; None if the log no longer has it."""
         try:
             entries = await self._coordination.read(version - 1, 1)
         except LookupError:
@@ -154,13 +152,13 @@ class MetadataFollow:
         return Writer(self.broker, self.broker_epoch)
 
     def rank(self) -> int:
-        """0 for the caretaker."""
+        """The rank of this broker among the live ones; 0 for the caretaker."""
         return self._caretaker.rank(self.metadata, self._coordination.live())
 
     # Commands
 
     def submit(self, command: Command, timeout_ms: int = COMMAND_TIMEOUT_MS) -> Slot[Outcome]:
-        """Have a command decided and appended; the slot is filled when its entries are applied here, or with why not.
+        """Have a command decided and appended; the slot is filled when its entries are applied here, or with the error.
 
         REQUEST_TIMED_OUT leaves open whether it happened.
         """
@@ -176,7 +174,7 @@ class MetadataFollow:
         return pending.slot
 
     async def _write(self) -> None:
-        """One append in flight at a time, for as many commands as may share it; what is urgent goes first (rule A4)."""
+        """Keep one append in flight, for as many commands as can share it; urgent ones go first (rule A4)."""
         conflicts = 0
         while self._queue:
             first = next(iter(self._queue))
@@ -195,7 +193,7 @@ class MetadataFollow:
         self._writing = False
 
     async def _write_some(self) -> bool:
-        """Decide the first commands and append what they need; True where somebody else was first."""
+        """Decide the first commands and append their entries; True if another broker's append came first."""
         version = self.metadata.version
         batch = self._queue.first_decided(lambda command: decide(command, self.metadata, self.writer()), self._encode)
         if not batch:
@@ -217,7 +215,7 @@ class MetadataFollow:
         return False
 
     def _done(self, pending: Pending) -> None:
-        if not self._closed:  # then the queue is empty already
+        if not self._closed:  # after a close the queue is empty already
             self._queue.remove(pending)
             pending.deadline.cancel()
 
@@ -226,9 +224,9 @@ class MetadataFollow:
         return encode_entry(body, broker_epoch=self.broker_epoch, sequence=self._sequence)
 
     async def _end_without_entries(self, version: int) -> None:
-        """An error, or nothing to do: true if the log had nothing more to say, else it is decided again.
+        """End commands that gave an error or no entries; False if the log had newer entries, to decide them again.
 
-        One look at the log is enough for all that waited when it began.
+        One read of the log is enough for all commands that waited when it began.
         """
         asked = list(islice(self._queue, APPEND_COMMANDS))
         await self._read_to_end()
@@ -242,7 +240,7 @@ class MetadataFollow:
             pending.slot.fill(decided if isinstance(decided, ApiError) else Applied(version + 1, ()))
 
     async def _append(self, data: list[bytes], expected: int) -> int:
-        """The version of the first entry; 0 where another append was first. Repeats while the outcome is unknown."""
+        """Append; return the first entry's version, or 0 after a conflict. Repeat while the outcome is unknown."""
         mark = read_entry(LogEntry(expected + 1, data[0]))
         self._sought, self._found_version = (mark.broker_epoch, mark.sequence), 0
         outcome: Written | Conflict | Unknown | None = None
@@ -253,7 +251,7 @@ class MetadataFollow:
             except OSError as error:
                 self._write_trouble.failed(error)
                 if outcome is None:
-                    raise  # nothing of it has left
+                    raise  # nothing of it was sent
             if isinstance(outcome, Written):
                 return expected + 1
             while not self._closed:  # the outcome must be known before anything else is tried
@@ -262,14 +260,14 @@ class MetadataFollow:
                     break
                 except OSError:
                     await self._sleep(_RETRY_MS)
-            if self._found_version:  # an answer was lost, the entries are there (rule C1)
+            if self._found_version:  # the answer was lost, but the entries are there (rule C1)
                 return self._found_version
             if isinstance(outcome, Conflict) or self.metadata.version > expected or self._closed:
                 return 0
             await self._sleep(_RETRY_MS)
 
     def _apply_own(self, first_version: int, bodies: list[Body], data: list[bytes]) -> None:
-        """Our entries, as far as reading has not brought them already."""
+        """Apply our own entries, except those that a read has brought already."""
         for version, (body, entry) in enumerate(zip(bodies, data, strict=True), first_version):
             if version == self.metadata.version + 1:
                 self.metadata.apply(version, body)
@@ -279,7 +277,7 @@ class MetadataFollow:
     # Reading
 
     def _changed(self) -> None:
-        """The store says that there may be something new, or somebody may have died."""
+        """The store reports that there may be new entries, or that a broker may have died."""
         if not self._closed:
             self.look_after_brokers()
             self._read_on()
@@ -302,7 +300,7 @@ class MetadataFollow:
         self._reading = False
 
     async def _read_to_end(self) -> None:
-        """Apply all that was in the log when this was called, then reconcile (rule C2). Several may read at once."""
+        """Apply all entries in the log at the time of the call, then reconcile (rule C2). Several may read at once."""
         while True:
             sent_ms = self._clock.mono_ms()
             after = self.metadata.version
@@ -328,7 +326,7 @@ class MetadataFollow:
             return
         self.metadata = take_snapshot_of(self._coordination.name, snapshot)
         self._last_entry = None
-        self._snapshot_version = snapshot.version
+        self._growth.restart(len(snapshot.body))
         self._note_own_state()
         self.on_reconcile(self.metadata.take_changes()._replace(everything=True))
 
@@ -340,6 +338,7 @@ class MetadataFollow:
 
     def _applied(self, entry: bytes) -> None:
         self._last_entry = entry
+        self._growth.add(entry)
         self._note_own_state()
 
     def _note_own_state(self) -> None:
@@ -355,20 +354,17 @@ class MetadataFollow:
 
     def _reconcile(self) -> None:
         if self._closed:
-            return  # what was on its way came back to a broker whose logs are closed
+            return  # the read ended after the broker has closed its logs
         self._reconciled = self.metadata.version
         changes = self.metadata.take_changes()
         if changes.any:
             self.on_reconcile(changes)
-        grown = self.metadata.version - self._snapshot_version
-        if grown >= self._snapshot_after and not self._closed and self.rank() == 0:
-            partitions = sum(len(topic.partitions) for topic in self.metadata.topics.values())
-            self._snapshot_after = max(SNAPSHOT_EVERY, partitions)
-            if grown >= partitions:
-                self._snapshot_version = self.metadata.version
-                self._coordination.save_snapshot(take_snapshot(self.metadata)).when_full(_nothing)
+        if self._growth.calls_for_snapshot and not self._closed and self.rank() == 0:
+            snapshot = take_snapshot(self.metadata)
+            self._growth.restart(len(snapshot.body))
+            self._coordination.save_snapshot(snapshot).when_full(_nothing)
 
-    # The lease, and those who died
+    # The lease, and deaths of brokers
 
     def _tick(self) -> None:
         """Renew the lease by a read of the head: a full disk does not end it (rule A12)."""
@@ -394,7 +390,7 @@ class MetadataFollow:
             self._read_on()
 
     def look_after_brokers(self) -> None:
-        """Somebody may have died, or be thought dead."""
+        """Act on brokers that have died, or are suspected to."""
         if self.broker_epoch == UNREGISTERED or self._closed:
             return
         live = self._coordination.live()
@@ -411,7 +407,7 @@ class MetadataFollow:
     # Stories
 
     def _drive(self, coroutine: Coroutine[Slot[Any], None, None]) -> None:
-        """An entry that is not understood stops the broker, and so does a bug, with its traceback on the way out."""
+        """Run a story. An unknown entry stops the broker, and so does a bug, with its traceback in the log."""
         story = run_story(coroutine)
 
         def ended() -> None:
@@ -438,7 +434,7 @@ class MetadataFollow:
 
 
 def _ignore(changes: Changes) -> None:
-    """Before the node has said what to do."""
+    """Do nothing, until the node has set its own callback."""
 
 
 def _raise(why: str) -> None:

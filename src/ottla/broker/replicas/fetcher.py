@@ -1,7 +1,7 @@
 """The follower's fetches: one story per leader, one fetch in flight, the next once all of the last is on disk (A2).
 
-replicas.py comes here when it starts or stops to follow; next doors are peers.py, which asks the leader, the machine
-(replication/follower.py), which judges its answer, and the log.
+reconcile.py calls it when replicas begin or stop to follow; it uses peers.py to ask the leader, the machine
+(replication/follower.py) to judge the answer, and the log.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ottla.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
+from ottla.records.header import LENGTH_AT
 from ottla.replication.follower import (
     Answered,
     Append,
@@ -50,22 +51,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.replica_fetch")
 PURPOSES = ("replication", "replication too")
-"""Two connections: a fetch that waits at the leader is overtaken on the other."""
+"""Two connections, so that a new fetch can overtake one that waits at the leader."""
 VERSION = 18
 Answer = Slot[FetchResponse]
 
 
 class Followers(Protocol):
-    """The replicas here, of which some follow: reconcile.py."""
+    """The replicas here, some of which follow: reconcile.py."""
 
     def together(self, count: int) -> AbstractContextManager[None]:
-        """Within it, so many logs ask the disk for their syncs together."""
+        """A block in which the syncs of `count` logs are gathered."""
 
     def start_on_disk(self, partition: Partition) -> int:
-        """The offset at which a log starts, after a crash too."""
+        """The log start offset that holds after a crash too."""
 
     def stopped(self, partition: Partition) -> None:
-        """Its log was to be cut behind damage, and stays as it is."""
+        """Take note of a log that was to be cut behind damage, and stays as it is."""
 
 
 class ReplicaFetches:
@@ -80,7 +81,7 @@ class ReplicaFetches:
         upkeep: LogUpkeep,
         short_leaders: ShortLeaders,
     ) -> None:
-        """`throttle` is for replicas that catch up here."""
+        """`throttle` limits replicas that catch up here."""
         self.around = around
         self.replicas = replicas
         self.peers = peers
@@ -91,7 +92,7 @@ class ReplicaFetches:
         self._from: dict[BrokerId, LeaderFetch] = {}
 
     def follow(self, partition: Partition) -> None:
-        """The partition follows its leader, perhaps another one than before."""
+        """Fetch a partition from its present leader."""
         self.leave(partition)
         if not self.closed and partition.leader_id != self.around.broker:
             fetch = self._from.get(partition.leader_id)
@@ -100,7 +101,7 @@ class ReplicaFetches:
             fetch.add(partition)
 
     def say_again(self, partition: Partition) -> None:
-        """Tell the leader again what we hold, though nothing has changed here: the leader may have forgotten it."""
+        """Tell the leader our position again, although nothing has changed here: it may have dropped it."""
         fetch = self._from.get(partition.leader_id)
         if fetch is not None and not self.closed:
             fetch.add(partition)
@@ -135,28 +136,28 @@ class LeaderFetch:
         self._idle: Slot[None] | None = None
         self._way = 0
         self._waiting: Slot[Answer | None] | None = None
-        """For the answer to a fetch that may be overtaken."""
+        """The slot of a fetch that may be overtaken."""
         self._more = False
         self._refused: dict[Key, int] = {}
-        """The last offset of each partition from which on nothing could be appended."""
+        """The offset of each partition at which an append was last refused."""
         self._started: list[Key] = []
         """Partitions in which records were deleted because the leader has deleted them."""
         self._cuts: list[Callable[[], None]] = []
-        """The cuts that the answer at hand asks for."""
+        """The truncations that the present answer demands."""
         self._lowered = False
-        """Whether that has cut committed records off."""
+        """True if these have cut committed records off."""
 
     def add(self, partition: Partition) -> None:
         """Ask for it from now on; also where the leader's session holds it, from before it was left."""
         key = (partition.topic_id, partition.index)
         self._places.add(key, partition)
         partition.tell_on_disk(partial(self._is_on_disk, key))
-        if not self._more:  # all that are added in this turn are asked for together
+        if not self._more:  # all partitions added in this turn share a fetch
             self._more = True
             self._around.clock.call_soon(self._ask_for_more)
 
     def _ask_for_more(self) -> None:
-        """A fetch that waits at the leader for what was followed before is overtaken: its wait may be long."""
+        """Fetch added partitions at once, and overtake a fetch that waits at the leader, perhaps for long."""
         self._more = False
         if not self._running:
             self._running = True
@@ -176,7 +177,7 @@ class LeaderFetch:
             self.wake()
 
     def _is_on_disk(self, key: Key) -> None:
-        """Often one of thousands that one sync has put there: all are looked at once, when none is left."""
+        """A partition is on disk, often one of thousands of one sync: go on once none is left to wait for."""
         if self._places.all_on_disk(key):
             self.wake()
 
@@ -187,7 +188,7 @@ class LeaderFetch:
 
     def _report(self, story: Slot[None]) -> None:
         def ended() -> None:
-            """A bug here stops the broker: it would follow nobody any more, and nobody would know."""
+            """The story has ended by a bug: stop the broker, which would otherwise follow no leader without notice."""
             if isinstance(story.error, Exception):
                 self._around.broken(story.error)
             else:
@@ -211,7 +212,7 @@ class LeaderFetch:
                 continue
             if self._fetches.closed:
                 break
-            if response is None:  # overtaken: the leader has taken it, and waits for the next of its session
+            if response is None:  # overtaken: the leader has it, and waits for the session's next fetch
                 self._session_epoch += 1
                 continue
             if response.error_code != ErrorCode.NONE:
@@ -226,7 +227,7 @@ class LeaderFetch:
         self._running = False
 
     async def _fetch(self, request: FetchRequest) -> FetchResponse | None:
-        """The leader's answer, or None where more is to be asked for before it came; then it is taken when it comes."""
+        """The leader's answer, or None if more partitions were added first; then the answer is taken when it comes."""
         answer_in_ms = self._around.config.replica_socket_timeout_ms
         call: Answer = self._fetches.peers.call(self._leader, PURPOSES[self._way], request, VERSION, answer_in_ms)
         if not request.session_id:
@@ -244,7 +245,7 @@ class LeaderFetch:
         return None
 
     def _take_late(self, call: Answer, places: dict[Key, Place]) -> None:
-        """Take the answer to a fetch that was overtaken: an error, or what had been answered already."""
+        """Take the answer to an overtaken fetch: an error, or an answer that was already under way."""
         try:
             response = call.result()
         except OSError:
@@ -253,7 +254,7 @@ class LeaderFetch:
             self._take(response, places)
 
     async def _wait(self, most_ms: int | None) -> None:
-        """Until something is on disk, followed or left; or for `most_ms`."""
+        """Wait until something is on disk, followed or left; at most `most_ms`."""
         slot = self._idle = Slot()
         timer = None if most_ms is None else self._around.deadlines.after(most_ms, lambda: slot.fill(None))
         await slot
@@ -307,7 +308,7 @@ class LeaderFetch:
                         partition, place = self._places.partitions.get(key), places.get(key)
                         if partition is not None and place is not None:
                             self._take_partition(key, partition, place[0], part)
-            for cut in self._cuts:  # each syncs step by step, in an order that a crash must find
+            for cut in self._cuts:  # each syncs step by step, as a crash must find its steps in order
                 cut()
         except OSError as error:
             self._around.disk_failed(error)
@@ -366,11 +367,11 @@ class LeaderFetch:
                 follower.on_started_over(todo.offset)
                 held.set_high_watermark(follower.high_watermark)
         except OSError as error:
-            if error.errno in FULL_DISK and not held.refusing:  # nothing is cut: once there is room it is
+            if error.errno in FULL_DISK and not held.refusing:  # nothing was cut; it is tried again once there is room
                 self._say_refused(key, held, str(error))
                 self._places.rest(key)
                 if isinstance(todo, StartOver) and partition.leader_starts(todo.offset):
-                    self._started.append(key)  # retention takes out what the leader has deleted, which makes room
+                    self._started.append(key)  # retention drops what the leader has deleted: that makes room
             else:
                 self._around.disk_failed(error)
         self._lowered |= held.high_watermark < committed
@@ -398,7 +399,7 @@ class LeaderFetch:
             self._started.append(key)
 
     def _say_refused(self, key: Key, held: Log, why: str) -> None:
-        """It is asked for again and again: said once."""
+        """Log a refused answer once, although the fetch is repeated again and again."""
         if self._refused.get(key) != held.end_offset:
             self._refused[key] = held.end_offset
             log.error("%s-%d: refused what its leader sent from offset %d on: %s", held.topic, held.partition,
@@ -407,14 +408,19 @@ class LeaderFetch:
     def _starts_over(self, key: Key, partition: Partition, part: PartitionData) -> bool:
         follower, held = partition.follower, partition.log
         assert follower is not None
-        todo = follower.on_unfitting(part.log_start_offset, end_offset=EndOffset(held.end_offset))
+        todo = follower.on_unfitting(
+            part.log_start_offset,
+            end_offset=EndOffset(held.end_offset),
+            base_offset=int.from_bytes((part.records or b"")[:LENGTH_AT], "big"),
+            cached=held.write_caching,
+        )
         if todo is not None:
             self._places.hear_again(key)
             self._cuts.append(partial(self._cut, key, partition, follower, todo))
         return todo is not None
 
     def _is_throttled(self, partition: Partition) -> bool:
-        """Whether it may come only so fast: never once it is in sync (KIP-73)."""
+        """True if the replica is throttled: it is out of sync, and listed in the option (KIP-73)."""
         around, throttled = self._around, partition.config.follower_replication_throttled_replicas
         if not names(throttled, partition.index, around.broker):
             return False
@@ -426,7 +432,7 @@ class LeaderFetch:
         return self._fetches.throttle.piece_bytes(most) if self._is_throttled(partition) else most
 
     def _hold_back(self, count: int) -> None:
-        """So much has come of throttled partitions: all of them stay out of the session until its time is over."""
+        """Count bytes of throttled partitions; above the throttle, leave all of them out of the session for a while."""
         throttle = self._fetches.throttle
         throttle.took(count)
         if throttle.exceeded():

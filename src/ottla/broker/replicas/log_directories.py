@@ -1,8 +1,8 @@
 """The log directories of this broker: opened and recovered one by one, and each of them may fail alone (rule B3).
 
-replicas.py comes here; next door is storage/directory/directory.py. Where a directory cannot be opened and others can,
-the broker starts with those. A replica that the metadata places here and that none of them holds is then taken to lie
-in the failed one: it is offline, and not made anew, since an empty replica would be taken for what it was.
+Called by reconcile.py; uses storage/directory/directory.py. If a directory cannot be opened and others can, the broker
+starts with those. A replica that the metadata places here and that none of them holds is then assumed to be in the
+failed one: it is offline and not made anew, since an empty replica would be mistaken for the full one.
 """
 
 from __future__ import annotations
@@ -39,45 +39,45 @@ _NO_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 class LogDirectories:
-    """All of `log.dirs`: those that are `online`, in their order, and those that have `failed`, with why."""
+    """All of `log.dirs`: those that are `online`, in their order, and those that have `failed`, with the reasons."""
 
     def __init__(self, around: Environment, disk: Disk, paths: Sequence[str], *, needed: str | None) -> None:
-        """`needed`: the directory without which the broker cannot go on, as it holds the metadata store."""
+        """`needed`: the directory that holds the metadata store, without which the broker cannot go on."""
         self._around = around
         self.disk = disk
         self.paths = tuple(paths)
         self.needed = needed
         self.online: list[LogDirectory] = []
         self.broken_off: list[tuple[FoundPartition, LogDirectory]] = []
-        """Moves to a directory that a crash or a stop has broken off."""
+        """Moves between directories that a crash or a stop has interrupted."""
         self.wanted: dict[tuple[str, int], str] = {}
-        """The directory in which a replica shall be that is not here yet."""
+        """By replica that is not here yet, the directory in which it is to be made."""
         self.failed: dict[str, str] = {}
         self.offline: dict[Key, None] = {}
-        """Replicas that are placed here and lie, as far as is known, in a directory that has failed, or cannot be
-        opened and are the last of their partition."""
+        """Replicas that are placed here and are presumably in a failed directory, or that cannot be opened and are the
+        last of their partition."""
         self.unreadable = UnreadableReplicas(around)
         self.recovered: dict[Key, Log] = {}
-        """Opened, and not yet taken over by a partition."""
+        """Opened logs that no partition has taken over yet."""
         self.outlived: dict[Key, Log] = {}
-        """Replicas that a broken-off move has left beside another, in a directory that is not here any more."""
+        """Replicas that an interrupted move has left, whose other copy was in a directory that is gone."""
         self.replaced = False
-        """A directory that this broker had when it last registered is not here any more, or nobody knows."""
+        """True if a directory of this broker's last registration is gone, or if that is not known."""
         self.known: tuple[str, ...] = ()
-        """The ids of the directories as this broker last registered."""
+        """The ids of the directories in this broker's last registration."""
         self.volume_bytes: Callable[[str], int] = _unknown
-        """The size of a directory's volume in bytes, where the disk can say so."""
+        """The size of a directory's volume in bytes, if the disk can tell."""
         self.incarnations = Incarnations(around, self)
         self.doubtful = DoubtfulReplicas(around, self)
         self.closed: tuple[str, ...] = ()
-        """The ids of those that were closed cleanly."""
+        """The ids of the directories that were closed cleanly."""
         self._by_path: dict[str, LogDirectory] = {}
         self._new_ids: dict[str, str] = {}
 
     # --- opening (recover first, register second: rule A7) ---
 
     def open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
-        """Open the directories and recover every log that the metadata knows; what it does not know is set aside."""
+        """Open the directories, recover every log that the metadata knows, and set the others aside."""
         try:
             self._open(cluster_id, new_id, lock)
         except BaseException:
@@ -111,8 +111,9 @@ class LogDirectories:
         for directory in list(self.online):
             try:
                 self.unreadable.recover_all(directory, half_made, topic_of=self._topic_of, recover=self._recover)
+                directory.note_recovered()
             except OSError as error:
-                directory.fail(error)  # the mark: what one failed sync drops, another does not put on disk
+                directory.fail(error)  # leaves the mark: pages dropped by a failed sync are not written by the next
                 self._go_without(directory.path, error)
                 self._let_go(directory)
         self.unreadable.drop_found_elsewhere(self.recovered)
@@ -123,7 +124,7 @@ class LogDirectories:
         self.offline.update(dict.fromkeys(self.unreadable.are_the_last()))
 
     def _go_without(self, path: str, error: OSError) -> None:
-        """Start with the other directories, if there are others and this one can be missed; else raises."""
+        """Start without this directory if there are others and it is not needed; else raise."""
         none_left = len(self.failed) + 1 == len(self.paths)
         if none_left or path == self.needed or error.errno in _NO_FILES:
             raise error
@@ -131,7 +132,7 @@ class LogDirectories:
         log.error("the log directory %s cannot be used and is offline: %s", path, error)
 
     def _let_go(self, directory: LogDirectory) -> None:
-        """Its logs are not served: of those that were being moved, the other one is the replica, if anything is."""
+        """Close a failed directory's logs. If one was being moved, the replica is its other copy, if there is one."""
         self.online.remove(directory)
         for key, opened in list(self.recovered.items()):
             if self.of(opened) is directory:
@@ -142,7 +143,7 @@ class LogDirectories:
         directory.abandon()
 
     def _topic_of(self, found: FoundPartition) -> Topic | None:
-        """None for a stray."""
+        """The topic of a found partition; None for a stray."""
         topics = self._around.metadata.topics
         topic = topics.get(TopicId(found.topic_id)) if found.topic_id is not None else None
         return topic if topic is not None and self.placed_here(topic, found.partition) else None
@@ -163,7 +164,7 @@ class LogDirectories:
                         max(remark.first_offset, remark.next_offset - 1), remark.bytes, remark.what)  # fmt: skip
 
     def _end_moves(self) -> None:
-        """Settle the moves between directories that a crash broke off (storage/directory/moving.py)."""
+        """Settle moves between directories that a crash interrupted (storage/directory/moving.py)."""
         by_id = {directory.directory_id: directory for directory in self.online}
         for directory in self.online:
             for found in directory.found:
@@ -189,7 +190,7 @@ class LogDirectories:
                 self.broken_off += [(found, directory) for found in directory.found_futures]
 
     def _settled(self, moved: Log, source: Log) -> Log:
-        """The one of two that stays."""
+        """The one of two copies that stays."""
         kept, left = (source, moved) if moving.is_newer(source, moved) else (moved, source)
         log.warning("%s was being moved: it stays in %s", moving.place_of(kept), self.of(kept).path)
         kept.start_as(left)
@@ -210,7 +211,7 @@ class LogDirectories:
             self._say_new()
 
     def _say_new(self) -> None:
-        """Directories that are others than this broker had, as one of those is not here any more."""
+        """Log new directories, if one of this broker's former directories is missing."""
         lacking = sum(1 for _ in self.doubtful.missing())
         for directory in self.online:
             if directory.directory_id in self.known:
@@ -222,8 +223,11 @@ class LogDirectories:
             )  # fmt: skip
 
     def _has(self, key: Key, state: PartitionState) -> bool:
-        """Whether it is here, as far as can be said while a directory has failed: an empty log may have been begun
-        here, and then made there. Of one without others it is not asked, as nobody else could serve it."""
+        """True if the replica is here, as far as known while a directory has failed.
+
+        An empty log may have been begun here and then made in the failed directory: it does not count, unless the
+        partition has no other replica.
+        """
         opened, here = self.recovered.get(key), self._around.broker
         if opened is None or opened.end_offset or len(state.replicas) == 1:
             return opened is not None
@@ -236,9 +240,9 @@ class LogDirectories:
         return False
 
     def begin_anew(self, new_id: Callable[[], str]) -> None:
-        """For a new cluster, in which the broker registers before its directories are made.
+        """Prepare a new cluster, in which the broker registers before its directories are made.
 
-        A data directory whose metadata store is gone is refused: to begin anew would make every record in it a stray.
+        A data directory whose metadata store is gone is refused: in a new cluster all its records would be strays.
         """
         for path in self.paths:
             refuse_foreign(self.disk, path, OURS_TOO)
@@ -261,7 +265,7 @@ class LogDirectories:
     # --- what the registration says ---
 
     def ids(self) -> tuple[str, ...]:
-        """The ids of the directories that are online, and of those that were known before and may only have failed."""
+        """The ids of online directories, and of former ones that may only have failed."""
         before = self._around.metadata.brokers.get(self._around.broker)
         here = [directory.directory_id for directory in self.online] or list(self._new_ids.values())
         known = () if before is None or not self.failed else before.directories
@@ -270,15 +274,15 @@ class LogDirectories:
     # --- which directory ---
 
     def of(self, held: Log) -> LogDirectory:
-        """The one that a log lies in."""
+        """The directory of a log."""
         if len(self.paths) == 1:
             return self._by_path[self.paths[0]]
         return self._by_path[posixpath.dirname(held.directory)]
 
     def holding(self, path: str | None) -> LogDirectory | None:
-        """The one in which a path lies that an error names, online or not; None where it names none.
+        """The directory of the path that an error names, online or not; None if it names none.
 
-        With one directory it is that one, whatever the error says.
+        With a single directory it is that one, for any error.
         """
         if len(self.paths) == 1:
             return self.online[0] if self.online else None
@@ -292,8 +296,8 @@ class LogDirectories:
         return next((directory for directory in self.online if directory.path == path), None)
 
     def create(self, topic: Topic, index: int) -> Log:
-        """A new replica where somebody wanted it, else where the fewest others are, as Apache Kafka chooses; in one
-        that has room for it."""
+        """Create a replica in the directory that was requested, else in the one with the fewest replicas, as in Apache
+        Kafka, that has room for it."""
         wanted = self.online_at(self.wanted.get((topic.name, index), ""))
         by_count = sorted(self.online, key=lambda directory: len(directory.logs) + len(directory.futures))
         full: OSError | None = None
@@ -325,7 +329,7 @@ class LogDirectories:
         )
 
     def room(self, path: str) -> tuple[int, int]:
-        """(total, usable) bytes of the volume; -1 where that cannot be known."""
+        """(total, usable) bytes of the volume; -1 if unknown."""
         try:
             return self.volume_bytes(path), self.disk.free_bytes(path)
         except OSError:
@@ -338,7 +342,7 @@ class LogDirectories:
     # --- failing ---
 
     def may_go_on_without(self, directory: LogDirectory | None) -> bool:
-        """Whether the broker serves on when this directory has failed; None: it is not known which has."""
+        """True if the broker can go on after this directory has failed; None stands for an unknown directory."""
         return directory is not None and directory.path != self.needed and any(
             other is not directory for other in self.online
         )  # fmt: skip
@@ -348,7 +352,7 @@ class LogDirectories:
             directory.fail(error)
 
     def take_offline(self, directory: LogDirectory, error: OSError) -> None:
-        """Nothing in it is written any more."""
+        """Take a directory offline: nothing in it is written any more."""
         directory.fail(error)
         self.online.remove(directory)
         self.failed[directory.path] = str(error)
@@ -357,7 +361,7 @@ class LogDirectories:
     # --- rounds ---
 
     def each(self, work: Callable[[LogDirectory], object]) -> None:
-        """Do something with every directory; an error of one keeps it from no other, and is raised then."""
+        """Call `work` with every directory; an error does not skip the others, and is raised at the end."""
         fault: OSError | None = None
         for directory in list(self.online):
             try:
@@ -368,18 +372,18 @@ class LogDirectories:
             raise fault
 
     def cleaned_to(self, partition: Partition) -> int | None:
-        """Up to where compaction has been; None where it never was."""
+        """The offset up to which the log was compacted; None if it never was."""
         return self.of(partition.log).cleaned_to(partition.topic, partition.index)
 
     def set_cleaned_to(self, partition: Partition, offset: int) -> None:
         self.of(partition.log).set_cleaned_to(partition.topic, partition.index, offset)
 
     def scrubbed_to(self, partition: Partition) -> int:
-        """The offset up to which the scrub that runs has come in a log."""
+        """The offset that the present scrub has reached in a log."""
         return self.of(partition.log).scrubbed.get(TopicPartition(partition.topic, partition.index), 0)
 
     def note_scrubbed(self, offsets: dict[Partition, int]) -> None:
-        """The scrub has come so far in these partitions."""
+        """Note the offsets that the scrub has reached in these partitions."""
         by_directory: dict[str, dict[TopicPartition, int]] = {}
         for partition, offset in offsets.items():
             if not partition.log.refusing:
@@ -393,7 +397,7 @@ class LogDirectories:
         self.each(note)
 
     def scrub_ended_ms(self) -> int | None:
-        """The end of the last pass over all of them; None while one is under way, or where there was none."""
+        """The end of the last scrub over all directories; None during a pass, or before the first."""
         ended = [directory.scrub_ended_ms() for directory in self.online]
         times = [one for one in ended if one is not None]
         return min(times) if len(times) == len(ended) else None
@@ -420,4 +424,4 @@ def _unknown(path: str) -> int:
 
 
 def nobody(offset: int) -> None:
-    """Stands in until the partition is there: nothing has been submitted to the syncer before."""
+    """A placeholder until the partition exists: no sync is submitted before."""

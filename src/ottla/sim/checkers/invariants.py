@@ -82,7 +82,7 @@ class Invariants:
         """Brokers whose disk is gone: until a later process of theirs registers, the metadata counts on what is not
         there any more."""
         self._may_be_older: dict[BrokerId, bool] = {}
-        """Whether a directory of the broker that runs may have been put back from a copy before it started."""
+        """True if a directory of the broker that runs may have been put back from a copy before it started."""
         self._metadata = Metadata()
         self._before: dict[tuple[bytes, int], PartitionState] = {}
         self._nodes: dict[BrokerId, Node] = {}
@@ -90,6 +90,7 @@ class Invariants:
         self._leaders: dict[tuple[bytes, int, int], Incarnation] = {}
         self._committed: dict[Key, _Committed] = {}
         self.decay = Decay()
+        self.keep_disks = False
         self.elections = 0
 
     # --- one broker ---
@@ -359,7 +360,7 @@ class Invariants:
         return flipped.is_right(self._machines[flipped.broker].disk, self._committed[flipped.key].batches, start)
 
     def may_flip(self, flipped: Flipped) -> bool:
-        """Whether all of it is committed, and another replica in sync has it as it was written."""
+        """True if all of it is committed, and another replica in sync has it as it was written."""
         committed = self._committed.get(flipped.key)
         state = self._metadata.partition(TopicId(flipped.key[0]), flipped.key[1])
         if committed is None or state is None or any(each.key == flipped.key for each in self._flips()):
@@ -382,11 +383,12 @@ class Invariants:
     # --- lost disks ---
 
     def may_lose_disk(self, broker: BrokerId) -> bool:
-        """Whether each of its partitions has another replica that the metadata takes for complete, and rightly.
+        """True if each of its partitions has another replica that the metadata takes for complete, and rightly.
 
-        Not while the store is an older one: beside a directory that is new, or as old, nobody could say so.
+        Not while the store is an older one: beside a directory that is new, or as old, nobody could say so. Nor while
+        min.insync.replicas changes, which may take the other one from those that are eligible.
         """
-        if any(machine.store_is_older for machine in self._machines.values()):
+        if self.keep_disks or any(machine.store_is_older for machine in self._machines.values()):
             return False
         if any(self.is_lost(other) for other in self._lost) or any(each.broker != broker for each in self._flips()):
             return False
@@ -402,18 +404,18 @@ class Invariants:
         self._lost[broker] = _Lost(self.epoch(broker), ended)
 
     def is_lost(self, broker: BrokerId) -> bool:
-        """Whether its disk, or one of its directories, is gone, and it has not registered since."""
+        """True if its disk, or one of its directories, is gone, and it has not registered since."""
         return broker in self._lost and self._lost[broker].epoch == self.epoch(broker)
 
     def _is_thought_whole(self, broker: BrokerId, partition: Partition) -> bool:
-        """Whether its disk is gone and it is back, and the leader has not heard: a receipt of before may come late."""
+        """True if its disk is gone and it is back, and the leader has not heard: a receipt of before may come late."""
         leader, lost = partition.leader, self._lost.get(broker)
         if leader is None or lost is None or broker not in leader.registered:
             return False
         return leader.registered[broker] <= lost.epoch
 
     def has_closed(self, machine: Machine) -> bool:
-        """Whether the metadata says that its broker has closed all its log directories cleanly, and is gone."""
+        """True if the metadata says that its broker has closed all its log directories cleanly, and is gone."""
         registered = self._metadata.brokers.get(machine.broker_id)
         held = () if registered is None or not registered.fenced else registered.held
         return len(held) == len(machine.directories) and all(one.closed for one in held)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.sim.checkers.commits import check_commits
 from ottla.sim.checkers.consumed import check_consumed
+from ottla.sim.checkers.forgotten import without_forgotten
 from ottla.sim.checkers.generations import check_successors
 from ottla.sim.checkers.history import Anomaly, History
 from ottla.sim.checkers.jepsen import check_jepsen
@@ -30,6 +31,7 @@ _JUDGES = (
 def check(history: History) -> list[Anomaly]:
     """The anomalies, a few of each kind."""
     found: list[Anomaly] = []
+    history = without_forgotten(history)
     counts: dict[str, int] = {}
     for judge in _JUDGES:
         for anomaly in judge(history):

@@ -1,7 +1,7 @@
 """A log directory: its lock, its identity, its checkpoints, and the logs open in it. Comes from broker/node.py.
 
-Next door are found.py (the partitions in it), remembered.py and witnesses.py (what is believed of what is read), and
-strays.py (what is kept aside).
+Next door are found.py (the partitions in it), remembered.py and witnesses.py (which numbers in its files are
+believed), and strays.py (files that are kept aside).
 
 The names and formats are Apache Kafka's. A directory fails as a whole (rule B3): after an I/O error or a failed sync
 nothing in it is written any more; a full disk only refuses batches.
@@ -27,7 +27,7 @@ from ottla.storage.directory.remembered import CheckpointFiles
 from ottla.storage.directory.witnesses import Noted, compared
 from ottla.storage.disk import page_cache
 from ottla.storage.log import Log
-from ottla.storage.values import FULL_DISK
+from ottla.storage.values import FULL_DISK, fits
 
 
 class HeldLock(Protocol):
@@ -44,13 +44,13 @@ class LogDirectory:
         self.directory_id = ""
         self.witness = Witness(disk, path)
         self.clean = False
-        """Whether the last close was a clean one."""
+        """True if the last close was a clean one."""
         self.unopened = False
-        """Whether a partition that was found could not be opened: what a failed sync has dropped of it is not known."""
+        """True if a partition that was found could not be opened: a failed sync may have dropped bytes of it."""
         self.cache_kept = False
-        """Whether all that was written before is there, synced or not (page_cache.py)."""
+        """True if all that was written before is there, synced or not (page_cache.py)."""
         self.failed: str | None = None
-        """Why the directory is offline, once it is."""
+        """The reason why the directory is offline; None while it is not."""
         self.logs: dict[TopicPartition, Log] = {}
         self.futures: dict[TopicPartition, Log] = {}
         """Replicas that are being moved here from other directories (moving.py)."""
@@ -59,13 +59,16 @@ class LogDirectory:
         self.found: list[FoundPartition] = []
         """Partitions that were there at the opening; each is for `open_log` or `discard`."""
         self.high_watermarks: dict[TopicPartition, int] = {}
-        """As checkpointed when last open; `checkpoint_high_watermarks` writes those of the open logs."""
+        """Values checkpointed when last open; `checkpoint_high_watermarks` writes those of the open logs."""
         self.gone: dict[TopicPartition, range] = {}
         """Partitions whose folder is missing, and the offsets that it held, as far as the checkpoints say."""
         self.scrubbed: dict[TopicPartition, int] = {}
         """The offset to which the running pass of the scrub has come."""
         self.files = CheckpointFiles(disk, path)
         self._lock = lock
+        self._lowered: set[str] = set()
+        """Checkpoints that name offsets which a loss of power took."""
+        self._owes_note = False
         self.deletions = Deletions(disk, path)
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
@@ -86,7 +89,7 @@ class LogDirectory:
         also_ours: Collection[str] = (),
         lock: Callable[[str], HeldLock | None] | None = None,
     ) -> LogDirectory:
-        """Lock it, check whose it is, read what it remembers; DirectoryRefused where it is not ours to use.
+        """Lock it, check its owner, read its checkpoints; DirectoryRefused where this broker may not use it.
 
         `also_ours`: names beside Kafka's own that a new directory may hold already (the metadata store's).
         `lock` is `LocalDisk.lock`; a simulated disk needs none. `new_directory_id` is taken where the directory is new.
@@ -151,6 +154,8 @@ class LogDirectory:
                 self.disk.remove(inside)
         self.cache_kept = page_cache.was_kept(self.disk, self.path)
         self.found, self.found_futures, self.deletions.doomed = find_partitions(self.disk, self.path)
+        if not self.found:
+            page_cache.leave_note(self.disk, self.path)
         here = {TopicPartition(each.topic, each.partition) for each in self.found}
         self._recovery_points = self.files.load(checkpoint.RECOVERY_POINT)
         self._log_starts = self.files.load(checkpoint.LOG_START)
@@ -205,6 +210,29 @@ class LogDirectory:
             give_second_copy(self.disk, found)
         return self._keep(place, opened)
 
+    def note_recovered(self) -> None:
+        """All logs are open: lower the checkpoints of those that a loss of power has cut, then leave its note.
+
+        A log with write.caching may end below the high watermark and the start that were written down. Else the next
+        start, after a mere kill, would take what was lost for damage, and what came in its place for deleted. On a full
+        disk the note is owed until there is room: without it the next start opens the logs as after a loss of power.
+        """
+        for place, log in self.logs.items() if not (self.clean or self.cache_kept) else ():
+            if log.write_caching and log.end_offset < self.high_watermarks.get(place, 0):
+                self.high_watermarks[place] = log.end_offset
+                self._lowered.add(checkpoint.REPLICATION)
+            if log.write_caching and log.end_offset < self.start_noted(place):
+                self._log_starts[place] = log.log_start_offset
+                self._lowered.add(checkpoint.LOG_START)
+        self.files.stale |= self._lowered
+        self._owes_note = not fits(self._leave_note)
+
+    def _leave_note(self) -> None:
+        for name, offsets in ((checkpoint.REPLICATION, self.high_watermarks), (checkpoint.LOG_START, self._log_starts)):
+            if name in self._lowered & self.files.stale:
+                self.files.write(name, offsets)
+        page_cache.leave_note(self.disk, self.path)
+
     def _noted(self, place: TopicPartition) -> Noted:
         return Noted(
             self._log_starts.get(place),
@@ -227,7 +255,7 @@ class LogDirectory:
         producer_expiration_ms: int,
         on_synced: Callable[[int], None],
     ) -> Log:
-        """A new log. What lies under its name but belongs to another topic id is to be `discard`ed first."""
+        """A new log. `discard` a folder of that name that belongs to another topic id first."""
         place = TopicPartition(topic, partition)
         self._forget([place])
         created = Log.create(
@@ -256,7 +284,7 @@ class LogDirectory:
         def before_cut(offset: int) -> None:
             if self._recovery_points.get(place, 0) > log.recovery_point:
                 self.checkpoint_recovery_points()
-            if self._cleaned.get(place, 0) > log.recovery_point:  # what comes in its place is not compacted
+            if self._cleaned.get(place, 0) > log.recovery_point:  # the log in its place is not compacted
                 self.set_cleaned_to(*place, log.recovery_point)
             if self.high_watermarks.get(place, 0) > offset:
                 self.files.write(checkpoint.REPLICATION, self.high_watermarks | {place: offset})
@@ -286,7 +314,7 @@ class LogDirectory:
         for found, place in zip(half_made, places, strict=True):
             self.deletions.doom(found.path, place, found.topic_id or bytes(16))
         self.disk.sync_directory(self.path)
-        _fits(lambda: self._forget(places))
+        fits(lambda: self._forget(places))
 
     def set_strays_aside(self, found: Collection[tuple[FoundPartition, str]], *, wall_ms: int) -> None:
         """Rename them, each with why, and forget them: no record is deleted at a start (rule H4)."""
@@ -295,7 +323,7 @@ class LogDirectory:
             known = {name: offsets[place] for name, offsets in self.checkpoints() if place in offsets}
             strays.set_aside(self.disk, self.path, one, reason=reason, known=known, wall_ms=wall_ms)
         self.disk.sync_directory(self.path)
-        _fits(lambda: self._forget(places))  # else a new log of that name tries again
+        fits(lambda: self._forget(places))  # else a new log of that name tries again
 
     def _forget(self, places: Collection[TopicPartition]) -> None:
         """Drop the entries of partitions that are gone from every checkpoint; from memory once they are off the disk.
@@ -310,9 +338,9 @@ class LogDirectory:
                     offsets.pop(place, None)
 
     def forget_gone(self, kept: Collection[TopicPartition]) -> None:
-        """Drop what the checkpoints say of partitions that are not here, but for `kept`, which are missed."""
+        """Drop the checkpoints' entries of partitions that are not here, except those in `kept`, which are missing."""
         here = {TopicPartition(found.topic, found.partition) for found in self.found}
-        _fits(lambda: self._forget(self._noted_places() - here - set(self.logs) - set(kept)))
+        fits(lambda: self._forget(self._noted_places() - here - set(self.logs) - set(kept)))
 
     def _noted_places(self) -> set[TopicPartition]:
         return {place for _, offsets in self.checkpoints() for place in offsets}
@@ -335,7 +363,7 @@ class LogDirectory:
     # -- checkpoints ---
 
     def checkpoint_recovery_points(self) -> None:
-        """So that a crash costs the check of what came since, not of all."""
+        """Write the recovery points, so that a start after a crash checks only what came after them."""
         if self.failed is None and not self.unopened:  # else all logs are recovered by now
             self.disk.remove(posixpath.join(self.path, checkpoint.SYNC_FAILED))
         self._checkpoint(checkpoint.RECOVERY_POINT, self._recovery_points, lambda log: log.recovery_point)
@@ -349,11 +377,13 @@ class LogDirectory:
         return self._log_starts.get(place, 0)
 
     def start_on_disk(self, log: Log) -> int:
-        """As far as a crash leaves it: what is checkpointed, or the first segment where none is left before it."""
+        """The log start that a crash would leave: the checkpointed one, or the first segment's if that is higher."""
         noted = self._log_starts.get(TopicPartition(log.topic, log.partition), 0)
         return noted if log.doomed else max(noted, log.bases[0])
 
     def checkpoint_high_watermarks(self) -> None:
+        if self._owes_note and self.failed is None:
+            self._owes_note = not fits(self._leave_note)
         self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, self._committed)
 
     def _committed(self, log: Log) -> int:  # it stays so until it is cut, also where a start does not know it yet
@@ -411,7 +441,7 @@ class LogDirectory:
         except OSError as fault:
             if fault.errno not in FULL_DISK:
                 raise
-            full = True  # deleting is what makes room again
+            full = True  # deleting makes room again
         for log in self.logs.values():
             log.purge(wall_ms, one_by_one=full)
         return gone
@@ -438,16 +468,16 @@ class LogDirectory:
 
         On a full disk it is not, and the next opening recovers.
         """
-        clean = clean and self.failed is None
+        clean = clean and self.failed is None and not self.unopened
         try:
             with self.disk.gathered(self.path):
                 for future in self.futures.values():
                     future.close(clean=False)
                 for log in self.logs.values():
                     clean = clean and not log.refusing
-                    clean = _fits(lambda log=log, clean=clean: log.close(clean=clean)) and clean  # type: ignore[misc]
+                    clean = fits(lambda log=log, clean=clean: log.close(clean=clean)) and clean  # type: ignore[misc]
             if clean:
-                _fits(lambda: self._mark_clean(broker_epoch))
+                fits(lambda: self._mark_clean(broker_epoch))
         finally:
             if self._lock is not None:
                 self._lock.release()
@@ -458,14 +488,3 @@ class LogDirectory:
         self.checkpoint_high_watermarks()
         body = f'{{"version":0,"brokerEpoch":"{broker_epoch}"}}'.encode()
         checkpoint.replace_file(self.disk, posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN), body)
-
-
-def _fits(write: Callable[[], None]) -> bool:
-    """Whether the disk had room for it."""
-    try:
-        write()
-    except OSError as fault:
-        if fault.errno not in FULL_DISK:
-            raise
-        return False
-    return True

@@ -29,7 +29,7 @@ class _Gathering:
 
     thread: int | None = None
     put_off = False
-    """Whether there was one."""
+    """True if there was one."""
 
 
 _gathering = _Gathering()
@@ -75,17 +75,17 @@ def _sync_each(paths: tuple[str, ...]) -> None:
         try:
             sync_file_system(path)
         except OSError as fault:
-            faults.append(_failed_sync(fault, path))
+            faults.append(failed_sync(fault, path))
     if len(faults) == 1:
         raise faults[0]
     if faults:
         raise FailedSync(errno.EIO, f"several disks: {'; '.join(map(str, faults))}")
 
 
-def _failed_sync(fault: OSError, path: str) -> OSError:
-    """Whatever the error, it fails the directory (rule B3): for "no room" nothing would be written again.
+def failed_sync(fault: OSError, path: str) -> OSError:
+    """An error that fails the directory (rule B3), also for ENOSPC, which would only refuse the next writes.
 
-    What was to be synced counts as written, and the next sync passes over the pages that this one has dropped.
+    After a failed sync the kernel counts the pages as written, and the next sync passes over the ones dropped here.
     """
     return FailedSync(errno.EIO, f"a sync failed: {fault.strerror}", path)
 
@@ -174,7 +174,7 @@ class LocalFile:
         try:
             os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
         except OSError as fault:
-            raise _failed_sync(fault, self.path) from fault
+            raise failed_sync(fault, self.path) from fault
 
     def _named(self, fault: OSError) -> OSError:
         """With the file's path: by it a broker with several log directories knows which of them has failed."""
@@ -287,7 +287,7 @@ class LocalDisk:
         try:
             os.fsync(fd)
         except OSError as fault:
-            raise _failed_sync(fault, path) from fault
+            raise failed_sync(fault, path) from fault
         finally:
             with _naming(path):
                 os.close(fd)
@@ -316,7 +316,7 @@ class LocalDisk:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def cache_id(self, path: str) -> str:
-        """The boot and the mount: a disk that was mounted anew lacks what was not on it."""
+        """The boot and the mount: a disk that was mounted anew lacks unsynced writes."""
         mount = _mount_id(path)
         try:
             with open("/proc/sys/kernel/random/boot_id") as file:
@@ -345,8 +345,8 @@ class LocalDisk:
 class DirectoryLock:
     """A POSIX record lock over a whole file: the kind that Apache Kafka's `FileChannel.lock` takes on `.lock`.
 
-    The kernel frees it when the process dies, and also when the process closes *any* descriptor of the file: nobody
-    else here may ever open it. A process cannot exclude itself with it, so paths held are remembered.
+    The kernel frees it when the process dies, and also when the process closes *any* descriptor of the file: no other
+    code of this process may open it. A process cannot exclude itself with it, so paths held are remembered.
     """
 
     _held: ClassVar[set[tuple[int, int]]] = set()
@@ -385,7 +385,7 @@ class DirectoryLock:
 
 
 def _mode(path: str) -> int | None:
-    """None where nothing is there. A disk that cannot say so raises: what it holds is not to be taken for missing."""
+    """None where no file is there. Raises where stat() fails for another reason: the file must not count as missing."""
     try:
         return os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):

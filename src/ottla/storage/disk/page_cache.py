@@ -1,6 +1,6 @@
-"""Whether all that was written into a log directory is there still, synced or not: a power cut need not leave it.
+"""Tells at a start whether unsynced writes into a log directory are still there: a power cut may lose them.
 
-It is known by a note of the page cache that it went into. The note is unsynced: where it is lost, so may be the rest.
+An unsynced note is kept in the page cache with them. If the note is lost, the other writes may be lost too.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ottla.storage.directory.remembered import clear_the_way, read_small
 
 
 def was_kept(disk: Disk, directory: str) -> bool:
-    """Compare the note with the page cache of now, and leave one for the next start."""
-    path, now = posixpath.join(directory, PAGE_CACHE), disk.cache_id(directory).encode()
+    """Compare the note with the page cache of now. One that says otherwise is emptied, until `leave_note`."""
+    path, now = posixpath.join(directory, PAGE_CACHE), _now(disk, directory)
     try:
         before = read_small(disk, path)
     except BadCheckpoint:
@@ -22,10 +22,25 @@ def was_kept(disk: Disk, directory: str) -> bool:
         clear_the_way(disk, path)
         disk.remove(path)
     if before != now:
-        file = disk.open(path, create=True)
-        try:
-            file.truncate(0)
-            file.write_at(0, [now])
-        finally:
-            file.release()
+        _write(disk, path, b"")
     return bool(now) and before == now
+
+
+def leave_note(disk: Disk, directory: str) -> None:
+    """Leave the note for the next start: from here on what is written may be expected, unless power is lost."""
+    path, now = posixpath.join(directory, PAGE_CACHE), _now(disk, directory)
+    if read_small(disk, path) != now:
+        _write(disk, path, now)
+
+
+def _now(disk: Disk, directory: str) -> bytes:
+    return disk.cache_id(directory).encode()
+
+
+def _write(disk: Disk, path: str, body: bytes) -> None:
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        file.write_at(0, [body])
+    finally:
+        file.release()
