@@ -1,4 +1,4 @@
-"""A transaction shard over a real log on a disk in memory: what leaves, and when."""
+"""A transaction shard over a real log on a disk in memory: its answers and markers, and when they leave."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMMIT_TIMEOUT_MS = 5_000
 
 
 class Place(HandSyncer):
-    """A broker around one partition of an internal topic; `sync` puts on disk what was submitted."""
+    """A broker around one partition of an internal topic; `sync` syncs the submitted logs."""
 
     def __init__(self, topic: str = TRANSACTION_TOPIC) -> None:
         self.broker = ME
@@ -146,6 +146,21 @@ def open_transaction(place: Place) -> tuple[int, int]:
     place.add(producer)
     place.sync()
     return producer
+
+
+def test_a_shard_is_read_without_waiting_only_where_it_serves_and_all_is_committed():
+    place = Place()
+    producer = place.init()
+    assert place.runner.settled() is place.runner.shard
+    added = place.add(producer)
+    assert place.runner.settled() is None, "the partitions are added, and not committed yet"
+    place.sync()
+    assert added.result() == ErrorCode.NONE and place.runner.settled() is place.runner.shard
+    place.lease = False
+    assert place.runner.settled() is None
+    place.lease = True
+    place.runner.end()
+    assert place.runner.settled() is None
 
 
 def test_d2_markers_leave_once_the_prepare_entry_is_committed_and_so_does_the_answer():

@@ -1,6 +1,6 @@
-"""A consumer of the classic protocol, eager or cooperative, for groups in which both protocols are spoken.
+"""A consumer of the classic protocol, eager or cooperative, for groups that use both protocols.
 
-Its bytes are made and read by the codec of ottla's own client, not by that of the coordinator.
+It uses the codec of ottla's own client, not the coordinator's.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Place = tuple[str, int]
 
 
 class ClassicClient:
-    """One consumer. It sends a request in each step, or looks whether the one that waits is answered.
+    """One consumer. In each step it sends a request, or checks for the answer to a waiting one.
 
-    An eager one gives up all that it reads before it joins. A cooperative one goes on reading, also what it is told to
-    give up, until it settles, and then joins again.
+    An eager consumer gives up all partitions before it joins. A cooperative one goes on reading, also partitions that
+    it must give up, until it settles, and then joins again.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ClassicClient:
         return "cooperative" if self.cooperative else "eager"
 
     def step(self) -> None:
-        """Do what is next: join, sync or heartbeat."""
+        """Do the next step: join, sync or heartbeat."""
         if self.fenced or (self._waiting is not None and not self._waiting.full):
             return
         if self._waiting is not None:
@@ -66,7 +66,7 @@ class ClassicClient:
             self._heartbeat()
 
     def settle(self) -> None:
-        """Give up what is not assigned any more, and say so by joining again."""
+        """Give up partitions that are no longer assigned, and join again."""
         if self.owned != self._told and self._synced:
             self.owned = {name: set(indexes) for name, indexes in self._told.items()}
             self._begin_again()
@@ -76,12 +76,12 @@ class ClassicClient:
         self._begin_again()
 
     def notice_topics(self) -> None:
-        """Topics have changed: the leader of a classic group has all join again."""
+        """Take note of changed topics: the leader of a classic group makes all members join again."""
         if self.leads and self._waiting is None:
             self._begin_again()
 
     def disconnect(self) -> None:
-        """The coordinator has moved: an answer that was waited for does not come."""
+        """Drop a waiting request: the coordinator has moved."""
         if self._waiting is not None:
             self._waiting = None
             self._begin_again()
@@ -130,9 +130,13 @@ class ClassicClient:
         if answer.error_code:
             self._failed(ErrorCode(answer.error_code))
             return
+        given = decode_assignment(answer.assignment)
+        if any(place.topic not in self.topics for place in given):
+            self._begin_again()  # as Java's does: a static member may get what was given to the process before it
+            return
         self._synced = True
         self._told = {}
-        for place in decode_assignment(answer.assignment):
+        for place in given:
             self._told.setdefault(place.topic, set()).add(place.partition)
         for name, indexes in self._told.items():
             self.owned[name] = self.owned.get(name, set()) | indexes
@@ -166,7 +170,7 @@ class ClassicClient:
     # As the leader
 
     def _assign(self, answer: JoinGroupResponse) -> dict[str, bytes]:
-        """In turn to all who read a topic; a cooperative leader gives nobody what another has yet to give up."""
+        """Assign round robin to the subscribers; a cooperative leader first waits for partitions to be given up."""
         members = {each.member_id: decode_subscription(each.metadata) for each in answer.members}
         holders = {tuple(place): member_id for member_id, said in members.items() for place in said.owned}
         given: dict[str, list[TopicPartition]] = {member_id: [] for member_id in members}

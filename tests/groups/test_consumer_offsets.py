@@ -1,10 +1,11 @@
-"""Offsets of consumer groups: who may commit and read them, in which epoch."""
+"""Offsets of consumer groups: the members and epochs that may commit and read them."""
 
 from __future__ import annotations
 
 import pytest
-from tests.groups.consumer_desk import ConsumerDesk
+from tests.groups.consumer_desk import ConsumerDesk, SomeTopics
 
+from ottla.groups.consumer_values import MemberState
 from ottla.groups.values import Caller
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.shards import Writer
@@ -25,20 +26,23 @@ from ottla.messages.txn_offset_commit import (
 class OffsetDesk(ConsumerDesk):
     """`a` and `b` share topic t; the ids of topics are those of the desk."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, topics: SomeTopics | None = None) -> None:
+        super().__init__(topics=topics)
         self.join_consumer("a")
         self.join_consumer("b")
         self.beat("a", 2)
         self.beat("a", 2, owned={"t": {0, 1}})
         self.beat("b", 3)
 
-    def put(self, partition: int, *, member: str, epoch: int, version: int = 10) -> ErrorCode:
+    def put(
+        self, partition: int, *, member: str, epoch: int, version: int = 10, instance: str | None = None
+    ) -> ErrorCode:
         slot = self.ticket()
         places = [OffsetCommitRequestPartition(partition_index=partition, committed_offset=7, committed_metadata=None)]
         request = OffsetCommitRequest(
             group_id="g",
             member_id=member,
+            group_instance_id=instance,
             generation_id_or_member_epoch=epoch,
             topics=[OffsetCommitRequestTopic(name="t", topic_id=self.topics.id_of("t"), partitions=places)],
         )
@@ -48,12 +52,13 @@ class OffsetDesk(ConsumerDesk):
             return ErrorCode(answer.topics[0].partitions[0].error_code)
         return ErrorCode(answer)
 
-    def put_in_transaction(self, partition: int, *, member: str, epoch: int) -> ErrorCode:
+    def put_in_transaction(self, partition: int, *, member: str, epoch: int, instance: str | None = None) -> ErrorCode:
         slot = self.ticket()
         places = [TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=9)]
         request = TxnOffsetCommitRequest(
             group_id="g",
             member_id=member,
+            group_instance_id=instance,
             generation_id=epoch,
             topics=[TxnOffsetCommitRequestTopic(name="t", partitions=places)],
         )
@@ -118,12 +123,72 @@ def test_a_static_member_on_leave_commits_no_more():
     assert desk.commit({("t", 0): 7}, member_id="a", generation=2) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_transactions_commit_for_members_in_their_epoch_and_for_nobody_named():
+TAKEN, STALE, UNKNOWN = ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    ("member", "epoch", "partition", "error"),
+    [
+        ("a", 3, 0, TAKEN),
+        ("a", 3, 2, TAKEN),  # not assigned to it, but its epoch is the newest
+        ("a", 2, 0, TAKEN),
+        ("a", 2, 2, STALE),  # it was given up
+        ("a", 1, 0, STALE),
+        ("a", 0, 0, STALE),
+        ("a", -1, 0, STALE),
+        ("a", 4, 0, STALE),
+        ("c", 3, 0, UNKNOWN),
+        ("c", -1, 0, UNKNOWN),
+        ("", -1, 0, TAKEN),
+        ("", -2, 0, UNKNOWN),
+        ("", 0, 0, UNKNOWN),
+        ("", 3, 0, UNKNOWN),
+    ],
+)
+def test_transactions_commit_for_members_as_in_apache_kafka(member: str, epoch: int, partition: int, error: ErrorCode):
+    """No version of TxnOffsetCommit up to 5 knows STALE_MEMBER_EPOCH: ILLEGAL_GENERATION stands for it."""
+    assert OffsetDesk().put_in_transaction(partition, member=member, epoch=epoch) == error
+
+
+def test_an_instance_does_not_stand_for_a_member_and_is_not_compared():
     desk = OffsetDesk()
-    assert desk.put_in_transaction(0, member="a", epoch=3) == ErrorCode.NONE
-    assert desk.put_in_transaction(0, member="", epoch=-1) == ErrorCode.NONE
-    assert desk.put_in_transaction(0, member="c", epoch=3) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert desk.put_in_transaction(0, member="a", epoch=4) == ErrorCode.ILLEGAL_GENERATION
+    desk.join_consumer("s", instance="i")
+    epoch = desk.group().members["s"].epoch
+    for put in (desk.put, desk.put_in_transaction):
+        assert put(0, member="", epoch=-1, instance="i") == UNKNOWN
+        assert put(0, member="s", epoch=epoch, instance="other") == TAKEN
+
+
+@pytest.mark.parametrize(("member", "epoch"), [("", -1), ("gone", -1), ("gone", -2)])
+def test_an_empty_group_takes_offsets_from_whoever_is_in_no_epoch(member: str, epoch: int):
+    desk = OffsetDesk()
+    desk.beat("a", -1)
+    desk.beat("b", -1)
+    assert desk.put_in_transaction(0, member=member, epoch=epoch) == TAKEN
+    assert desk.put(0, member=member, epoch=epoch) == TAKEN
+    assert desk.put_in_transaction(0, member="gone", epoch=3) == UNKNOWN
+
+
+@pytest.mark.parametrize("replayed", [False, True], ids=["live", "replayed"])
+def test_a_partition_that_must_be_given_up_is_committed_in_the_epochs_since_it_was_assigned(replayed: bool):
+    desk = OffsetDesk(SomeTopics(t=4, u=1))
+    desk.beat("b", -1)
+    desk.beat("a", 3)
+    desk.beat("a", 4, topics=("t", "u"))
+    desk.join_consumer("b")
+    desk.beat("a", 5)
+    if replayed:
+        desk.fail_over()
+    member = desk.group().members["a"]
+    assert (member.epoch, member.state, member.pending) == (
+        5,
+        MemberState.UNREVOKED,
+        {desk.topics.id_of("t"): {2: 4, 3: 4}},
+    )
+    assert desk.put(2, member="a", epoch=4) == TAKEN
+    assert desk.put_in_transaction(2, member="a", epoch=4) == TAKEN
+    assert desk.put(2, member="a", epoch=3) == ErrorCode.STALE_MEMBER_EPOCH
+    assert desk.put_in_transaction(2, member="a", epoch=3) == STALE
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""One group under any order of requests of members of both protocols, while it goes from one kind to the other.
+"""One group under any order of requests of members of both protocols, while it changes its kind.
 
-A partition never has two owners, what is replayed is what lives, and members that are left alone share all partitions.
+A partition never has two owners, a replay gives the live state, and undisturbed members share all partitions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUBSCRIPTIONS = st.sampled_from([("t",), ("u",), ("t", "u")])
 
 
 class MixedGroupMachine(RuleBasedStateMachine):
-    """Up to four consumers, two of them static, each of the one protocol or the other."""
+    """Up to four consumers, two of them static, each of either protocol."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         self.born = 0
         self.seen_epoch = 0
         self.grown = False
-        """A topic has grown, and no leader of a classic group has looked at it since."""
+        """True if a topic has grown and no leader of a classic group has looked at it since."""
 
     @initialize(
         policy=st.sampled_from([MigrationPolicy.BIDIRECTIONAL] * 3 + list(MigrationPolicy)),
@@ -51,7 +51,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), topics=SUBSCRIPTIONS, classic=st.booleans())
     def start(self, name: str, topics: tuple[str, ...], classic: bool) -> None:
-        """A consumer starts; the process that had the name before is dead, and has not said so."""
+        """Start a consumer; the process that had the name before has died without leaving."""
         self.born += 1
         instance = f"i{name}" if name in "ab" else None
         if classic:
@@ -115,7 +115,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
 
     @rule()
     def refuse_appends_for_a_while(self) -> None:
-        """Requests and deadlines come while the log cannot be written."""
+        """Let the log refuse appends while requests and deadlines come."""
         self.desk.refusing = ErrorCode.NOT_ENOUGH_REPLICAS
         for client in self.clients.values():
             if isinstance(client, Client):
@@ -126,7 +126,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     @rule()
     def be_left_alone(self) -> None:
-        """Whatever was before, members that only speak and settle share all partitions in the end."""
+        """Members that only send heartbeats and settle share all partitions in the end, from any state."""
         for turn in range(110):
             for name in list(self.clients):
                 self.step(name)
@@ -135,6 +135,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
             for client in self.clients.values():
                 client.settle()
             self.desk.pass_ms(1_000)
+            self.epochs_do_not_fall_while_there_are_members()
         group = self.desk.shard.group("g")
         kept = {name: client for name, client in self.clients.items() if self.is_member(client)}
         refused = self.clients.keys() - kept.keys()
@@ -161,7 +162,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_reads_what_another_has(self) -> None:
-        """Members in their group's epoch; one that was put out, or missed a generation, does not know it yet."""
+        """Check members in their group's epoch; one that was removed, or missed a generation, may not know it yet."""
         group = self.desk.shard.consumers.groups.get("g")
         if group is None:
             return
@@ -218,7 +219,7 @@ def kept_of(group: Group) -> tuple[object, ...]:
 
 
 _LOOKED_AT = 70
-"""The turn, of those in which all are left alone, in which clients look at their topics."""
+"""The undisturbed turn in which clients look at their topics."""
 _FOR_GOOD = (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 TestMixedGroups = MixedGroupMachine.TestCase

@@ -1,4 +1,4 @@
-"""Offsets committed within a transaction: whose are taken, row by row, and what becomes of them."""
+"""Offsets committed within a transaction: which are taken, row by row, and their fate."""
 
 import pytest
 from group_desk import Desk
@@ -16,7 +16,7 @@ PRODUCER = 7
 
 
 def commit(desk: Desk, offset: int = 8, *, group: str = "g", metadata: str = "", producer: int = PRODUCER, **member):
-    """The error of the whole request, or of its one partition."""
+    """Commit an offset in a transaction; return the error of the request or of its partition."""
     place = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata=metadata)
     topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[place])]
     request = TxnOffsetCommitRequest(group_id=group, topics=topics, **member)
@@ -38,6 +38,16 @@ def test_a_generation_of_a_group_that_there_is_not_is_refused():
     desk = Desk()
     assert commit(desk, generation_id=3) == ErrorCode.ILLEGAL_GENERATION
     assert commit(desk, generation_id=3, member_id="m") == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_group_without_members_takes_offsets_from_whoever_is_in_no_generation():
+    desk = Desk()
+    _, (member,) = desk.stable("a")
+    assert commit(desk, generation_id=-1, member_id="gone") == ErrorCode.UNKNOWN_MEMBER_ID
+    desk.leave(member)
+    assert commit(desk, generation_id=-1, member_id="gone") == ErrorCode.NONE
+    assert commit(desk, generation_id=-1, group_instance_id="gone") == ErrorCode.NONE
+    assert commit(desk, generation_id=0, member_id="gone") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_member_is_taken_in_its_generation_alone():

@@ -1,4 +1,4 @@
-"""Answers leave in the order of the requests, and a connection that is held loses nothing."""
+"""Answers leave in the order of the requests, and a held connection loses no request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.wire.frame import FramePool, FrameReader
 
 
 class Wire:
-    """A transport that keeps what is sent."""
+    """A transport that keeps the sent bytes."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
@@ -29,7 +29,7 @@ class Wire:
         self.corked = True
 
     def uncork(self) -> None:
-        """What was sent while corked leaves now."""
+        """Send now what was written while corked."""
         self.corked = False
         self.unsent_bytes = 0
 
@@ -38,7 +38,7 @@ class Wire:
 
 
 class Room:
-    """One connection and those of its requests that wait."""
+    """One connection and its waiting requests."""
 
     def __init__(self, blocking: frozenset[int] = frozenset()) -> None:
         self.wire = Wire()
@@ -121,6 +121,41 @@ def test_nothing_begins_behind_a_blocking_request():
     assert room.served == [b"\xff first", b"second"]
 
 
+def test_behind_a_request_that_blocks_no_more_others_begin_and_answers_keep_their_order():
+    room = Room(blocking=frozenset({255}))
+    resumed: list[None] = []
+    room.connection.resume = lambda: resumed.append(None)
+    room.receive(framed(b"\xff first") + framed(b"second"))
+    room.connection.unblock(room.waiting[0][0])
+    assert (room.connection.state, len(resumed)) == (State.SERVING, 1)
+    room.resume()
+    assert (room.served, room.wire.sent) == ([b"\xff first", b"second"], [])
+    room.answer(0)
+    assert room.wire.sent == [b"\xff first", b"second"]
+
+
+def test_a_connection_that_ends_begins_nothing_when_its_request_blocks_no_more():
+    room = Room(blocking=frozenset({255}))
+    room.receive(framed(b"\xff last") + framed(b"never served"))
+    room.connection.close_after_answer()
+    room.connection.unblock(room.waiting[0][0])
+    room.resume()
+    assert (room.connection.state, room.served) == (State.ENDING, [b"\xff last"])
+
+
+def test_a_blocking_request_that_is_answered_behind_one_that_waits_lets_others_begin():
+    room = Room(blocking=frozenset({255}))
+    resumed: list[None] = []
+    room.connection.resume = lambda: resumed.append(None)
+    room.receive(framed(b"\x80 waits"))
+    room.receive(framed(b"\xff blocks") + framed(b"third"))
+    assert (room.connection.paused, resumed) == (True, [])
+    room.answer(1)
+    assert (room.connection.state, len(resumed)) == (State.SERVING, 1)
+    room.resume()
+    assert room.served == [b"\x80 waits", b"\xff blocks", b"third"]
+
+
 def test_a_closed_connection_drops_late_answers():
     room = Room()
     room.receive(framed(b"\x80 waits"))
@@ -171,7 +206,7 @@ def test_answers_too_large_to_be_held_back_do_not_keep_later_requests_waiting():
     room.wire.weight = 1 << 20
     room.receive(framed(b"one") + framed(b"two") + framed(b"three"))
     for turn in range(1, 3):
-        assert len(room.served) == len(resumed) == turn  # others have their turn in between
+        assert len(room.served) == len(resumed) == turn  # others get their turn in between
         room.resume()
     room.resume()
     assert room.served == [b"one", b"two", b"three"]

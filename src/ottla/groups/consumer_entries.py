@@ -64,10 +64,7 @@ def current_entry(group_id: str, member: ConsumerMember) -> Entry:
         previous_member_epoch=member.previous_epoch,
         state=member.state.value,
         assigned_partitions=[_assigned(topic, epochs) for topic, epochs in sorted(member.assigned.items())],
-        partitions_pending_revocation=[
-            records.TopicPartitions(topic_id=topic, partitions=sorted(indexes))
-            for topic, indexes in sorted(member.pending.items())
-        ],
+        partitions_pending_revocation=[_assigned(topic, epochs) for topic, epochs in sorted(member.pending.items())],
     )
     key = records.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
     return Entry(key, value, 0)
@@ -181,7 +178,7 @@ def _apply_current(group: ConsumerGroup, member_id: str, value: ConsumerValue | 
             previous_epoch=value.previous_member_epoch,
             state=_STATES.get(value.state, MemberState.UNKNOWN),
             assigned=_with_epochs(value.assigned_partitions, value.member_epoch),
-            pending=partitions_of((each.topic_id, each.partitions) for each in value.partitions_pending_revocation),
+            pending=_with_epochs(value.partitions_pending_revocation, value.member_epoch),
         )
     )
 

@@ -15,19 +15,21 @@ from ottla.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _MEMBER_EPOCHS_SINCE = 9
 """From this version on OffsetCommit knows member epochs."""
+_NO_EPOCH = -1
+"""TxnOffsetCommit of a producer that was given no metadata of a group."""
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 # Offsets
 
 
 def commit_error(group: ConsumerGroup, request: OffsetCommitRequest, version: int) -> ErrorCode:
-    """Whether the group takes a commit, of topics whose ids are filled in."""
+    """The error of a commit, or NONE if the group takes it. Topic ids are filled in already."""
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and group.is_empty:
         return ErrorCode.NONE
-    member = _member(group, request.member_id, request.group_instance_id)
-    if isinstance(member, ErrorCode):
-        return member
+    member = group.members.get(request.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
     if member.classic is None and version < _MEMBER_EPOCHS_SINCE:
         return ErrorCode.UNSUPPORTED_VERSION
     places = ((topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions)
@@ -37,19 +39,25 @@ def commit_error(group: ConsumerGroup, request: OffsetCommitRequest, version: in
 def transactional_error(
     group: ConsumerGroup, request: TxnOffsetCommitRequest, topic_ids: Mapping[str, bytes]
 ) -> ErrorCode:
-    """Whether the group takes the offsets of a producer: any that names no member, else those of its members."""
-    if request.generation_id < 0 and not request.member_id and request.group_instance_id is None:
+    """The error of a producer's offset commit. The group takes one that names no member, and those of its members.
+
+    Apache Kafka maps STALE_MEMBER_EPOCH to ILLEGAL_GENERATION in all versions up to 5, as clients do not expect it.
+    """
+    epoch = request.generation_id
+    if epoch < 0 and group.is_empty:
         return ErrorCode.NONE
-    member = _member(group, request.member_id, request.group_instance_id)
-    if isinstance(member, ErrorCode):
-        return member
+    if epoch == _NO_EPOCH and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.NONE
+    member = group.members.get(request.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
     places = ((topic_ids[topic.name], each.partition_index) for topic in request.topics for each in topic.partitions)
-    error = _epoch_error(member, request.generation_id, places)
+    error = _epoch_error(member, epoch, places)
     return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
 
 
 def fetch_error(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> ErrorCode:
-    """Whether the group tells its offsets: to anybody who names no member, and to members in their epoch."""
+    """The error of an offset fetch. The group answers requests that name no member, and members in their epoch."""
     if not request.member_id and request.member_epoch < 0:
         return ErrorCode.NONE
     member = group.members.get(request.member_id or "")
@@ -58,27 +66,19 @@ def fetch_error(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> Error
     return ErrorCode.NONE if member.epoch == request.member_epoch else ErrorCode.STALE_MEMBER_EPOCH
 
 
-def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember | ErrorCode:
-    member = group.members.get(member_id)
-    if member is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    if instance_id is not None and member.instance_id not in (None, instance_id):
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    return member
-
-
 def _epoch_error(member: ConsumerMember, epoch: int, places: Iterable[tuple[bytes, int]]) -> ErrorCode:
-    """A commit of an older epoch counts while the partitions are those that the member had then (KIP-1251)."""
+    """A commit of an older epoch counts while the member still owns the partitions, and did then (KIP-1251)."""
     if epoch == member.epoch:
         return ErrorCode.NONE
-    if member.classic is not None:
-        return ErrorCode.ILLEGAL_GENERATION
-    if epoch < 0 or epoch > member.epoch:
-        return ErrorCode.STALE_MEMBER_EPOCH
+    wrong = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+    if epoch > member.epoch:
+        return wrong
     for topic_id, index in places:
         assigned_in = member.assigned.get(topic_id, {}).get(index)
+        if assigned_in is None:
+            assigned_in = member.pending.get(topic_id, {}).get(index)
         if assigned_in is None or assigned_in > epoch:
-            return ErrorCode.STALE_MEMBER_EPOCH
+            return wrong
     return ErrorCode.NONE
 
 
@@ -106,7 +106,7 @@ def not_described(group_id: str) -> DescribedGroup:
 
 
 def _described(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
-    """A member as it is shown; what it has yet to give up counts as assigned."""
+    """A member as it is shown; partitions that it has yet to give up count as assigned."""
     held: dict[bytes, set[int]] = {topic: set(epochs) for topic, epochs in member.assigned.items()}
     for topic, indexes in member.pending.items():
         held.setdefault(topic, set()).update(indexes)

@@ -56,7 +56,7 @@ class ConsumerMember:
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
     assigned: Assigned = field(default_factory=dict)
-    pending: Partitions = field(default_factory=dict)
+    pending: Assigned = field(default_factory=dict)
     """Partitions that it must give up, and may still read."""
 
     @property
@@ -75,7 +75,7 @@ class ResolvedRegex(NamedTuple):
 
 
 def same_subscription(one: ConsumerMember, other: ConsumerMember) -> bool:
-    """Whether two states of a member agree on what the record of the member holds."""
+    """True if two states of a member have the same member record."""
     return (
         one.topics == other.topics
         and one.regex == other.regex
@@ -90,7 +90,7 @@ def same_subscription(one: ConsumerMember, other: ConsumerMember) -> bool:
 
 
 def same_assignment(one: ConsumerMember, other: ConsumerMember) -> bool:
-    """Whether two states of a member agree on what the record of its assignment holds."""
+    """True if two states of a member have the same assignment record."""
     return (
         one.epoch == other.epoch
         and one.previous_epoch == other.previous_epoch
@@ -113,6 +113,6 @@ def is_subset(some: Partitions, all_of: Mapping[bytes, Iterable[int]]) -> bool:
     return all(partitions <= set(all_of.get(topic, ())) for topic, partitions in some.items())
 
 
-def overlap(some: Partitions, others: Partitions) -> bool:
-    """Whether a partition is in both."""
-    return any(partitions & others.get(topic, frozenset()) for topic, partitions in some.items())
+def overlap(some: Mapping[bytes, Iterable[int]], others: Partitions) -> bool:
+    """True if a partition is in both."""
+    return any(not others.get(topic, frozenset()).isdisjoint(partitions) for topic, partitions in some.items())

@@ -1,7 +1,7 @@
-"""A group with members changes its protocol: what of a classic group a consumer group takes over, and the way back.
+"""Turns a classic group with members into a consumer group, and back.
 
 Pure, and without a group of its own: upgrade and downgrade are entries, the same that Kafka writes. A partition has
-one owner throughout: what a member may still read before the change is its own after it.
+one owner throughout: a partition that a member may still read before the change is its own after it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def upgraded(group: Group, topics: Topics) -> ConsumerGroup:
 def _owned(members: Iterable[Member], said: dict[str, Subscription], topics: Topics) -> dict[str, Partitions]:
     """The partitions that each member may be reading, none of them twice.
 
-    That is its assignment, and beside it what it said it owned when it joined, where that is assigned to nobody: a
-    cooperative member goes on reading such a partition until it has seen that it must give it up. Kafka looks at the
-    assignment alone.
+    That is its assignment, and the partitions that it named as its own when it joined, if they are assigned to no
+    member: a cooperative member goes on reading such a partition until it has seen that it must give it up. Kafka looks
+    at the assignment alone.
     """
     owner: dict[tuple[bytes, int], str] = {}
     for member in members:
@@ -85,7 +85,7 @@ def _as_consumer(member: Member, said: Subscription, owned: Partitions, epoch: i
 
 
 def described(session_timeout_ms: int, protocols: Iterable[JoinGroupRequestProtocol]) -> ClassicMemberMetadata:
-    """A consumer group's memory of a classic member, beside what it keeps of all."""
+    """A consumer group's memory of a classic member, beside that of every member."""
     return ClassicMemberMetadata(
         session_timeout_ms=session_timeout_ms,
         supported_protocols=[ClassicProtocol(name=each.name, metadata=bytes(each.metadata)) for each in protocols],
@@ -109,15 +109,15 @@ def upgrade_entries(made: ConsumerGroup) -> Iterator[Entry]:
 
 
 def only_classic_remain(before: ConsumerGroup, after: ConsumerGroup) -> bool:
-    """Whether the last member of the consumer protocol is gone, and classic ones are left."""
+    """True if the last member of the consumer protocol is gone, and classic ones are left."""
     return before.classic_members < before.size and 0 < after.size == after.classic_members
 
 
 def downgrade_entries(before: ConsumerGroup, after: ConsumerGroup, topics: Topics, wall_ms: int) -> Iterator[Entry]:
     """The end of a consumer group, and the classic group of its classic members.
 
-    The generation has no leader, which says that all must join again, here and wherever the log is read. Kafka writes
-    a leader and rebalances from memory; and it writes members' targets, where we write what they may still read.
+    The generation has no leader, so all must join again, here and wherever the log is read. Kafka writes a leader and
+    rebalances from memory; and it writes members' targets, where we write the partitions that they may still read.
     """
     yield from write.group_tombstones(before)
     protocol = _elected(after.members.values())
@@ -148,7 +148,7 @@ def _protocols(member: ConsumerMember) -> list[ClassicProtocol]:
 def _as_classic(member: ConsumerMember, protocol: str, topics: Topics) -> MemberMetadata:
     assert member.classic is not None
     metadata = next(each.metadata for each in _protocols(member) if each.name == protocol)
-    held = [(topic, frozenset(epochs)) for topic, epochs in member.assigned.items()] + list(member.pending.items())
+    held = [*member.assigned.items(), *member.pending.items()]
     return MemberMetadata(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

@@ -1,7 +1,7 @@
-"""One step of a member towards its target: what it must give up, what it may have already, which epoch it is in.
+"""One step of a member towards its target: partitions to give up, partitions to take already, and its epoch.
 
-Pure. A member gives up before it gets, and gets a partition only once nobody else owns it, so that a partition never
-has two owners (KIP-848).
+Pure. A member gives up before it gets, and gets a partition only once no other member owns it, so that a partition
+never has two owners (KIP-848).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ottla.groups.consumer_values import (
 )
 
 HeldByOther = Callable[[bytes, int], bool]
-"""Whether another member owns a partition, or has yet to give it up."""
+"""True if another member owns a partition, or has yet to give it up."""
 
 
 class Reconciliation:
-    """The step of one member. `owned` is what the client says it owns; None where it did not say.
+    """The step of one member. `owned` are the partitions that the client names as its own; None where it names none.
 
     `subscribed` are the ids of the topics that the member subscribes to now, `may_have_changed` tells whether they
     were others at its last step.
@@ -66,15 +66,15 @@ class Reconciliation:
         return self._next({})
 
     def _next(self, assigned: Assigned) -> ConsumerMember:
-        """Revoke what is not in the target; only without that take what is free of it."""
+        """Revoke partitions outside the target; if there are none, take those of the target that are free."""
         kept: dict[bytes, dict[int, int]] = {}
-        revoke: dict[bytes, frozenset[int]] = {}
+        revoke: dict[bytes, dict[int, int]] = {}
         for topic, epochs in assigned.items():
             wanted = self._target.get(topic, frozenset())
             if stays := {index: epoch for index, epoch in epochs.items() if index in wanted}:
                 kept[topic] = stays
-            if leaves := epochs.keys() - wanted:
-                revoke[topic] = frozenset(leaves)
+            if leaves := {index: epoch for index, epoch in epochs.items() if index not in wanted}:
+                revoke[topic] = leaves
         if revoke and self._client_owns(revoke):
             return self._moved(MemberState.UNREVOKED, self._member.epoch, kept, revoke)
         waits = False
@@ -90,22 +90,22 @@ class Reconciliation:
     def _trim(self) -> ConsumerMember:
         """Give up topics that are no longer subscribed to, ahead of the next target."""
         member = self._member
-        gone = {topic: frozenset(epochs) for topic, epochs in member.assigned.items() if topic not in self._subscribed}
+        gone = {topic: epochs for topic, epochs in member.assigned.items() if topic not in self._subscribed}
         if not gone:
             return member
         kept = {topic: epochs for topic, epochs in member.assigned.items() if topic not in gone}
         if not self._client_owns(gone):
             return self._moved(member.state, member.epoch, kept, member.pending)
         pending = dict(member.pending)
-        for topic, partitions in gone.items():
-            pending[topic] = pending.get(topic, frozenset()) | partitions
+        for topic, epochs in gone.items():
+            pending[topic] = {**pending.get(topic, {}), **epochs}
         return self._moved(MemberState.UNREVOKED, member.epoch, kept, pending)
 
-    def _client_owns(self, partitions: Partitions) -> bool:
-        """Whether the client may still read one of them: a client that did not say does."""
+    def _client_owns(self, partitions: Assigned) -> bool:
+        """True if the client may still read one of them; a client that has not named its partitions may read any."""
         return self._owned is None or overlap(partitions, self._owned)
 
-    def _moved(self, state: MemberState, epoch: int, assigned: Assigned, pending: Partitions) -> ConsumerMember:
+    def _moved(self, state: MemberState, epoch: int, assigned: Assigned, pending: Assigned) -> ConsumerMember:
         """The member in its new place. The epoch before it goes out of use with every write, though it be the same."""
         member = self._member
         return replace(
@@ -119,7 +119,7 @@ class Reconciliation:
 
 
 def left_for_a_while(member: ConsumerMember, *, epoch: int) -> ConsumerMember:
-    """A static member that has gone and is expected back: nobody takes its partitions, nothing is left to revoke."""
+    """A static member that has gone and is expected back: its partitions stay its own, nothing is left to revoke."""
     return replace(
         member,
         epoch=epoch,

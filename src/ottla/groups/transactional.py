@@ -1,4 +1,4 @@
-"""Offsets that a group commits within a transaction: whose may be taken, and the entries that they become.
+"""Offsets that a group commits within a transaction: which are accepted, and the entries that they become.
 
 Comes from shard.py. The entries are pending until the marker of the transaction is in the log (offsets.py).
 """
@@ -6,7 +6,7 @@ Comes from shard.py. The entries are pending until the marker of the transaction
 from __future__ import annotations
 
 from ottla.groups.entries import offset_entry
-from ottla.groups.group import Group
+from ottla.groups.group import Group, GroupState
 from ottla.groups.offsets import Offsets
 from ottla.groups.values import Decision, Moment
 from ottla.kernel.errors import ErrorCode
@@ -21,13 +21,14 @@ from ottla.messages.txn_offset_commit import (
 
 
 def refusal(group: Group | None, request: TxnOffsetCommitRequest) -> ErrorCode:
-    """Whether a group takes the offsets of a producer: any that names no member, else those of one in its generation.
+    """The error of a producer's offsets. A group takes them from a member in its generation, or if none is named.
 
     Unlike a plain commit's, they are taken while the group rebalances.
     """
     if group is None:
         return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
-    if request.generation_id < 0 and not request.member_id and request.group_instance_id is None:
+    names_nobody = not request.member_id and request.group_instance_id is None
+    if request.generation_id < 0 and (names_nobody or group.state is GroupState.EMPTY):
         return ErrorCode.NONE
     error = group.check_member(request.member_id, request.group_instance_id)
     if error:

@@ -49,7 +49,7 @@ class State(Enum):
     SERVING = "serving"
     """Every request begins as it comes."""
     BLOCKED = "blocked"
-    """No request begins until the one at hand is answered (`expect` with `blocks`, and back with its `answer`)."""
+    """No request begins for now (`expect` with `blocks`, and back with `unblock` or the `answer`)."""
     ENDING = "ending"
     """No request begins any more; the connection closes once the answers have left (`close_after_answer`)."""
     CLOSED = "closed"
@@ -144,12 +144,20 @@ class ServerConnection:
         return self.state is not SERVING or len(self._waiting) >= MAX_IN_FLIGHT or self.transport.unsent_bytes > 1 << 20
 
     def expect(self, *, blocks: bool = False) -> Exchange:
-        """Keep a place for the answer of the request at hand; with `blocks` no further request begins before it."""
+        """Keep a place for the answer of the request at hand; with `blocks` no further one begins before `unblock`."""
         exchange = Exchange(blocks=blocks)
         self._waiting.append(exchange)
         if blocks and self.state is SERVING:
             self.state = BLOCKED
         return exchange
+
+    def unblock(self, exchange: Exchange) -> None:
+        """Later requests may begin, although this one is not answered yet."""
+        exchange.blocks = False
+        if self.state is BLOCKED:
+            self.state = SERVING
+            if self.paused and not self.held:
+                self.resume()
 
     def answer(self, exchange: Exchange, parts: list[Part]) -> None:
         """Fill a place; all answers that are next in order leave. No parts: the request wants no answer."""
@@ -157,11 +165,13 @@ class ServerConnection:
             release(parts)
             return
         exchange.parts = parts
-        if exchange.blocks and self.state is BLOCKED:
-            self.state = SERVING
         waiting = self._waiting
         if waiting[0] is not exchange:
+            if exchange.blocks:
+                self.unblock(exchange)
             return
+        if exchange.blocks and self.state is BLOCKED:
+            self.state = SERVING
         send = self.transport.send
         while waiting:
             ready = waiting[0].parts

@@ -1,8 +1,8 @@
-"""The common part of one producer's requests to one partition: everything but the correlation id and the records.
+"""The common part of one producer's requests to single partitions of a topic.
 
-broker/requests/dispatch.py keeps the shape of a connection's last Produce. Where the next has the same bytes around
-its records, nothing of it has to be decoded again, and the answer is the last one's with other numbers
-(bench/hot_path.py).
+All is common but the correlation id, the partition's index and the records. broker/requests/dispatch.py keeps the shape
+of a connection's last Produce. Where the next has the same bytes around these, nothing of it has to be decoded again,
+and the answer is the last one's with other numbers (bench/hot_path.py).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from ottla.wire.hot import Produce
 from ottla.wire.hot_answers import encode_produced
 
 _INT32 = Struct(">i")
+_INDEX_AND_SIZE = Struct(">ii")
 _AFTER_CORRELATION = 8
 _FLEXIBLE = 9
 _EMPTY_TAGS = b"\x00\x00\x00"
 """The empty tagged fields of the partition, the topic and the request."""
-_PRODUCED = Struct(">hqqq")
 _ACKS = (-1, 0, 1)
 
 
 class ProduceShape:
-    """Made of a whole request by `shape_of`; `records` finds the records of the next one."""
+    """Made of a whole request by `shape_of`; `match` finds the partition and the records of the next one."""
 
     __slots__ = (
         "_answer",
@@ -34,10 +34,9 @@ class ProduceShape:
         "_tail",
         "acks",
         "by_id",
-        "index",
         "name",
-        "place",
         "timeout_ms",
+        "topic",
         "topic_id",
         "version",
     )
@@ -50,29 +49,30 @@ class ProduceShape:
         self.version = version
         self.acks = request.acks
         self.timeout_ms = request.timeout_ms
-        self.name, self.topic_id, self.index = name, topic_id, index
+        self.name, self.topic_id = name, topic_id
         self.by_id = not name
-        self.place = (topic_id if self.by_id else name, index)
-        """The key under which broker/replicas/reconcile.py has the partition."""
+        self.topic = topic_id if self.by_id else name
+        """With the partition's index the key under which broker/replicas/reconcile.py has it."""
         whole = encode_produced(0, version, [(name, topic_id, [(index, 0, 0, 0, 0)])], 0)
         at = whole.index(_INT32.pack(index) + bytes(26), 8)
-        self._head = whole[8 : at + 4]
+        self._head = whole[8:at]
         self._tail = whole[at + 4 + 26 :]
-        self._answer = Struct(f">ii{len(self._head)}shqqq{len(self._tail)}s")
+        self._answer = Struct(f">ii{len(self._head)}sihqqq{len(self._tail)}s")
         self._answer_size = len(whole) - 4
 
-    def records(self, frame: memoryview) -> memoryview | None:
-        """The records of a request of this shape; None where it is of another."""
+    def match(self, frame: memoryview) -> tuple[int, memoryview] | None:
+        """The partition and the records of a request of this shape; None where it is of another."""
         end = self._end
         if frame[_AFTER_CORRELATION:end] != self._prefix:
             return None
         if not self._flexible:
-            at = end + 4
-            if at > len(frame) or _INT32.unpack_from(frame, end)[0] != len(frame) - at:
+            at = end + 8
+            if at > len(frame):
                 return None
-            return frame[at:]
+            index, size = _INDEX_AND_SIZE.unpack_from(frame, end)
+            return None if size != len(frame) - at else (index, frame[at:])
         size = shift = 0
-        at, last = end, min(len(frame), end + 5)
+        at, last = end + 4, min(len(frame), end + 9)
         while at < last:
             byte = frame[at]
             at += 1
@@ -80,19 +80,29 @@ class ProduceShape:
             if byte < 0x80:
                 if size == 0 or at + size - 1 + 3 != len(frame) or frame[-3:] != _EMPTY_TAGS:
                     return None
-                return frame[at:-3]
+                return _INT32.unpack_from(frame, end)[0], frame[at:-3]
             shift += 7
         return None
 
-    def answer(self, correlation_id: int, base_offset: int, append_time_ms: int, log_start_offset: int) -> bytes:
+    def answer(
+        self, correlation_id: int, index: int, base_offset: int, append_time_ms: int, log_start_offset: int
+    ) -> bytes:
         """The answer to a request of this shape that went well."""
         return self._answer.pack(
-            self._answer_size, correlation_id, self._head, 0, base_offset, append_time_ms, log_start_offset, self._tail
+            self._answer_size,
+            correlation_id,
+            self._head,
+            index,
+            0,
+            base_offset,
+            append_time_ms,
+            log_start_offset,
+            self._tail,
         )
 
-    def refusal(self, correlation_id: int, error: int) -> bytes:
+    def refusal(self, correlation_id: int, index: int, error: int) -> bytes:
         """The answer to one that did not."""
-        return self._answer.pack(self._answer_size, correlation_id, self._head, error, -1, -1, -1, self._tail)
+        return self._answer.pack(self._answer_size, correlation_id, self._head, index, error, -1, -1, -1, self._tail)
 
 
 def shape_of(frame: memoryview, version: int, request: Produce) -> ProduceShape | None:
@@ -109,5 +119,5 @@ def shape_of(frame: memoryview, version: int, request: Produce) -> ProduceShape 
         return None
     else:
         start = len(frame) - 3 - size - ((size + 1).bit_length() + 6) // 7
-    shape = ProduceShape(bytes(frame[_AFTER_CORRELATION:start]), version, request)
-    return shape if shape.records(frame) == partitions[0][1] else None
+    shape = ProduceShape(bytes(frame[_AFTER_CORRELATION : start - 4]), version, request)
+    return shape if shape.match(frame) == partitions[0] else None

@@ -1,4 +1,4 @@
-"""Batches per partition: when they leave, in which order, and what keeps a retry from writing twice."""
+"""Batches per partition: when they leave, in which order, and how a retry writes nothing twice."""
 
 from __future__ import annotations
 
@@ -191,3 +191,11 @@ def test_another_epoch_starts_every_partition_at_sequence_0() -> None:
 def test_transactions_need_idempotence(settings: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="transactional id"):
         ProducerSettings(transactional_id="id", **settings)  # type: ignore[arg-type]
+
+
+def test_an_impossible_timestamp_is_refused_and_leaves_nothing_behind() -> None:
+    accumulator = an_accumulator()
+    for timestamp in (-1, 1 << 63):
+        with pytest.raises(ValueError, match="milliseconds since 1970"):
+            accumulator.append(ONE, timestamp, None, b"x", [], now_ms=0)
+    assert accumulator.empty

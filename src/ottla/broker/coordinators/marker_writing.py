@@ -1,6 +1,6 @@
-"""Writing the markers of transactions into partitions that are led here.
+"""Writes the markers of transactions into partitions that this broker leads.
 
-marker_sender.py and the handler of WriteTxnMarkers come here.
+Called by marker_sender.py and the handler of WriteTxnMarkers.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from ottla.broker.coordinators.shard_runner import TransactionEnd
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
 from ottla.kernel.story import Slot
-from ottla.records.batch import Batch
-from ottla.records.control import Marker, build_marker
+from ottla.records.control import EndOfTransaction, Marker, MarkerBatch
 from ottla.storage.values import Appended, Origin
 
 if TYPE_CHECKING:
@@ -32,14 +31,14 @@ _NO_COORDINATOR = frozenset(
 
 
 class WantedMarker(NamedTuple):
-    """A marker and where it belongs."""
+    """A marker and its partition."""
 
     end: TransactionEnd
     partition: TopicPartition
 
 
 class MarkerWriter:
-    """Writes them, for the coordinator here and for those of other brokers."""
+    """Writes markers for the coordinator on this broker and for those on others."""
 
     def __init__(
         self,
@@ -53,13 +52,15 @@ class MarkerWriter:
         self._groups = groups
 
     async def write(self, wanted: list[WantedMarker]) -> list[ErrorCode]:
-        """Append them all, then wait until each is committed: for each NONE, or why it is not known to be."""
-        begun = [self._write(each) for each in wanted]
+        """Append all markers, then wait until they are committed; return NONE or an error for each."""
+        wall_ms = self._around.clock.wall_ms()
+        markers = {end: _marker(end, wall_ms) for end in dict.fromkeys(each.end for each in wanted)}
+        begun = [self._write(each, markers[each.end], wall_ms) for each in wanted]
         outcomes = [await each if isinstance(each, Slot) else each for each in begun]
         return [ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _NO_COORDINATOR else error for error in outcomes]
 
-    def _write(self, wanted: WantedMarker) -> Slot[ErrorCode] | ErrorCode:
-        """The offsets of a group are told by their shard, so that nobody hears of the end before they stand."""
+    def _write(self, wanted: WantedMarker, marker: MarkerBatch, wall_ms: int) -> Slot[ErrorCode] | ErrorCode:
+        """Append one marker. In an offsets partition the shard does it, so that its offsets change with the marker."""
         topic, index = wanted.partition
         partition = self._partition_of(topic, NO_TOPIC_ID, index)
         if isinstance(partition, ErrorCode):
@@ -71,15 +72,17 @@ class MarkerWriter:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not partition.leader.enough_in_sync:
             return ErrorCode.NOT_ENOUGH_REPLICAS
-        end, wall_ms = wanted.end, self._around.clock.wall_ms()
-        marker = build_marker(
-            Marker.COMMIT if end.committed else Marker.ABORT,
-            producer_id=end.producer_id,
-            producer_epoch=end.producer_epoch,
-            coordinator_epoch=end.coordinator_epoch,
-            timestamp=wall_ms,
-        )
-        appended = partition.append(Batch(marker), Origin.COORDINATOR, wall_ms, bumps=end.bumps)
+        appended = partition.append(marker, Origin.COORDINATOR, wall_ms, bumps=wanted.end.bumps)
         if not isinstance(appended, Appended):
             return appended
         return partition.committed(appended.next_offset, COMMIT_TIMEOUT_MS)
+
+
+def _marker(end: TransactionEnd, wall_ms: int) -> MarkerBatch:
+    """The same for all partitions of the transaction."""
+    return MarkerBatch(
+        EndOfTransaction(Marker.COMMIT if end.committed else Marker.ABORT, end.coordinator_epoch),
+        producer_id=end.producer_id,
+        producer_epoch=end.producer_epoch,
+        timestamp=wall_ms,
+    )

@@ -1,8 +1,8 @@
-"""Runs one shard of a coordinator: decide, append, apply, and hold what leaves until it is committed.
+"""Runs one shard of a coordinator: decide, append, apply, and hold answers and effects until they are committed.
 
-coordinator.py comes here with requests and with the time; the machine is groups/shard.py or transactions/shard.py, the
-log is that of one partition of `__consumer_offsets` or `__transaction_state`. A runner lives for one leadership; after
-it, a new one replays the log.
+coordinator.py passes on requests and the time; the machine is groups/shard.py or transactions/shard.py, the log is
+that of one partition of `__consumer_offsets` or `__transaction_state`. A runner lives for one leadership; after it, a
+new one replays the log.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ class TransactionEnd(NamedTuple):
     committed: bool
     coordinator_epoch: int
     bumps: bool
-    """Whether each transaction of the producer has an epoch of its own."""
+    """True if each transaction of the producer has an epoch of its own."""
 
 
 SLICE_MS = 5
-"""Loading and ticking hold the loop no longer at a time (rule D1)."""
+"""The longest time that loading and ticking hold the loop (rule D1)."""
 LOOK_AGAIN_MS = 100
 _READ_BYTES = 256 * 1024
 _RECORDS_PER_STEP = 50
 _ENTRIES_PER_BATCH = 1000
 _REFUSED = -1
 _REFUSED_MS = 1000
-"""The rest of loading where the log cannot be read: another replica leads soon, or somebody has to look."""
+"""The pause of loading if the log cannot be read: another replica leads soon, or an administrator must act."""
 
 log = logging.getLogger("ottla.coordinators")
 
@@ -126,7 +126,7 @@ class ShardRunner(Generic[S]):
         self._on_deadline = on_deadline
         self._answers_from_ms = answers_from_ms
         self._through = 0
-        """The offset after all that this shard knows of: nothing leaves before it is committed."""
+        """The offset after all records that this shard knows of: no answer leaves before it is committed."""
         self._held: deque[_Held] = deque()
         self._leaving: deque[tuple[int, object]] = deque()
         """Effects, each with the offset that must be committed before it."""
@@ -141,7 +141,7 @@ class ShardRunner(Generic[S]):
     # Asking
 
     def ask(self, decide: Decide[S]) -> Slot[Any]:
-        """The place of an answer, filled when it may leave; with an ErrorCode where the shard does not serve."""
+        """Ask the shard. The slot is filled when the answer may leave, or with an ErrorCode if it does not serve."""
         slot: Slot[Any] = Slot()
         error = self._not_serving()
         if error:
@@ -161,9 +161,15 @@ class ShardRunner(Generic[S]):
             self._hold([Reply(slot, ErrorCode.NONE)])
         return slot
 
+    def settled(self) -> S | None:
+        """The shard, to be read only, where it serves and all that it knows is committed; else `ask` has to wait."""
+        if self._not_serving() or self._partition.log.high_watermark < self._through:
+            return None
+        return self.shard
+
     @property
     def gone(self) -> bool:
-        """Whether the leadership of this runner is over."""
+        """True once the leadership of this runner is over."""
         return self.phase is Phase.GONE
 
     def guard(self, producer_id: int, producer_epoch: int, *, bumps: bool) -> object | ErrorCode | None:
@@ -177,7 +183,7 @@ class ShardRunner(Generic[S]):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.phase is Phase.LOADING else ErrorCode.NONE
 
     def tick(self) -> bool:
-        """Carry out what deadlines that have passed mean; False where the slice was too short for all of them."""
+        """Handle deadlines that have passed; False if the slice was too short for all of them."""
         if self.phase is not Phase.SERVING:
             return True
         end_ms = self._around.clock.mono_ms() + SLICE_MS
@@ -190,14 +196,14 @@ class ShardRunner(Generic[S]):
                 return False
 
     def tell(self, decide: Callable[[S], Outcome[Any]]) -> None:
-        """Let the shard decide about something that nobody waits for; one that loads does so once it serves."""
+        """Let the shard decide something without an answer; a loading shard does so once it serves."""
         if self.phase is Phase.SERVING:
             self._carry_out(decide(self.shard))
         elif self.phase is Phase.LOADING:
             self._told.append(decide)
 
     def end(self) -> None:
-        """Leadership is lost: the shard is thrown away, and all who wait in it go to look for another coordinator."""
+        """Leadership is lost: drop the shard, and tell all waiting clients to look for another coordinator."""
         if self.phase is Phase.GONE:
             return
         self.phase = Phase.GONE
@@ -233,7 +239,7 @@ class ShardRunner(Generic[S]):
             self._hold(decision.replies)
 
     def _write(self, decision: Outcome[Any]) -> ErrorCode:
-        """Append and apply at once. What nobody asked for may be more than one batch takes."""
+        """Append and apply at once. Entries that no request asked for may need more than one batch."""
         entries = decision.entries
         at_once = len(entries) if decision.whole else _ENTRIES_PER_BATCH
         for start in range(0, len(entries), at_once or 1):
@@ -305,7 +311,7 @@ class ShardRunner(Generic[S]):
             ticket.fill(answer if may_answer else ErrorCode.NOT_COORDINATOR)
 
     def _let_leave(self, high_watermark: int) -> None:
-        """Effects are decided once they are committed, whatever becomes of the lease."""
+        """Let effects leave once they are committed, also without a valid lease."""
         leaving = self._leaving
         while leaving and leaving[0][0] <= high_watermark:
             effect = leaving.popleft()[1]
@@ -324,7 +330,7 @@ class ShardRunner(Generic[S]):
             self._serve_if_committed()
 
     def _overdue(self) -> None:
-        """End the waits whose records were not committed in time: the askers are told that the outcome is not known."""
+        """End the waits whose records were not committed in time: those clients learn that the outcome is unknown."""
         self._check = None
         now_ms = self._around.clock.mono_ms()
         error = coordinator_error(ErrorCode.REQUEST_TIMED_OUT)
@@ -337,7 +343,7 @@ class ShardRunner(Generic[S]):
     # Loading
 
     def _load(self) -> None:
-        """One slice of the replay, and then the next, up to the log's end; it serves once that is committed."""
+        """Replay the log slice by slice up to its end; serve once that end is committed."""
         if self.phase is not Phase.LOADING:
             return
         clock = self._around.clock
@@ -361,7 +367,7 @@ class ShardRunner(Generic[S]):
         if self.phase is not Phase.LOADING or self._partition.log.high_watermark < self._through:
             return
         now_ms = self._around.clock.mono_ms()
-        if (wait_ms := self._answers_from_ms() - now_ms) > 0:  # it may be over sooner: the broker comes back, and knows
+        if (wait_ms := self._answers_from_ms() - now_ms) > 0:  # it may end sooner: the other broker is back and knows
             if not self._waits_for_lease:
                 self._waits_for_lease = True
                 self._around.deadlines.at(now_ms + min(wait_ms, LOOK_AGAIN_MS), self._look_again)
@@ -378,10 +384,10 @@ class ShardRunner(Generic[S]):
         self._serve_if_committed()
 
     def _read_log(self) -> Iterator[int]:
-        """Replays the log; yields after each few records, so that the caller may pause."""
+        """Replay the log; yield after every few records, so that the caller may pause."""
         offset = self._partition.log.log_start_offset
         while offset < self._partition.log.end_offset:
-            partition_log = self._partition.log  # another one where it has moved to another log directory meanwhile
+            partition_log = self._partition.log  # a new one if the replica has moved to another log directory
             read = partition_log.read(offset, _READ_BYTES, limit_offset=partition_log.end_offset)
             if isinstance(read, ErrorCode):
                 if offset >= partition_log.log_start_offset:
@@ -418,7 +424,7 @@ class ShardRunner(Generic[S]):
             yield batch.next_offset
 
     def _replay_record(self, record: Record, producer: int) -> None:
-        """A record that is none of ours, written by hand perhaps, does not keep a broker from serving the others."""
+        """Replay a record. An unknown one, perhaps written by hand, is passed over: the others are served."""
         try:
             entry = self.shard.decode(record.key or b"", record.value)
         except (MalformedMessage, CorruptRecords, UnicodeDecodeError) as fault:
@@ -429,7 +435,7 @@ class ShardRunner(Generic[S]):
 
 
 def _sound_batches(body: Buffer) -> Iterator[Batch]:
-    """Up to one that is damaged: it must not be applied, nor taken for the end."""
+    """Batches up to a damaged one, which must neither be applied nor count as the end."""
     try:
         for batch in iterate_batches(body):
             if not batch.crc_holds():

@@ -1,7 +1,7 @@
 """The transactions that this broker coordinates: a runner for each partition of `__transaction_state` that it leads.
 
-Handlers of the transaction APIs come here; next door are coordinator.py, and marker_sender.py, which gets the markers
-that leave the shards.
+Called by the handlers of the transaction APIs; based on coordinator.py. marker_sender.py gets the markers that leave
+the shards.
 """
 
 from __future__ import annotations
@@ -73,10 +73,17 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         return self._around.clock.mono_ms()
 
     def end_of_transaction(self, transactional_id: str, until_ms: int) -> Slot[bool]:
-        """True once the transaction whose markers are on their way is complete, False at `until_ms`."""
+        """True once no markers of the transaction are on their way any more, False at `until_ms`.
+
+        It may have ended before this is called: the answer that said otherwise was held until its commit.
+        """
         slot: Slot[bool] = Slot()
         if self.now_ms() >= until_ms:
             slot.fill(False)
+            return slot
+        runner = self.runner_of(transactional_id)
+        if runner is None or not _is_ending(runner, transactional_id):
+            slot.fill(True)
             return slot
         self._waiting.setdefault(transactional_id, []).append(slot)
         self._around.deadlines.at(until_ms, lambda: self._give_up(transactional_id, slot))
@@ -93,8 +100,7 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
     def _marked(self, runner: ShardRunner[TransactionShard], transactional_id: str) -> None:
         if transactional_id not in self._waiting:
             return
-        current = runner.shard.transactions.get(transactional_id)
-        if current is None or not current.prepared:
+        if not _is_ending(runner, transactional_id):
             for slot in self._waiting.pop(transactional_id):
                 slot.fill(True)
 
@@ -111,6 +117,12 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
     def reconfigure(self, config: BrokerConfig) -> None:
         """Options that may change while the broker runs apply to shards loaded from now on."""
         self._settings = settings_of(config)
+
+
+def _is_ending(runner: ShardRunner[TransactionShard], transactional_id: str) -> bool:
+    """True while markers of a transaction are on their way."""
+    current = runner.shard.transactions.get(transactional_id)
+    return current is not None and current.prepared
 
 
 def settings_of(config: BrokerConfig) -> TransactionSettings:

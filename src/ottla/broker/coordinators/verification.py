@@ -1,7 +1,7 @@
 """Asks coordinators whether partitions are in a transaction, or has them put in (KIP-890).
 
-Handlers of Produce and TxnOffsetCommit come here. What is asked of one broker within a turn of the loop goes there in
-one request.
+Called by the handlers of Produce and TxnOffsetCommit. Questions to one broker within a turn of the loop are sent in one
+request.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ottla.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from ottla.transactions.decisions import verify
 from ottla.transactions.values import Verified
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Question(NamedTuple):
 
 
 class Verification:
-    """The questions of this broker that are not answered yet."""
+    """The open questions of this broker."""
 
     def __init__(self, around: Environment, peers: Peers, transactions: TransactionCoordinator) -> None:
         self._around = around
@@ -52,9 +53,9 @@ class Verification:
         self._queued: dict[BrokerId, list[tuple[Question, Slot[Verified]]]] = {}
 
     async def ask(self, question: Question, *, patient: bool = True) -> Verified:
-        """Whether records may be written, by partition.
+        """Ask the coordinator whether records may be written, by partition.
 
-        One who is `patient` waits a little where the transaction before still ends.
+        With `patient`, wait a little while the transaction before is still ending.
         """
         config = self._around.config
         back_off_ms = config.add_partitions_to_txn_retry_backoff_ms
@@ -67,6 +68,19 @@ class Verification:
             pause: Slot[None] = Slot()
             self._around.deadlines.after(back_off_ms, lambda pause=pause: pause.fill(None))  # type: ignore[misc]
             await pause
+
+    def confirmed(self, question: Question) -> bool:
+        """True if the shard is here and says at once that all partitions are in the transaction.
+
+        `ask` finds the same. A client that sends one partition in a request has each looked up, so this costs less.
+        """
+        transactional_id, producer_id, epoch, partitions, adds = question
+        runner = self._transactions.runner_of(transactional_id)
+        shard = None if runner is None or adds else runner.settled()
+        if shard is None or refuse_missing(self._around.metadata, partitions) is not None:
+            return False
+        said = verify(shard.transactions.get(transactional_id), producer_id, epoch, partitions)
+        return not isinstance(said, ErrorCode) and not any(said.values())
 
     async def _ask_once(self, question: Question) -> Verified:
         around = self._around
@@ -101,7 +115,7 @@ class Verification:
         return _all(partitions, answer) if isinstance(answer, ErrorCode) else answer
 
     def _flush(self, broker: BrokerId) -> None:
-        """Each transactional id once in a request: answers are told apart by it."""
+        """Send waiting questions, each transactional id once in a request: it identifies the answer."""
         rest = self._queued.pop(broker, [])
         while rest:
             batch = {each[0].transactional_id: each for each in reversed(rest)}
@@ -128,7 +142,7 @@ class Verification:
 
 
 def refuse_missing(metadata: Metadata, partitions: Iterable[TopicPartition]) -> Verified | None:
-    """The answer where the cluster lacks some of them: then none is added."""
+    """The answer if the cluster lacks some of the partitions: then none is added."""
     missing = [each for each in sorted(partitions) if not _exists(metadata, each)]
     if not missing:
         return None

@@ -1,7 +1,7 @@
-"""The first batches of transactions in Produce: the coordinator is asked, and what it says is told (KIP-890).
+"""The first batches of transactions in Produce: asks the coordinator, and passes its errors on (KIP-890).
 
-produce.py comes here before it appends. While the coordinator is asked, no later request of the connection begins
-(rule D4), so that a producer's batches stay in their order.
+Called by produce.py before it appends. Until the coordinator answers, no later request of the connection begins
+(rule D4), so that a producer's batches stay in their order. The commit of the batches holds no request up.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.requests.admission import Refusal
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.story import run_story
 from ottla.records.batch import Batch
 from ottla.records.header import HEADER_SIZE
 from ottla.storage.producers.producers import Guard
@@ -36,11 +37,11 @@ _NOT_NOW = frozenset(
         ErrorCode.OPERATION_NOT_ATTEMPTED,
     }
 )
-"""The last two: the coordinator has not heard yet of a partition that is led here."""
+"""Errors after which clients retry. The last two: the coordinator does not know yet of a partition led here."""
 
 
 class Cleared(NamedTuple):
-    """The request as it may be appended, and what each batch needs: its guard, or why it is refused."""
+    """The request as it may be appended, with a guard or a refusal for each batch that needs one."""
 
     request: Produce
     guards: dict[Place, Guard | ErrorCode | Refusal]
@@ -78,17 +79,23 @@ async def clear(call: Call, request: Produce) -> Cleared:
     guards |= {each.place: each.guard for each in found.firsts}
     if not producers or not asks:
         return Cleared(request, guards)
-    call.blocks = True
-    owned = _owned(request)
     assert request.transactional_id is not None
     (producer,) = producers
     partitions = frozenset(each.partition for each in found.firsts)
-    said = await call.node.verification.ask(Question(request.transactional_id, *producer, partitions, adds))
+    question = Question(request.transactional_id, *producer, partitions, adds)
+    if call.node.verification.confirmed(question):
+        return Cleared(request, guards)
+    asked = run_story(call.node.verification.ask(question))
+    if not asked.full:
+        call.blocks = True
+        request = _owned(request)
+    said = await asked
+    call.blocks = False  # the batches are appended next, before this waits again
     for each in found.firsts:
         error = said[each.partition]
         if error:
             guards[each.place] = _told(error, call.api_version)
-    return Cleared(owned, guards)
+    return Cleared(request, guards)
 
 
 class _Found(NamedTuple):
@@ -98,7 +105,7 @@ class _Found(NamedTuple):
 
 
 def _look(call: Call, request: Produce) -> _Found:
-    """The batches that need their coordinator's word. Faults of others are found where they are appended."""
+    """The batches that need their coordinator's confirmation. Faults of other batches are found at their append."""
     found = _Found(set(), [], {})
     for topic_place, (name, topic_id, records_of) in enumerate(request.topics):
         for place, (index, records) in enumerate(records_of):
@@ -122,7 +129,7 @@ def _look(call: Call, request: Produce) -> _Found:
 
 
 def _told(error: ErrorCode, version: int) -> ErrorCode | Refusal:
-    """The coordinator's error, as a code that clients of the version know."""
+    """The coordinator's error as a code that this version's clients know."""
     if error == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error == ErrorCode.TRANSACTION_ABORTABLE and version < _KNOWS_ABORTABLE_SINCE:
@@ -145,7 +152,7 @@ def _all_refused(request: Produce, why: ErrorCode | Refusal) -> Cleared:
 
 
 def _owned(request: Produce) -> Produce:
-    """The frame's bytes are another's once the story waits (rule E4)."""
+    """Copy the request's batches: the frame's buffer is reused once the story waits (rule E4)."""
     topics = [
         (name, topic_id, [(index, None if records is None else memoryview(bytes(records))) for index, records in some])
         for name, topic_id, some in request.topics

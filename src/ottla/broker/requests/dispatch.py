@@ -1,8 +1,8 @@
-"""Drives stories: one frame in, one request decoded, one handler started, one answer put in its place.
+"""Drives stories: decodes each frame, starts the handler of its API, and puts the answer in its place.
 
-Comes from wire/connection.py; next door is the handler of the request's API in broker/handlers. A handler's own bug
-costs one request: it is answered UNKNOWN_SERVER_ERROR, counted, and logged once; an answer that cannot be encoded is
-such a bug too. InvariantBroken stops the broker (rule F1).
+Called by wire/connection.py; handlers are in broker/handlers. A handler's own bug costs one request: it is answered
+UNKNOWN_SERVER_ERROR, counted, and logged once; an answer that cannot be encoded is such a bug too. InvariantBroken
+stops the broker (rule F1).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 PRODUCE, FETCH, JOIN_GROUP, SYNC_GROUP, API_VERSIONS = 0, 1, 11, 14, 18
 _PROVING = frozenset({SASL_HANDSHAKE_KEY, SASL_AUTHENTICATE_KEY})
 _BLOCKING = frozenset({FETCH, JOIN_GROUP, SYNC_GROUP, SASL_AUTHENTICATE_KEY})
-"""Behind these no other request of the same connection begins (rule E7)."""
+"""APIs during which no later request of the same connection begins (rule E7)."""
 _DIRECTORIES = frozenset({3, 10, 60, 75})
-"""Metadata, FindCoordinator, DescribeCluster, DescribeTopicPartitions: they tell clients whom to ask."""
+"""Metadata, FindCoordinator, DescribeCluster, DescribeTopicPartitions: these tell clients which broker to ask."""
 _LONG_BYTES = 32 << 10
-"""Of a request other than Produce and Fetch: to decode it, to serve it and to encode its answer take a turn each."""
+"""Requests of this size, other than Produce and Fetch, are decoded, served and answered in a turn each."""
 _HEAD = Struct(">hhih")
 
 Running = Coroutine[Slot[Any], None, Any]
@@ -65,11 +65,14 @@ class _Suspended:
         except StopIteration as end:
             try:
                 parts = encode(self._call, end.value)
-            except Exception as error:  # else it would rise into whoever filled the slot
+            except Exception as error:  # else it would be raised in the code that filled the slot
                 parts = self._dispatch.failed(self._call, self._request, error)
         except Exception as error:
             parts = self._dispatch.failed(self._call, self._request, error)
         else:
+            exchange = self._exchange
+            if exchange.blocks and not self._call.blocks:
+                self._call.connection.unblock(exchange)
             slot.when_full(self.step)
             return
         call = self._call
@@ -79,13 +82,13 @@ class _Suspended:
 
 
 def _who(connection: ServerConnection) -> str:
-    """The connection with the client software that it has named (KIP-511)."""
+    """The connection's name in the log, with its client software (KIP-511)."""
     software = f"{connection.software_name} {connection.software_version}".strip()
     return f"{connection.name} ({software})" if software else connection.name
 
 
 class Dispatch:
-    """Serves frames. `counts` tells how many by API; `bugs` what handlers failed with by themselves."""
+    """Serves frames. `counts` are the requests by API; `bugs` counts exceptions of handlers."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -94,7 +97,7 @@ class Dispatch:
         self.requests: dict[int, int] = dict.fromkeys(APIS, 0)
         self.times = RequestTimes(lambda: services.clock.mono_ms() * 1_000_000)
         self._untimed = 0
-        """So many of those that produce_again takes are counted already, and not timed."""
+        """The number of coming requests for produce_again that are counted already and are not timed."""
         self.bugs = 0
         self.malformed = 0
         self.injected: dict[int, list[ErrorCode]] = {}
@@ -106,7 +109,7 @@ class Dispatch:
         return [(APIS[key].name, count) for key, count in sorted(so_far.items()) if count]
 
     def serve(self, connection: ServerConnection, frame: memoryview) -> None:
-        """One request. Whatever is not one closes the connection with one line in the log."""
+        """Serve one request. Any other frame closes the connection, with one line in the log."""
         try:
             self._serve(connection, frame)
         except AssertionError:
@@ -125,14 +128,14 @@ class Dispatch:
         if key == PRODUCE:
             shape = connection.produce_shape
             if shape is not None and shape.version == version and not self.injected:
-                records = shape.records(frame)
-                if records is None:
+                found = shape.match(frame)
+                if found is None:
                     pass
                 elif untimed := self._untimed:  # python -m bench.hot_path: without an object or a division
-                    if produce_again(self._services, connection, shape, records, correlation_id):
+                    if produce_again(self._services, connection, shape, found[0], found[1], correlation_id):
                         self._untimed = untimed - 1
                         return
-                elif self._timed_again(connection, shape, records, correlation_id):
+                elif self._timed_again(connection, shape, found, correlation_id):
                     return
         api = APIS.get(key)
         if api is None:
@@ -174,17 +177,17 @@ class Dispatch:
             self._answer(call, self._refuse(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
         if key in _DIRECTORIES and self._services.follow.is_stale():
-            # A client whose leader was cut off asks it, and nobody else, who leads: without an answer it asks others.
+            # A client of a cut-off leader asks it, and no other broker, who leads: without an answer it asks others.
             connection.close()
             return
         self._start(call, request, is_long=key > FETCH and len(frame) > _LONG_BYTES)
 
     def _timed_again(
-        self, connection: ServerConnection, shape: ProduceShape, records: memoryview, correlation_id: int
+        self, connection: ServerConnection, shape: ProduceShape, found: tuple[int, memoryview], correlation_id: int
     ) -> bool:
-        """As `produce_again`, for the one of `ONE_IN` that is timed; the others behind it are counted here, too."""
+        """Like `produce_again`, for the one request of `ONE_IN` that is timed; the others are counted here too."""
         timing = self.times.begin(PRODUCE)
-        if not produce_again(self._services, connection, shape, records, correlation_id, timing):
+        if not produce_again(self._services, connection, shape, *found, correlation_id, timing):
             return False
         self.requests[PRODUCE] += ONE_IN
         self._untimed = ONE_IN - 1
@@ -203,7 +206,8 @@ class Dispatch:
         except Exception as error:
             parts = self.failed(call, request, error)
         else:
-            exchange = call.connection.expect(blocks=is_long or call.blocks or call.api_key in _BLOCKING)
+            call.blocks = call.blocks or is_long or call.api_key in _BLOCKING
+            exchange = call.connection.expect(blocks=call.blocks)
             slot.when_full(_Suspended(self, call, story, request, exchange).step)
             return
         self._answer(call, parts)
@@ -223,7 +227,7 @@ class Dispatch:
         connection.answer(connection.expect(), parts)
 
     def failed(self, call: Call, request: Any, error: Exception) -> list[Part]:
-        """The error code for a request whose handler raised: that of an ApiError, or our bug's UNKNOWN_SERVER_ERROR."""
+        """The answer to a request whose handler raised: the code of an ApiError, or UNKNOWN_SERVER_ERROR for a bug."""
         code = ErrorCode.UNKNOWN_SERVER_ERROR
         if isinstance(error, ApiError):
             code = error.code
@@ -249,7 +253,7 @@ class Dispatch:
         return []
 
     def _unsupported(self, call: Call, api: Api, version: int) -> None:
-        """ApiVersions answers any version, in its version 0 (KIP-511); elsewhere the connection ends."""
+        """Answer an unsupported version: ApiVersions in its version 0 (KIP-511); other APIs end the connection."""
         if call.api_key != API_VERSIONS:
             raise MalformedMessage(f"{api.name} version {version} is not served")
         from ottla.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -260,7 +264,7 @@ class Dispatch:
         self._answer(call, encode(call, response))
 
     def _load(self, key: int) -> Handler:
-        """Handlers are imported at the first request of their API, so that the start stays short."""
+        """Import a handler at the first request of its API, to keep the start short."""
         handler: Handler = import_module(f"ottla.broker.handlers.{APIS[key].module.rpartition('.')[2]}").handle
         self._handlers[key] = handler
         return handler

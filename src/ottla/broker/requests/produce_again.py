@@ -1,7 +1,7 @@
-"""The next Produce of the same producer to the same partition, without a story (wire/hot_shape.py, rule E1).
+"""The next Produce of the same producer to the same topic, without a story (wire/hot_shape.py, rule E1).
 
-dispatch.py comes here first. What is not as usual is left to the story of handlers/produce.py, which says the same:
-tests/broker/requests/test_produce_again.py holds the two to one another.
+Tried first by dispatch.py. Unusual requests are left to the story of handlers/produce.py, which gives the same answers:
+tests/broker/requests/test_produce_again.py compares the two.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _PRODUCE = 0
 
 
 class Waiting:
-    """A Produce with `acks=all`, until its batch is committed; stands in the partition's waits."""
+    """A Produce with `acks=all` that waits for its commit, in the partition's waits."""
 
-    __slots__ = ("_appended", "_connection", "_correlation_id", "_exchange", "_services", "_shape")
+    __slots__ = ("_appended", "_connection", "_correlation_id", "_exchange", "_index", "_services", "_shape")
 
     def __init__(
         self,
@@ -34,6 +34,7 @@ class Waiting:
         connection: ServerConnection,
         exchange: Exchange,
         shape: ProduceShape,
+        index: int,
         correlation_id: int,
         appended: Appended,
     ) -> None:
@@ -41,6 +42,7 @@ class Waiting:
         self._connection = connection
         self._exchange = exchange
         self._shape = shape
+        self._index = index
         self._correlation_id = correlation_id
         self._appended = appended
 
@@ -48,28 +50,32 @@ class Waiting:
         if value == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             answer = self._moved(value)
         elif value:
-            answer = [self._shape.refusal(self._correlation_id, value)]
+            answer = [self._shape.refusal(self._correlation_id, self._index, value)]
         else:
             appended = self._appended
             answer = [
                 self._shape.answer(
-                    self._correlation_id, appended.base_offset, appended.append_time_ms, appended.log_start_offset
+                    self._correlation_id,
+                    self._index,
+                    appended.base_offset,
+                    appended.append_time_ms,
+                    appended.log_start_offset,
                 )
             ]
         self._connection.answer(self._exchange, answer)
 
     def _moved(self, error: ErrorCode) -> list[Part]:
-        """As the story says it: with the current leader (rule A9)."""
+        """The answer that the story would give: with the current leader (rule A9)."""
         from ottla.broker.handlers.produce_refused import explain
 
         shape = self._shape
         call = Call(self._services, self._connection, _PRODUCE, shape.version, self._correlation_id)
-        answers = [(shape.name, shape.topic_id, [not_produced(shape.index, error)])]
+        answers = [(shape.name, shape.topic_id, [not_produced(self._index, error)])]
         return encode(call, explain(call, answers, []))
 
 
 class _Timed:
-    """A Produce with `acks=all` whose time is taken."""
+    """A Produce with `acks=all` that is timed."""
 
     __slots__ = ("_timing", "_waiting")
 
@@ -86,19 +92,20 @@ def produce_again(
     services: Services,
     connection: ServerConnection,
     shape: ProduceShape,
+    index: int,
     records: memoryview,
     correlation_id: int,
     timing: Timing | None = None,
 ) -> bool:
-    """Whether the request was taken; False leaves it untouched, for the story to answer."""
+    """True if the request was taken; False leaves it untouched, for the story to answer."""
     replicas = services.replicas
-    partition = (replicas.by_id if shape.by_id else replicas.by_name).get(shape.place)  # type: ignore[arg-type]
+    partition = (replicas.by_id if shape.by_id else replicas.by_name).get((shape.topic, index))  # type: ignore[arg-type]
     if partition is None or partition.is_internal:
         return False
     acks = shape.acks
     appended = partition.produce(records, acks=acks, wall_ms=services.clock.wall_ms())
     if appended.__class__ is not Appended:
-        return False  # refused before anything was written: the story finds the same, and explains it
+        return False  # refused before anything was written: the story refuses it too, with the reason
     partition.traffic.produces += 1
     if acks == 0:
         if timing is not None:
@@ -108,13 +115,15 @@ def produce_again(
         leader = partition.leader
         assert leader is not None
         if leader.high_watermark < appended.next_offset:
-            waiting = Waiting(services, connection, connection.expect(), shape, correlation_id, appended)
+            waiting = Waiting(services, connection, connection.expect(), shape, index, correlation_id, appended)
             waiter = waiting if timing is None else _Timed(waiting, timing)
             partition.waits.put(appended.next_offset, services.clock.mono_ms() + shape.timeout_ms, waiter)
             return True
     if timing is not None:
         timing.ended()
-    answer = shape.answer(correlation_id, appended.base_offset, appended.append_time_ms, appended.log_start_offset)
+    answer = shape.answer(
+        correlation_id, index, appended.base_offset, appended.append_time_ms, appended.log_start_offset
+    )
     if not connection.answer_at_once([answer]):
         connection.answer(connection.expect(), [answer])
     return True

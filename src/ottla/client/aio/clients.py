@@ -29,7 +29,7 @@ from ottla.kernel.ids import TopicPartition
 
 
 class Producer:
-    """As `blocking_producer.Producer`: `produce` takes a record and gives a future of where it landed."""
+    """Like `blocking_producer.Producer`, for asyncio: `produce` takes a record and returns a future of its offset."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Producer:
         at = int(time.time() * 1000) if timestamp is None else timestamp
         available, count = await self._partitions(topic)
         if partition is not None and not 0 <= partition < count:
-            raise ValueError(f"topic {topic!r} has {count} partitions; there is no partition {partition}")
+            raise ValueError(f"topic {topic!r} has no partition {partition}: it has {count}")
         size = record_size(key_bytes, value_bytes, header_list)
         async with self._changed:
             if self._closed:
@@ -122,13 +122,13 @@ class Producer:
     send_offsets = send_offsets_to_transaction
 
     async def commit_transaction(self) -> None:
-        """As `blocking_producer.Producer.commit_transaction`; after a cancellation the outcome is not known either."""
+        """Like `blocking_producer.Producer.commit_transaction`; after a cancellation too the outcome is not known."""
         await self.flush()
         await self.cluster.run(self._transactor.commit())
         self._accumulator.renew(self._transactor.identity)
 
     async def abort_transaction(self) -> None:
-        """Drop what was not sent, and have the rest ignored by `read_committed` readers."""
+        """Drop the records that were not sent; `read_committed` readers ignore the rest."""
         async with self._changed:
             self._transactor.state.begin_abort()
             dropped = self._sender.drop_waiting(TransactionAborted("the transaction was aborted"))
@@ -191,7 +191,7 @@ class Producer:
         return [index for index, each in view.partitions.items() if each.leader >= 0], len(view.partitions)
 
     async def _work(self) -> None:
-        """The sending task: whatever is ready, round after round."""
+        """The sending task: send the batches that are ready, round after round."""
         now_ms = self.cluster.plan.now_ms
         while True:
             async with self._changed:
@@ -209,7 +209,7 @@ class Producer:
             _tell(finished)
 
     async def _wait(self, wait_ms: float) -> None:
-        """Until something changed or so long."""
+        """Wait until something has changed, at most `wait_ms`."""
         timeout = None if wait_ms == float("inf") else max(wait_ms, 0.5) / 1000
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
@@ -217,7 +217,7 @@ class Producer:
 
 
 class Consumer:
-    """As `blocking_consumer.Consumer`, for asyncio; `async for record in consumer` goes on without end."""
+    """Like `blocking_consumer.Consumer`, for asyncio; `async for record in consumer` goes on without end."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class Consumer:
             self._task = asyncio.get_running_loop().create_task(self._beat())
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions, whatever others read."""
+        """Read these partitions, whichever other consumers read them."""
         self.core.assign(partitions)
 
     async def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
@@ -286,7 +286,7 @@ class Consumer:
         return await self.cluster.run(self.core.position(partition))
 
     async def commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
-        """Commit these offsets, or the positions; raises what went wrong."""
+        """Commit these offsets, or the positions; raises the error of a failure."""
         await self.cluster.run(self.core.commit(committed))
 
     async def close(self) -> None:

@@ -39,7 +39,7 @@ class Delivery:
         return self._place.batch.outcome is not None
 
     def result(self, timeout: float | None = None) -> Delivered:
-        """The record's place in the log; raises what went wrong, RequestTimedOut after `timeout` seconds."""
+        """The record's place in the log; raises the error of a failure, RequestTimedOut after `timeout` seconds."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.done, timeout):
                 raise RequestTimedOut(f"the record was not delivered within {timeout} s; it is still being tried")
@@ -99,7 +99,7 @@ class Producer:
         at = int(time.time() * 1000) if timestamp is None else timestamp
         available, count = self._partitions(topic)
         if partition is not None and not 0 <= partition < count:
-            raise ValueError(f"topic {topic!r} has {count} partitions; there is no partition {partition}")
+            raise ValueError(f"topic {topic!r} has no partition {partition}: it has {count}")
         with self._changed:
             self._wait_for_room(record_size(key_bytes, value_bytes, header_list))
             self._sender.require_open()
@@ -143,12 +143,12 @@ class Producer:
         """
         with self._changed:
             self.flush(timeout)
-            self._transactor.state.begin_commit()  # before another thread adds a record that nobody would deliver
+            self._transactor.state.begin_commit()  # before another thread adds a record that would never be delivered
         self.cluster.run(self._transactor.commit(timeout_ms=_ms(timeout)))
         self._accumulator.renew(self._transactor.identity)
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """Drop what was not sent, and have the rest ignored by `read_committed` readers."""
+        """Drop the records that were not sent; `read_committed` readers ignore the rest."""
         with self._changed:
             self._transactor.state.begin_abort()
             dropped = self._sender.drop_waiting(TransactionAborted("the transaction was aborted"))
@@ -185,7 +185,7 @@ class Producer:
                 self._flushing -= 1
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, then end; with a `timeout` in seconds what could not be sent by then fails."""
+        """Flush, then end; with a `timeout` in seconds records that could not be sent by then fail."""
         if self._ended:
             return
         self._ended = True
@@ -235,7 +235,7 @@ class Producer:
             raise RequestTimedOut(f"no room for a record within {allowed:.0f} s: the broker takes them too slowly")
 
     def _work(self) -> None:
-        """The sending thread: whatever is ready, round after round. Nobody waits for it in vain if it fails."""
+        """The sending thread: send the batches that are ready, round after round. If it fails, waiters are told."""
         try:
             while (batches := self._next_batches()) is not None:
                 outcomes = self._driver.run(self._sender.send(batches))

@@ -86,7 +86,7 @@ class OutgoingBatch:
 
     @property
     def was_sent(self) -> bool:
-        """Whether a sequence of its partition is used up for it, so that the broker may hold it."""
+        """True if a sequence of its partition is used up for it, so that the broker may hold it."""
         return self.sequence >= 0
 
 
@@ -107,7 +107,7 @@ class Place(NamedTuple):
     timestamp: int
 
     def delivered(self) -> Delivered:
-        """The record's place in the log; raises what went wrong. Only once the batch has its outcome."""
+        """The record's place in the log; raises the error of a failure. Only once the batch has its outcome."""
         outcome = self.batch.outcome
         assert outcome is not None
         if isinstance(outcome, Exception):
@@ -135,7 +135,7 @@ class Accumulator:
         return not self._queues
 
     def has_room(self, size: int) -> bool:
-        """Whether a record of this size may be taken now; one always may."""
+        """True if a record of this size may be taken now; one always may."""
         return not self._queues or self.waiting_bytes + size <= self.settings.buffer_memory
 
     def choose(self, topic: str, key: bytes | None, available: Sequence[int], count: int) -> int:
@@ -159,7 +159,9 @@ class Accumulator:
         *,
         now_ms: float,
     ) -> Place:
-        """Put a record into the partition's open batch, or into a new one."""
+        """Put a record into the partition's open batch, or into a new one; ValueError for an impossible timestamp."""
+        if not 0 <= timestamp < 1 << 63:
+            raise ValueError(f"timestamp {timestamp} is not a number of milliseconds since 1970")
         queue = self._queues.setdefault(partition, deque())
         batch = queue[-1] if queue and not queue[-1].sealed else None
         before = batch.builder.size if batch is not None else 0

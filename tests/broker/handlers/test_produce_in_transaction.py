@@ -1,0 +1,85 @@
+"""A producer's requests in a transaction: none waits for the commit of the one before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transactional import OK, Producer, Scene, ready
+
+from ottla.broker.replicas.partition import Partition
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.kernel.story import Slot
+from ottla.messages.api_versions import ApiVersionsRequest
+from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.records.builder import build_batch
+from ottla.records.reader import Record
+
+SYNC_MS = 20
+
+
+def request(producer: Producer, partition: int, sequence: int = 0) -> ProduceRequest:
+    records = [Record(0, producer.scene.loop.wall_ms(), None, b"value")]
+    batch = build_batch(records, base_sequence=sequence, is_transactional=True, **producer.producer)
+    data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=partition, records=batch)])
+    return ProduceRequest(transactional_id=producer.transactional_id, acks=-1, timeout_ms=5_000, topic_data=[data])
+
+
+def sent_at_once(scene: Scene, requests: list[ProduceRequest], *, most: int) -> list[Slot[Any]]:
+    """Send them over one connection, none waiting for another's answer; the disk takes `SYNC_MS` from now on."""
+    peer = scene.peer(1)
+    scene.wait_for(peer.ask(ApiVersionsRequest()))
+    scene.machines[1].set_sync_us((SYNC_MS * 1_000, SYNC_MS * 1_000))
+    return [peer.send(each, most=most) for each in requests]
+
+
+def ends(scene: Scene) -> list[int]:
+    """The end of each partition's log."""
+    partitions = [scene.node(1).lookup.partition("t", NO_TOPIC_ID, index) for index in range(3)]
+    return [each.log.end_offset for each in partitions if isinstance(each, Partition)]
+
+
+def errors(scene: Scene, slots: list[Slot[Any]]) -> list[int]:
+    answers = [scene.end_of(slot) for slot in slots]
+    return [answer.responses[0].partition_responses[0].error_code for answer in answers]
+
+
+def test_batches_of_several_partitions_are_synced_together():
+    scene = Scene(brokers=1)
+    producer = ready(scene, version=1)
+    assert producer.add(0, 1, 2) == OK
+    slots = sent_at_once(scene, [request(producer, partition) for partition in range(3)], most=11)
+    scene.loop.run_for(SYNC_MS // 2)
+    assert ends(scene) == [1, 1, 1]
+    assert not any(slot.full for slot in slots)
+    assert errors(scene, slots) == [OK] * 3
+
+
+def test_requests_behind_one_that_asked_the_coordinator_begin_before_it_is_committed():
+    scene = Scene(brokers=1)
+    producer = ready(scene, version=2)
+    slots = sent_at_once(scene, [request(producer, 0), request(producer, 0, 1), request(producer, 0, 2)], most=12)
+    scene.loop.run_for(SYNC_MS // 2)
+    assert ends(scene) == [0, 0, 0], "its coordinator's entry is not committed yet"
+    scene.loop.run_for(SYNC_MS)
+    assert ends(scene) == [3, 0, 0]
+    assert not any(slot.full for slot in slots)
+    assert errors(scene, slots) == [OK] * 3
+
+
+def test_a_request_behind_one_that_asks_the_coordinator_waits_for_it():
+    scene = Scene(brokers=1)
+    producer = ready(scene, version=2)
+    slots = sent_at_once(scene, [request(producer, 0), request(producer, 1)], most=12)
+    scene.loop.run_for(SYNC_MS + SYNC_MS // 2)
+    assert ends(scene) == [1, 0, 0], "the first is added and appended, the second is being added"
+    assert errors(scene, slots) == [OK] * 2
+
+
+def test_a_coordinator_that_is_here_confirms_no_partition_that_was_not_added():
+    scene = Scene(brokers=1)
+    producer = ready(scene, version=1)
+    assert producer.add(1) == OK
+    slots = sent_at_once(scene, [request(producer, 0), request(producer, 1)], most=11)
+    assert errors(scene, slots) == [ErrorCode.TRANSACTION_ABORTABLE, OK]
+    assert ends(scene) == [0, 1, 0]
