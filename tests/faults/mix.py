@@ -1,12 +1,13 @@
-"""All kinds of faults, one after the other, to three brokers on hosts of their own that meet in ZooKeeper."""
+"""Runs all kinds of faults, one after the other, on three brokers on separate hosts with ZooKeeper as their store."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from tests.faults.brokers import NUMBERS, Broker, Brokers, until
 from tests.faults.campaign import BROKEN_OFF, Campaign, put_away
@@ -19,33 +20,55 @@ from zookeeper_ensemble import ZookeeperEnsemble
 from ottla.sim.checkers.history import Anomaly
 
 AFTERWARDS = 50
-"""So many records more must be acknowledged after each healing, before the next fault."""
+"""Records that must be acknowledged after each healing, before the next fault."""
+
+
+class Beside(Protocol):
+    """More work for the same brokers, with judges of its own."""
+
+    def begin(self) -> None: ...
+
+    def check(self) -> list[Anomaly]:
+        """The anomalies since the last check; called after each healing."""
+
+    def end(self) -> list[Anomaly]:
+        """The last check; the work ends."""
+
+    def summary(self) -> str: ...
 
 
 class Mix:
     """Draws faults of the kinds that were chosen, each as often as the others, until the time is over."""
 
-    def __init__(self, campaign: Campaign, field: Field, kinds: Sequence[str]) -> None:
+    def __init__(self, campaign: Campaign, field: Field, kinds: Sequence[str], beside: Sequence[Beside] = ()) -> None:
         self.campaign = campaign
         self.field = field
         self.kinds = kinds
+        self.beside = beside
+        self.found: list[Anomaly] = []
+        """By those beside."""
         self.happened: Counter[str] = Counter()
         self.meanwhile: Counter[str] = Counter()
-        """By kind, the records acknowledged while it lasted."""
+        """The number of records acknowledged during the faults of each kind."""
         self.longest_pause_s: dict[str, float] = {}
 
     def run(self, minutes: float, longest_s: float) -> list[Anomaly]:
-        """At least until each kind has happened once; the anomalies."""
+        """Run for `minutes`, and until each kind has happened once; return the anomalies."""
         campaign = self.campaign
         campaign.begin()
         campaign.write()
+        for each in self.beside:
+            each.begin()
         end = time.monotonic() + minutes * 60
         for kind in self._drawn():
             if time.monotonic() >= end and len(self.happened) == len(self.kinds):
                 break
             self._once(kind, longest_s)
         campaign.say("everything is healed; reading all")
-        return campaign.finish()
+        for each in self.beside:
+            self.found += each.end()
+            campaign.say(each.summary())
+        return [*self.found, *campaign.finish()]
 
     def _drawn(self) -> Iterator[str]:
         while True:
@@ -69,6 +92,8 @@ class Mix:
         enough = witness.acknowledged + AFTERWARDS
         until(lambda: witness.acknowledged >= enough, f"after {kind} ({what}) records are acknowledged")
         self.campaign.reader.again()
+        for each in self.beside:
+            self._tell(each.check())
         self.happened[kind] += 1
         self.meanwhile[kind] += meanwhile
         self.longest_pause_s[kind] = max(self.longest_pause_s.get(kind, 0), witness.longest_pause_s)
@@ -76,6 +101,11 @@ class Mix:
             f"{kind} ({what}) for {lasts_s:.1f} s: {meanwhile:,} acknowledged meanwhile, longest pause "
             f"{witness.longest_pause_s:.1f} s, whole {whole_s:.1f} s after healing ({witness.acknowledged:,} in all)"
         )
+
+    def _tell(self, found: list[Anomaly]) -> None:
+        self.found += found
+        for anomaly in found:
+            self.campaign.say(f"ANOMALY {anomaly.kind}: {anomaly.what}")
 
     def summary(self) -> list[str]:
         """One line for each kind of fault."""
@@ -87,9 +117,16 @@ class Mix:
 
 
 def run_mix(
-    folder: Path, seed: int, minutes: float, kinds: Sequence[str], libs: Path, longest_s: float = 60, rate: float = 250
+    folder: Path,
+    seed: int,
+    minutes: float,
+    kinds: Sequence[str],
+    libs: Path,
+    longest_s: float = 60,
+    rate: float = 250,
+    beside: Callable[[Brokers], Beside] | None = None,
 ) -> tuple[Witness, list[Anomaly]]:
-    """Prints as it goes; the witness, whose file is `folder`/history.jsonl, and the anomalies."""
+    """Run the mix; return the witness, whose file is `folder`/history.jsonl, and the anomalies."""
     witness = Witness(folder / "history.jsonl")
     with contextlib.ExitStack() as held:
         held.callback(witness.close)
@@ -107,10 +144,11 @@ def run_mix(
             brokers.append(Broker(number, disk, folder, f"{hosts.address[host]}:9092", join, hosts.prefix(host)))
         held.callback(put_away, brokers)
         campaign = Campaign(Brokers(brokers), witness, seed, per_second=rate, ahead=500)
-        mix = Mix(campaign, Field(campaign.brokers, hosts, ensemble, campaign.random), kinds)
+        field = Field(campaign.brokers, hosts, ensemble, campaign.random)
+        mix = Mix(campaign, field, kinds, [] if beside is None else [beside(campaign.brokers)])
         try:
             found = mix.run(minutes, longest_s)
         except BROKEN_OFF as why:
-            found = campaign.stuck(why)
+            found = [*mix.found, *campaign.stuck(why)]
         print(f"{sum(mix.happened.values())} faults:", *mix.summary(), sep="\n")
     return witness, found
