@@ -20,7 +20,7 @@ def test_a_topic_from_creation_to_deletion(ottla: Ottla, name: str) -> None:
     assert (again.returncode, "already exists" in again.stderr) == (1, True)
     assert ottla("topic", "create", name, "--if-not-exists").returncode == 0
     listed = json.loads(ottla("topic", "list", "--format", "json").stdout)
-    assert {"topic": name, "partitions": 3, "replicas": 1} in listed
+    assert {"topic": name, "partitions": 3, "replicas": 1, "state": "ok"} in listed
     ottla("produce", name, "a", "b", "-p", "1")
     (described,) = json.loads(ottla("topic", "describe", name, "--format", "json").stdout)
     assert described["configs"]["retention.ms"] == "60000"
@@ -213,3 +213,26 @@ def test_a_log_directory_is_dumped(tmp_path: object) -> None:
     assert "leaderEpoch: " in done.stdout
     missing = run_ottla("log", "dump", str(folder / "nowhere"))
     assert missing.returncode == 2
+
+
+@pytest.mark.parametrize("option", ["--partitions", "--replicas"])
+@pytest.mark.parametrize("number", ["0", "-3"])
+def test_a_topic_without_partitions_or_replicas_is_refused(ottla: Ottla, name: str, option: str, number: str) -> None:
+    done = ottla("topic", "create", name, option, number)
+    assert (done.returncode, f"ottla: {option} is at least 1\n" in done.stderr) == (2, True)
+    assert ottla("topic", "describe", name).returncode == 1
+
+
+def test_a_file_that_is_no_text_is_one_sentence(ottla: Ottla, tmp_path: Path) -> None:
+    garbled = tmp_path / "client.properties"
+    garbled.write_bytes(b"a=1\n\xff")
+    done = ottla("topic", "list", "--command-config", str(garbled))
+    assert (done.returncode, done.stderr) == (1, f"ottla: {garbled} is not text in UTF-8: byte 4 is 0xff\n")
+    done = ottla("topic", "list", "--command-config", str(tmp_path / "none"))
+    assert (done.returncode, done.stderr) == (1, f"ottla: {tmp_path}/none: No such file or directory\n")
+
+
+def test_a_log_directory_without_strays_is_said_to_have_none(tmp_path: Path) -> None:
+    done = run_ottla("log", "strays", str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing is set aside there\n")
+    assert json.loads(run_ottla("log", "strays", str(tmp_path), "--format", "json").stdout) == []

@@ -1,4 +1,4 @@
-"""`ottla log check`: says of the files of a stopped broker whether they are what was written."""
+"""`ottla log check` tells whether the files of a stopped broker still hold what was written."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_flipped_bit_is_named_by_its_offsets(folder: Path, capsys: pytest.Capt
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"{damaged}: damaged from byte {2 * size} to {3 * size}: offsets 7 to 7"
     assert "put this file back from a backup" in said[1]
-    assert said[2].endswith("bytes: 1 damaged places")
+    assert said[2].endswith("bytes: 1 damaged place")
     assert main(["log", "check", str(folder / "t-0" / "00000000000000000000.log")]) == 0
 
 

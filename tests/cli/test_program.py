@@ -1,4 +1,4 @@
-"""The program by itself: what it says, how it ends, what it imports."""
+"""The program by itself: its messages, its exit status, its imports."""
 
 from __future__ import annotations
 
@@ -180,3 +180,23 @@ def test_a_command_of_another_package_is_found_by_its_entry_point(monkeypatch: p
     monkeypatch.setattr(metadata, "entry_points", lambda group: [entry] if group == "ottla.commands" else [])
     monkeypatch.setattr(metadata.EntryPoint, "load", lambda self: len)
     assert main.main(["extra", "a", "b"]) == 2
+
+
+def test_shims_are_not_written_over_a_file(tmp_path: Path) -> None:
+    (tmp_path / "bin").touch()
+    done = run_ottla("shims", str(tmp_path / "bin"))
+    assert (done.returncode, done.stderr) == (1, f"ottla: {tmp_path}/bin: File exists\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-b", "localhost:9092", "topic", "list"], "the command comes first, -b behind it"),
+        (["kafka-acls", "--list"], "there is no kafka-acls: ottla has no access control."),
+        (["kafka-storage.sh", "format"], "a data directory needs no formatting"),
+        (["connect-standalone"], "ottla has no Connect"),
+    ],
+)
+def test_a_newcomer_is_told_how_it_is_done_here(words: list[str], said: str) -> None:
+    done = run_ottla(*words)
+    assert (done.returncode, done.stdout, said in done.stderr) == (2, "", True), done.stderr

@@ -85,3 +85,25 @@ def test_the_registry_starts_and_stops(bootstrap: str) -> None:
     running.send_signal(signal.SIGTERM)
     assert running.wait(120) == 0
     running.stdout.close()
+
+
+def test_a_schema_that_is_no_text_and_a_url_that_is_none_are_one_sentence(url: str, tmp_path: Path) -> None:
+    garbled = tmp_path / "order.avsc"
+    garbled.write_bytes(b"\xff\xfe")
+    done = run_ottla("schema", "register", "garbled", str(garbled), "--url", url)
+    assert (done.returncode, done.stderr) == (1, f"ottla: {garbled} is not text in UTF-8: byte 0 is 0xff\n")
+    done = run_ottla("schema", "list", "--url", "localhost:8081")
+    assert done.returncode == 2
+    assert done.stderr.startswith("ottla: --url localhost:8081 is no URL of a registry: write http://HOST:PORT\n")
+
+
+def test_a_registry_whose_port_is_taken_names_it(bootstrap: str, url: str) -> None:
+    port = url.rpartition(":")[2]
+    done = run_ottla("registry", "start", "-b", bootstrap, "--port", port)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"ottla registry: cannot start: cannot listen on 127.0.0.1:{port}: Address already in use; "
+        "choose another with --port (0: a free one)\n",
+    )
+    done = run_ottla("registry", "start", "-b", bootstrap, "--port", "99999")
+    assert (done.returncode, "99999 is no port" in done.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""`ottla transaction`, `ottla features` and Kafka's tools of the same matter, as users run them."""
+"""`ottla transaction`, `ottla features` and Kafka's matching tools, as users run them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "transaction.version"
 
 @pytest.fixture
 def producer(bootstrap: str, name: str) -> Iterator[Producer]:
-    """With a transaction that is open in the only partition of a topic."""
+    """A producer with an open transaction in the only partition of a topic."""
     with Producer(bootstrap, transactional_id=name) as made:
         made.init_transactions()
         made.begin_transaction()
@@ -133,7 +133,7 @@ def test_records_are_produced_all_or_none(ottla: Ottla, name: str) -> None:
     lines = '{"value": "c"}\nnot json\n'
     wrong = ottla("produce", name, "--transactional-id", name, "--input", "json", stdin=lines)
     assert wrong.returncode == 1 and "are written" not in wrong.stderr
-    assert "wrote 1 records" in ottla("produce", name, "d", "--transactional-id", name).stderr
+    assert "wrote 1 record to" in ottla("produce", name, "d", "--transactional-id", name).stderr
     read = ("consume", name, "--from", "beginning", "-e")
     assert ottla(*read, "--committed").stdout.split() == ["a", "b", "d"]
 
@@ -153,3 +153,11 @@ def test_the_performance_tool_sends_in_transactions(bootstrap: str, name: str) -
     assert unnamed.returncode == 0
     wrong = run_ottla("kafka-producer-perf-test", *at, "--num-records", "5", "--transaction-duration-ms", "0")
     assert "greater than zero" in wrong.stderr
+
+
+def test_an_id_that_nobody_has_used_is_not_made_by_aborting_it(ottla: Ottla, name: str) -> None:
+    done = ottla("transaction", "abort", name)
+    assert (done.returncode, "TRANSACTIONAL_ID_NOT_FOUND" in done.stderr) == (1, True), done.stderr
+    done = ottla("transaction", "abort", f"{name}:0")
+    assert (done.returncode, "--start-offset" in done.stderr.splitlines()[0]) == (2, True), done.stderr
+    assert name not in ottla("transaction", "list").stdout

@@ -1,4 +1,4 @@
-"""Arguments of the command line that are wrong: one sentence, exit code 2, no traceback."""
+"""Wrong arguments of the command line give one sentence and exit code 2, not a traceback."""
 
 import json
 
@@ -33,6 +33,11 @@ def test_a_wrong_argument_is_told_in_a_sentence(tmp_path, capsys, arguments, why
 def test_a_beginning_that_is_no_number_is_told_in_a_sentence():
     with pytest.raises(LakeRefused, match="--from ²: write earliest, latest"):
         load_settings(["t"], "lake", {"beginning": "²"})
+
+
+def test_a_pattern_that_is_no_regular_expression_is_told_in_a_sentence():
+    with pytest.raises(LakeRefused, match=r"--pattern \[: it is no regular expression: unterminated character set"):
+        load_settings([], "lake", {"pattern": "["})
 
 
 @pytest.mark.parametrize("flatten", [False, True])

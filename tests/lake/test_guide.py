@@ -1,4 +1,4 @@
-"""The unit and the job that the guide shows, read as their owners do; their commands by the program itself."""
+"""Checks the guide's systemd unit and Kubernetes job with their own tools, and their commands with the program."""
 
 import configparser
 import re
@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ottla.kernel.ids import TopicPartition
+from ottla.lake.audit import audit_lines
 from ottla.lake.command import _parser
+from ottla.lake.plans import Commit, RangeCount
+from ottla.spark.plan import OffsetRange
 
-GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "lake.md").read_text()
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE = (ROOT / "docs" / "guide" / "lake.md").read_text()
 SHOWN = dict(re.findall(r"```(ini|yaml)\n(.*?)```", GUIDE, re.S))
 
 
@@ -38,3 +43,18 @@ def test_the_job_runs_a_load_that_the_program_understands() -> None:
 @pytest.mark.parametrize("line", re.findall(r"^ottla lake load [^\n#]*", GUIDE, re.M))
 def test_every_load_that_the_guide_shows_is_understood(line: str) -> None:
     load_options(shlex.split(line))
+
+
+def test_the_readme_shows_the_table_that_a_load_prints() -> None:
+    counts = [RangeCount(OffsetRange("hello", 0, 0, 4), records=4, rows=4)]
+    printed = audit_lines(counts, Commit(rows={TopicPartition("hello", 0): 4}))
+    assert "\n".join(printed) in (ROOT / "README.md").read_text()
+
+
+def test_no_lake_of_the_guide_is_given_values_of_two_kinds() -> None:
+    kinds: dict[str, set[str]] = {}
+    for line in re.findall(r"^ottla lake load [^\n#]*", GUIDE, re.M):
+        options = _parser().parse_args(shlex.split(line)[2:])
+        kinds.setdefault(options.to, set()).add("json" if options.json else options.values or "binary")
+    lakes = {to: found for to, found in kinds.items() if to in ("raw", "lake")}
+    assert lakes == {"raw": {"binary"}, "lake": {"json"}}

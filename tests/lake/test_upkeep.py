@@ -1,4 +1,4 @@
-"""Lakes of tables between loads: compacted, expired, asked what they hold, resumed when their state was lost."""
+"""Lakes of tables between loads: compacted, expired, inspected, and resumed after their state was lost."""
 
 import json
 import shutil
@@ -48,7 +48,7 @@ def test_small_files_are_joined_and_the_old_ones_go(load, topics, tmp_path, opti
     place = str(tmp_path / "lake")
     assert command(["compact", "--to", place]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ["topic", "files", "before", "files", "after"],
+        ["topic", "files", "put", "together", "into"],
         [topic, "4", "1"],
     ]
     assert sorted(row["n"] for row in rows(tmp_path, topic, options)) == [0, 1, 2, 3]

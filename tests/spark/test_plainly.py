@@ -1,4 +1,4 @@
-"""A sentence for the user is shown alone by a process of Spark's; elsewhere nothing changes."""
+"""A Spark process shows only the sentence for the user; other processes show exceptions as ever."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pyspark.util import handle_worker_exception
 
 from ottla.spark.plainly import said_plainly
 from ottla.spark.plan import DataLoss
+from ottla.spark.registry_client import RegistryUnavailable
 
 
 def shown(fault: Exception) -> str:
-    """As Spark's worker writes it."""
+    """The text of a fault as Spark's worker writes it."""
     out = io.BytesIO()
     try:
         with said_plainly():
@@ -33,6 +34,8 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_worker_shows_the_sentence_in_the_first_line() -> None:
     assert shown(DataLoss("gone")).startswith("ottla.spark.plan.DataLoss: ")
     assert shown(ValueError("wrong")) == "ValueError: wrong\n"
+    unavailable = shown(RegistryUnavailable("no schema registry answers"))
+    assert unavailable == "ottla.spark.registry_client.RegistryUnavailable: no schema registry answers\n"
 
 
 @pytest.mark.usefixtures("worker")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from ottla.cli.faults import Misuse
+from ottla.cli.faults import Misuse, text_of
 from ottla.client.blocking.admin import Admin
 from ottla.client.model import ClientSettings
 
@@ -16,7 +15,7 @@ def read_properties(path: str) -> dict[str, str]:
     """A Java properties file: `key=value` or `key: value` lines, comments, continued lines."""
     properties: dict[str, str] = {}
     pending = ""
-    for raw in Path(path).read_text(encoding="utf-8").splitlines():
+    for raw in text_of(path).splitlines():
         line = pending + raw.strip()
         pending = ""
         if not line or line[0] in "#!":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
-from ottla.cli.own import Command, pairs, wants_json
+from ottla.cli.own import Command, pairs, unescaped, wants_json
 from ottla.client.model import EARLIEST, LATEST, ConsumedRecord
 from ottla.kernel.ids import TopicPartition
 
@@ -31,6 +32,8 @@ def _consume(given: Given) -> int:
     from ottla.client.blocking.consumer import Consumer
 
     start = "beginning" if "from-beginning" in given else given.need("from")
+    if "count" in given and given.count("count") < 1:
+        raise Misuse("--count is at least 1")
     topics = [*given.all("topic"), *given.words]
     if not topics:
         raise Misuse("which topic?")
@@ -63,21 +66,31 @@ def _place(consumer: Consumer, given: Given, topics: Sequence[str], start: str) 
             raise Misuse("--group shares partitions with others: it goes with neither --partition nor --exit")
         consumer.subscribe(topics)
         return {}
-    wanted = {int(number) for text in given.all("partition") for number in text.split(",") if number.isdigit()}
-    partitions = [
-        place
-        for topic in topics
-        for place in consumer.cluster.partitions(topic)
-        if not wanted or place.partition in wanted
-    ]
-    if not partitions:
-        raise Misuse(f"there is no partition {', '.join(given.all('partition'))} in {', '.join(topics)}")
+    partitions = _partitions(consumer, topics, _wanted(given))
     isolation = consumer.core.settings.fetch.isolation_level
     ends = {each: at.offset for each, at in consumer.cluster.list_offsets(partitions, LATEST, isolation).items()}
     consumer.assign(partitions)
     for place, offset in _starts(consumer, partitions, start, ends).items():
         consumer.seek(place, offset)
     return ends if "exit" in given else {}
+
+
+def _wanted(given: Given) -> set[int]:
+    """The numbers of --partition; empty where all partitions are meant."""
+    texts = [number.strip() for text in given.all("partition") for number in text.split(",")]
+    for text in texts:
+        if not (text.isascii() and text.isdigit()):
+            raise Misuse(f"{text!r} is not a partition: write --partition 0 or --partition 0,2")
+    return set(map(int, texts))
+
+
+def _partitions(consumer: Consumer, topics: Sequence[str], wanted: set[int]) -> list[TopicPartition]:
+    """The partitions of these topics with these numbers; Misuse where no topic has one of them."""
+    every = [place for topic in topics for place in consumer.cluster.partitions(topic)]
+    missing = wanted - {place.partition for place in every}
+    if missing:
+        raise Misuse(f"there is no partition {', '.join(map(str, sorted(missing)))} in {', '.join(topics)}")
+    return [place for place in every if not wanted or place.partition in wanted]
 
 
 def _starts(
@@ -127,7 +140,7 @@ def _read(
 
 
 def as_json(record: ConsumedRecord) -> bytes:
-    """One line; keys and values that are no UTF-8 come in Base64 under `key_base64`, `value_base64`."""
+    """One line; what is no UTF-8 comes in Base64 under `key_base64`, `value_base64`, `headers_base64`."""
     content: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -140,15 +153,18 @@ def as_json(record: ConsumedRecord) -> bytes:
         except UnicodeDecodeError:
             content[f"{name}_base64"] = base64.b64encode(raw or b"").decode()
     if record.headers:
-        content["headers"] = [
-            [name, None if value is None else value.decode("utf-8", "replace")] for name, value in record.headers
-        ]
+        try:
+            content["headers"] = [[name, None if value is None else value.decode()] for name, value in record.headers]
+        except UnicodeDecodeError:
+            content["headers_base64"] = [
+                [name, None if value is None else base64.b64encode(value).decode()] for name, value in record.headers
+            ]
     return (json.dumps(content, ensure_ascii=False) + "\n").encode()
 
 
 def template(text: str) -> Callable[[ConsumedRecord], bytes]:
     """%t topic, %p partition, %o offset, %k key, %v value, %h headers, %T timestamp, %S size of the value."""
-    pieces: list[str] = text.encode().decode("unicode_escape").split("%")
+    pieces: list[str] = unescaped(text).split("%")
     literal, parts = pieces[0], []
     rest = pieces[1:]
     while rest:
@@ -161,10 +177,10 @@ def template(text: str) -> Callable[[ConsumedRecord], bytes]:
         parts.append((piece[0], piece[1:]))
 
     def show(record: ConsumedRecord) -> bytes:
-        out = bytearray(literal.encode())
+        out = bytearray(os.fsencode(literal))
         for place, after in parts:
             out += _told(record, place)
-            out += after.encode()
+            out += os.fsencode(after)
         return bytes(out)
 
     return show

@@ -14,7 +14,7 @@ from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.doctor_disks import troubles
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given
-from ottla.cli.own import Command, bad, dim, good, print_json, wants_json
+from ottla.cli.own import Command, bad, counted, dim, good, print_json, wants_json
 from ottla.cli.waiting import Waiting, waiting_partitions
 from ottla.client.admin.troubles import record_decoders, replica_troubles
 from ottla.client.blocking.admin import Admin
@@ -123,8 +123,8 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
             report.wrong(f"metadata: {fault}")
             return
         metadata = cluster.plan.metadata
-        count = len(metadata.brokers)
-        report.fine(f"cluster {metadata.cluster_id}: {count} broker{'s' if count != 1 else ''}, {len(topics)} topics")
+        size = f"{counted(len(metadata.brokers), 'broker')}, {counted(len(topics), 'topic')}"
+        report.fine(f"cluster {metadata.cluster_id}: {size}")
         for broker in metadata.brokers.values():
             _look_at_broker(broker, settings, reached, report)
         for what, advice in troubles(cluster):
@@ -141,7 +141,8 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
         )
         if behind:
             report.wrong(
-                f"{behind} partitions have replicas that are not in sync", "look at the brokers that are missing"
+                f"{counted(behind, 'partition')} with replicas that are not in sync",
+                "look at the brokers that are missing",
             )
 
 
@@ -203,7 +204,7 @@ def _waiting(cluster: Cluster, topics: set[str]) -> list[Waiting]:
 
 
 def _look_at_broker(broker: Broker, settings: ClientSettings, reached: Sequence[Destination], report: Report) -> None:
-    """Whether the address that the cluster hands out works from here."""
+    """Check that the address that the cluster hands out works from here."""
     advertised = f"broker {broker.id} advertises {broker.host}:{broker.port}"
     try:
         connection = Connection(broker.host, broker.port, settings=settings)

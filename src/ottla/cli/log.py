@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
-from ottla.cli.own import Command, noun, print_json, print_table, wants_json
+from ottla.cli.own import Command, counted, noun, print_json, print_table, wants_json
 
 if TYPE_CHECKING:
     from ottla.storage.directory.strays import Stray
@@ -36,7 +37,7 @@ def _dump(given: Given) -> int:
 def _files(path: str) -> list[str]:
     """The file, or every file of a log that a directory holds, at any depth."""
     if not os.path.exists(path):
-        raise Misuse(f"there is no {path}")
+        raise Misuse(f"there is no file or directory {path}")
     if not os.path.isdir(path):
         return [path]
     return [
@@ -58,9 +59,9 @@ def _check(given: Given) -> int:
         for text, remedy in _faults(segment, is_last=is_last):
             damaged += bool(remedy)
             _print_with(text, remedy)
-    found = [f"{damaged} damaged places"] if damaged else []
-    found += [f"a start would say the {len(said)} things above"] if said else []
-    print(f"{count} segments, {size} bytes: " + (", ".join(found) or "no damage"))
+    found = [counted(damaged, "damaged place")] if damaged else []
+    found += [f"a start would say the {counted(len(said), 'thing')} above"] if said else []
+    print(f"{counted(count, 'segment')}, {counted(size, 'byte')}: " + (", ".join(found) or "no damage"))
     return 1 if found else 0
 
 
@@ -98,7 +99,7 @@ def _faults(segment: ClosedSegment, *, is_last: bool) -> Iterator[tuple[str, str
 
 
 def _said_of(path: str) -> Iterator[tuple[str, str]]:
-    """What starts would say of the log directories at or below a path, and what to do."""
+    """Findings of a start about the log directories at or below a path, each with advice."""
     from ottla.storage.directory.rehearsal import is_log_directory
 
     faults: list[OSError] = []
@@ -117,7 +118,7 @@ def _said_of(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _rehearsed(path: str) -> Iterator[tuple[str, str]]:
-    """What a start would say of a log directory, and what to do."""
+    """Findings of a start about one log directory, each with advice."""
     import time
 
     from ottla.storage.directory.ownership import LOCK, UnusableFile, opened_lock
@@ -189,7 +190,7 @@ def _strays(given: Given) -> int:
     for word in given.words:
         path = os.path.abspath(word)
         if not os.path.exists(path):
-            raise Misuse(f"there is no {word}")
+            raise Misuse(f"there is no file or directory {word}")
         is_one = path.endswith(("-stray", ".aside"))
         found += [described(disk, path)] if is_one else list(strays(disk, path))
     if "remove" in given:
@@ -199,6 +200,9 @@ def _strays(given: Given) -> int:
         return 0
     if wants_json(given):
         print_json([one._asdict() for one in found])
+        return 0
+    if not found:
+        sys.stderr.write("nothing is set aside there\n")
         return 0
     titles = ["PATH", "TOPIC", "PARTITION", "TOPIC ID", "BYTES", "OFFSETS", "SINCE", "REASON"]
     print_table(titles, [_stray_row(one) for one in found])

@@ -53,6 +53,19 @@ KAFKA_TOOLS: dict[str, tuple[str, str]] = {
     "kafka-consumer-perf-test": ("ottla.cli.kafka.consumer_perf:command", "a consumer's speed"),
 }
 
+_NOT_THERE = {
+    "kafka-acls": "ottla has no access control",
+    "kafka-delegation-tokens": "ottla has no authentication",
+    "kafka-metadata-quorum": "there is no KRaft quorum; `ottla cluster status` shows the brokers",
+    "kafka-share-groups": "ottla has no share groups",
+    "kafka-streams-groups": "ottla has no streams groups",
+    "kafka-storage": "a data directory needs no formatting; `ottla start` makes it",
+    "kafka-server-start": "`ottla start --config server.properties` starts a broker",
+    "kafka-server-stop": "SIGTERM or Ctrl-C stops a broker, `ottla cluster down` a cluster on one machine",
+    **dict.fromkeys(("connect-standalone", "connect-distributed", "connect-mirror-maker"), "ottla has no Connect"),
+}
+"""Scripts of Apache Kafka's that stand for something that ottla lacks or does otherwise."""
+
 _INTERRUPTED = 130
 _MISUSED = 2
 
@@ -138,8 +151,15 @@ def _unknown(name: str) -> int:
     from difflib import get_close_matches
 
     near = get_close_matches(name, [*COMMANDS, *KAFKA_TOOLS], n=1)
-    hint = f" Did you mean `ottla {near[0]}`?" if near else " `ottla --help` lists the commands."
-    sys.stderr.write(f"ottla: there is no command {name!r}.{hint}\n")
+    if name.startswith("-"):
+        said = f"the command comes first, {name} behind it, as in `ottla topic list -b HOST:PORT`."
+    elif name.removesuffix(".sh") in _NOT_THERE:
+        said = f"there is no {name}: {_NOT_THERE[name.removesuffix('.sh')]}."
+    elif near:
+        said = f"there is no command {name!r}. Did you mean `ottla {near[0]}`?"
+    else:
+        said = f"there is no command {name!r}. `ottla --help` lists the commands."
+    sys.stderr.write(f"ottla: {said}\n")
     return 2
 
 

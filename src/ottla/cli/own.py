@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -20,6 +21,7 @@ COMMON = (
     Option("command-config", "Property file with client options.", "FILE"),
     Option("format", "text or json.", "text|json", default="text"),
 )
+_ESCAPED = re.compile(r"\\(?:[\\'\"abfnrtv]|[0-3]?[0-7]{1,2}|x[0-9a-fA-F]{2}|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})")
 _BOLD, _DIM, _GREEN, _RED, _END = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
 Verb = Callable[[Given], int | None]
@@ -153,6 +155,16 @@ def bad(text: str) -> str:
 
 def dim(text: str) -> str:
     return paint(text, _DIM)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def unescaped(text: str) -> str:
+    r"""Text with `\n`, `\t`, `\0`, `\x41` and `\u2192` turned into the characters that they stand for."""
+    return _ESCAPED.sub(lambda found: found[0].encode("ascii").decode("unicode_escape"), text)
 
 
 def pairs(texts: Sequence[str]) -> dict[str, str]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from ottla.cli.faults import BadInput, Misuse
+from ottla.cli.faults import BadInput, Misuse, explain
 from ottla.cli.options import Given, Option
-from ottla.cli.own import Command, pairs, print_json, wants_json
+from ottla.cli.own import Command, counted, pairs, print_json, unescaped, wants_json
+from ottla.client.errors import ClientError
 from ottla.client.model import Header
+from ottla.kernel.errors import ApiError
 
 if TYPE_CHECKING:
     from ottla.client.blocking.producer import Delivery, Producer
@@ -57,52 +60,113 @@ def _produce(given: Given) -> int:
         )
     except ValueError as fault:
         raise Misuse(str(fault)) from None
+    outcomes = _Outcomes(keep=wants_json(given))
     with producer:
         records = _records(given, values)
         send_all = _all_or_none if producer.producer_settings.transactional_id is not None else _one_by_one
-        delivered = send_all(producer, topic, records)
-    if wants_json(given):
-        print_json([each._asdict() for each in delivered])
-        return 0
-    counts = Counter(each.partition for each in delivered)
-    spread = ", ".join(f"{count} to partition {partition}" for partition, count in sorted(counts.items()))
-    sys.stderr.write(f"wrote {len(delivered)} records to {topic}{f' ({spread})' if spread else ''}\n")
+        code = send_all(producer, topic, records, outcomes)
+    if code == 0 and wants_json(given):
+        print_json([each._asdict() for each in outcomes.kept])
+    elif code == 0:
+        spread = ", ".join(f"{count} to partition {index}" for index, count in sorted(outcomes.written.items()))
+        wrote = counted(outcomes.written.total(), "record")
+        sys.stderr.write(f"wrote {wrote} to {topic}{f' ({spread})' if spread else ''}\n")
+    return code
+
+
+class _Outcomes:
+    """The outcomes of the records that were sent. A record is forgotten once its outcome is known, unless it is kept.
+
+    An input without an end thus takes bounded memory, and its first failure is raised while it goes on.
+    """
+
+    def __init__(self, *, keep: bool) -> None:
+        self.written: Counter[int] = Counter()
+        """The number of records by partition."""
+        self.kept: list[Delivered] = []
+        self._keep = keep
+        self._waiting: deque[Delivery] = deque()
+
+    def add(self, delivery: Delivery) -> None:
+        """Take a record that was sent; raises the error of an earlier one."""
+        self._waiting.append(delivery)
+        while self._waiting and self._waiting[0].done:
+            self._take()
+
+    def finish(self) -> None:
+        """Wait for all that were sent; raises the first error."""
+        while self._waiting:
+            self._take()
+
+    def count_failed(self) -> int:
+        """Wait for all that were sent and have no outcome yet; the number of those that failed."""
+        failed = 0
+        while self._waiting:
+            try:
+                self._take()
+            except (ApiError, ClientError):
+                failed += 1
+        return failed
+
+    def _take(self) -> None:
+        one = self._waiting.popleft().result()
+        self.written[one.partition] += 1
+        if self._keep:
+            self.kept.append(one)
+
+
+def _one_by_one(producer: Producer, topic: str, records: Iterator[_Outgoing], outcomes: _Outcomes) -> int:
+    """Send records, each for itself; the exit code."""
+    try:
+        for record in records:
+            outcomes.add(_send(producer, topic, record))
+        producer.flush()
+        outcomes.finish()
+    except BadInput as fault:
+        producer.flush()
+        outcomes.finish()
+        written = outcomes.written.total()
+        before = "the record before it is" if written == 1 else f"the {written} records before it are"
+        raise BadInput(f"{fault}; {before if written else 'nothing is'} written to {topic}") from None
+    except (ApiError, ClientError) as fault:
+        producer.flush()
+        failed = outcomes.count_failed()
+        written = outcomes.written.total()
+        if not written and not failed:
+            raise
+        others = f"; {counted(failed, 'more record')} failed" if failed else ""
+        how_many = f"{counted(written, 'record')} {'is' if written == 1 else 'are'}"
+        sys.stderr.write(f"{explain(fault)}{others}; {how_many} written to {topic}\n")
+        return 1
     return 0
 
 
-def _one_by_one(producer: Producer, topic: str, records: Iterator[_Outgoing]) -> list[Delivered]:
-    deliveries: list[Delivery] = []
-    try:
-        deliveries.extend(_send(producer, topic, record) for record in records)
-    except BadInput as fault:
-        producer.flush()
-        written = len([delivery.result() for delivery in deliveries])
-        before = "the record before it is" if written == 1 else f"the {written} records before it are"
-        raise BadInput(f"{fault}; {before if written else 'nothing is'} written to {topic}") from None
-    producer.flush()
-    return [delivery.result() for delivery in deliveries]
-
-
-def _all_or_none(producer: Producer, topic: str, records: Iterator[_Outgoing]) -> list[Delivered]:
+def _all_or_none(producer: Producer, topic: str, records: Iterator[_Outgoing], outcomes: _Outcomes) -> int:
     """In one transaction: after any error nothing of it is there for readers of committed records."""
     producer.init_transactions()
     try:
         with producer.transaction():
-            deliveries = [_send(producer, topic, record) for record in records]
+            for record in records:
+                outcomes.add(_send(producer, topic, record))
     except BadInput as fault:
         raise BadInput(f"{fault}; the transaction is aborted: nothing is written to {topic}") from None
-    return [delivery.result() for delivery in deliveries]
+    outcomes.finish()
+    return 0
 
 
 def _send(producer: Producer, topic: str, record: _Outgoing) -> Delivery:
-    return producer.produce(
-        topic,
-        record.value,
-        record.key,
-        headers=record.headers,
-        partition=record.partition,
-        timestamp=record.timestamp,
-    )
+    """Hand a record to the producer; BadInput where the topic has no such partition, or no record such a time."""
+    try:
+        return producer.produce(
+            topic,
+            record.value,
+            record.key,
+            headers=record.headers,
+            partition=record.partition,
+            timestamp=record.timestamp,
+        )
+    except ValueError as fault:
+        raise BadInput(str(fault)) from None
 
 
 def _topic(given: Given) -> tuple[str, list[str]]:
@@ -115,22 +179,22 @@ def _topic(given: Given) -> tuple[str, list[str]]:
 
 def _records(given: Given, values: Sequence[str]) -> Iterator[_Outgoing]:
     """Values on the command line, else lines of the file or of standard input."""
-    headers: list[Header] = [(name, value.encode()) for name, value in pairs(given.all("header")).items()]
+    headers: list[Header] = [(name, os.fsencode(value)) for name, value in pairs(given.all("header")).items()]
     key = given.text("key")
-    common = _Outgoing(key.encode() if key is not None else None, None, headers, given.number("partition"))
+    common = _Outgoing(os.fsencode(key) if key is not None else None, None, headers, given.number("partition"))
     if values:
-        return (common._replace(value=word.encode()) for word in values)
+        return (common._replace(value=os.fsencode(word)) for word in values)
     if "tombstone" in given:
         return iter([common])
     path = given.text("file")
     source: BinaryIO = open(path, "rb") if path is not None else sys.stdin.buffer  # noqa: SIM115
-    lines = (line.removesuffix(b"\n") for line in source)
+    lines = (line.removesuffix(b"\n").removesuffix(b"\r") for line in source)
     if "input" in given and given.need("input") == "json":
         return (_from_json(line, common) for line in lines if line.strip())
     if "input" in given and given.need("input") != "lines":
         raise Misuse(f"--input is lines or json, not {given.need('input')}")
     separator = given.text("key-separator")
-    return _from_lines(lines, common, separator.encode().decode("unicode_escape").encode() if separator else None)
+    return _from_lines(lines, common, os.fsencode(unescaped(separator)) if separator else None)
 
 
 def _from_lines(lines: Iterable[bytes], common: _Outgoing, separator: bytes | None) -> Iterator[_Outgoing]:
@@ -141,7 +205,7 @@ def _from_lines(lines: Iterable[bytes], common: _Outgoing, separator: bytes | No
         key, found, value = line.partition(separator)
         if not found:
             raise BadInput(
-                f"line {number} has no key separator {separator.decode()!r}: {line.decode('utf-8', 'replace')}"
+                f"line {number} has no key separator {os.fsdecode(separator)!r}: {line.decode('utf-8', 'replace')}"
             )
         yield common._replace(key=key, value=value)
 
@@ -150,22 +214,45 @@ def _from_json(line: bytes, common: _Outgoing) -> _Outgoing:
     """A line as `ottla consume --format json` prints it; topic and offset are not looked at."""
     try:
         content = json.loads(line)
-        headers = [(str(name), _bytes(value)) for name, value in content.get("headers", [])]
-        partition = content.get("partition") if common.partition is None else common.partition
+        if not isinstance(content, dict):
+            raise ValueError("it is no object")
+        partition = _whole_number(content, "partition")
         return _Outgoing(
             _bytes(content.get("key"), content.get("key_base64")),
             _bytes(content.get("value"), content.get("value_base64")),
-            headers + common.headers,
-            partition,
-            content.get("timestamp"),
+            [*_headers(content), *common.headers],
+            partition if common.partition is None else common.partition,
+            _whole_number(content, "timestamp"),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as fault:
+    except ValueError as fault:
         raise BadInput(f"not a record in JSON ({fault}): {line.decode('utf-8', 'replace')[:200]}") from None
 
 
-def _bytes(text: Any, encoded: str | None = None) -> bytes | None:
+def _whole_number(content: dict[str, Any], name: str) -> int | None:
+    found = content.get(name)
+    if found is not None and (not isinstance(found, int) or isinstance(found, bool)):
+        raise ValueError(f"its {name} is no whole number")
+    return found
+
+
+def _headers(content: dict[str, Any]) -> list[Header]:
+    """The members `headers` and `headers_base64`, lists of pairs."""
+    found: list[Header] = []
+    for member in ("headers", "headers_base64"):
+        pairs_given = content.get(member) or []
+        if not isinstance(pairs_given, list) or not all(isinstance(one, list) and len(one) == 2 for one in pairs_given):
+            raise ValueError(f"its {member} are no list of [NAME, VALUE]")
+        for name, value in pairs_given:
+            in_base64 = member == "headers_base64" and value is not None
+            found.append((str(name), _bytes(None, value) if in_base64 else _bytes(value)))
+    return found
+
+
+def _bytes(text: Any, encoded: Any = None) -> bytes | None:
     if encoded is not None:
-        return base64.b64decode(encoded)
+        if not isinstance(encoded, str):
+            raise ValueError("Base64 is text")
+        return base64.b64decode(encoded, validate=True)
     if text is None or isinstance(text, str):
         return None if text is None else text.encode()
     return json.dumps(text, separators=(",", ":")).encode()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ottla.cli.faults import Misuse
+from ottla.cli.faults import Misuse, text_of
 from ottla.cli.options import Given, Option, Parser
 from ottla.cli.own import Command, Verb, bad, good, noun, print_json, print_table, wants_json
 
@@ -41,6 +41,8 @@ def _ask(given: Given, method: str, path: str, body: Json = None) -> Json:
     import urllib3
 
     url = given.need("url").rstrip("/")
+    if not url.startswith(("http://", "https://")):
+        raise Misuse(f"--url {url} is no URL of a registry: write http://HOST:PORT")
     content = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": _MEDIA_TYPE, "Accept": _MEDIA_TYPE}
     try:
@@ -167,7 +169,7 @@ def _lines(schema: str) -> list[str]:
 def _body(given: Given) -> dict[str, Json]:
     """The file on the command line as a schema; its type by its name unless one is given."""
     name = given.words[1]
-    text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    text = text_of(name)
     kind = (given.text("type") or _TYPES.get(Path(name).suffix, "AVRO")).upper()
     body: dict[str, Json] = {"schema": text, "schemaType": kind}
     references = [_reference(each) for each in given.all("reference")]

@@ -28,7 +28,7 @@ def command(arguments: Sequence[str]) -> int:
 def _create(given: Given) -> int:
     from ottla.client.admin.admin import NewTopic
 
-    partitions, replicas = given.number("partitions") or -1, given.number("replicas") or -1
+    partitions, replicas = _at_least_one(given, "partitions"), _at_least_one(given, "replicas")
     configs = pairs(given.all("config"))
     with connected(given) as admin:
         outcome = admin.create_topics([NewTopic(name, partitions, replicas, configs) for name in given.words])
@@ -47,6 +47,14 @@ def _create(given: Given) -> int:
     return 1 if failed else 0
 
 
+def _at_least_one(given: Given, name: str) -> int:
+    """The number, or -1 for the cluster's default where none is given."""
+    number = given.number(name)
+    if number is not None and number < 1:
+        raise Misuse(f"--{name} is at least 1")
+    return -1 if number is None else number
+
+
 def _count(partitions: object) -> str:
     return "1 partition" if partitions == 1 else f"{partitions} partitions"
 
@@ -62,7 +70,7 @@ def _list(given: Given) -> int:
     shown = [view for view in views if "internal" in given or not view.is_internal]
     rows = [[view.name, len(view.partitions), _replicas(view), _in_trouble(view)] for view in shown]
     if wants_json(given):
-        print_json([{"topic": name, "partitions": count, "replicas": replicas} for name, count, replicas, _ in rows])
+        print_json([dict(zip(("topic", "partitions", "replicas", "state"), row, strict=True)) for row in rows])
     elif not rows:
         sys.stderr.write("there are no topics; `ottla topic create NAME` makes one\n")
     else:

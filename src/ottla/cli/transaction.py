@@ -11,7 +11,7 @@ from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.cli.own import Command, connected, noun, print_json, print_table, wants_json
 from ottla.client.model import ProducerIdentity
-from ottla.kernel.errors import ApiError
+from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ def _abort(given: Given) -> int:
     start = given.number("start-offset")
     with connected(given) as admin:
         if start is None:
+            _check_known(admin, given.words[0])
             admin.terminate_transaction(given.words[0])
             done = f"aborted what {given.words[0]} had open; its producer is fenced"
         else:
@@ -145,6 +146,18 @@ def _abort(given: Given) -> int:
     else:
         sys.stdout.write(done + "\n")
     return 0
+
+
+def _check_known(admin: Admin, name: str) -> None:
+    """Refuse an id that no coordinator knows: fencing its producer would create it."""
+    found = admin.describe_transactions([name])[name]
+    if isinstance(found, ApiError) and found.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND and ":" in name:
+        raise Misuse(
+            f"there is no transactional id {name!r}; to end what hangs in a partition give its --start-offset too, "
+            f"which `ottla transaction producers {name}` shows"
+        )
+    if isinstance(found, ApiError):
+        raise found
 
 
 def _abort_at(admin: Admin, partition: TopicPartition, start: int) -> None:

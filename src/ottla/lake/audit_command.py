@@ -117,7 +117,7 @@ def _lines(checked: Checked) -> list[str]:
     from ottla.lake.audit import aligned
     from ottla.lake.tiers import Judgement
 
-    rows: list[list[str]] = [["topic", "complete through", "behind", "windows compared", "complete"]]
+    rows: list[list[str]] = [["topic", "complete through", "behind", "windows compared", "windows complete"]]
     for topic, through in checked.through.items():
         windows = [each.judgement for each in checked.compared if each.topic == topic]
         closed = [each for each in windows if each is not Judgement.OPEN]

@@ -21,7 +21,7 @@ from ottla.kernel.errors import ApiError
 from ottla.lake import LakeRefused, load, load_arguments, upkeep_command
 from ottla.lake.stores import lake_url
 from ottla.spark.kafka_settings import KafkaSettings
-from ottla.spark.submit import Opened, open_session, spark_settings
+from ottla.spark.submit import Opened, SparkRefused, open_session, spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +41,7 @@ def command(arguments: Sequence[str]) -> int:
         print("ottla lake load: needs Spark: pip install 'ottla[spark]', and a Java 17 runtime", file=sys.stderr)
         return 1
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
+    logging.getLogger("pyiceberg.io.pyarrow").addFilter(_worth_saying)
     from py4j.protocol import Py4JError
 
     try:
@@ -73,6 +74,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _worth_saying(record: logging.LogRecord) -> bool:
+    """False for pyiceberg's warning about each column of each file that Parquet has no statistics of."""
+    return not record.msg.startswith("PyArrow statistics missing for column")
+
+
 def _stop_on_signals(stop: threading.Event) -> None:
     """End after the round at work; the second signal ends at once.
 
@@ -93,6 +99,8 @@ def _stop_on_signals(stop: threading.Event) -> None:
 
 
 def _load(options: argparse.Namespace) -> Loaded:
+    from py4j.protocol import Py4JError
+
     stop = threading.Event()
     _stop_on_signals(stop)
     sessions: list[Opened] = []
@@ -119,10 +127,13 @@ def _load(options: argparse.Namespace) -> Loaded:
             stop=stop,
             **load_arguments.chosen(options),
         )
+    except (OSError, Py4JError) as fault:
+        if not all(each.answers for each in sessions):
+            raise SparkRefused("Spark's Java process ended; the next load does this round over") from fault
+        raise
     finally:
         for each in sessions:
-            if each.owned:
-                each.spark.stop()
+            each.close()
 
 
 def _cause(fault: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -79,7 +80,7 @@ class LoadOptions(ReportOptions, total=False):
     where_absent_is_null: bool
     """A field that `where` names and no record has had yet is null; else the load is refused."""
     resume_from_table: bool
-    """The lake's state was lost: go on from what its tables say is loaded."""
+    """The lake's state was lost: go on from the progress in its tables."""
     accept_loss: bool
     read_committed: bool
     max_offsets: int
@@ -101,11 +102,11 @@ class LoadSettings:
     beginning: Limit = Edge.EARLIEST
     """The first offset of topics that the lake does not know yet."""
     absent_is_null: bool = False
-    """Whether the filter may name fields that no record has had yet."""
+    """True if the filter may name fields that no record has had yet."""
     resume: bool = False
-    """Whether a lake without a state goes on from what its tables say."""
+    """True if a lake without a state goes on from the progress in its tables."""
     most_offsets: int = 20_000_000
-    """Offsets in one round: what is done over after a crash is at most that much."""
+    """Offsets in one round; at most so many are loaded again after a crash."""
     longest_range: int = 4_000_000
     reports: Reports = field(default_factory=Reports)
 
@@ -115,6 +116,10 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
     pattern, dead_letter = options.get("pattern", ""), options.get("dead_letter")
     if bool(topics) == bool(pattern):
         raise LakeRefused("name topics or a pattern, one of them")
+    try:
+        re.compile(pattern)
+    except re.error as fault:
+        raise LakeRefused(f"--pattern {pattern}: it is no regular expression: {fault}") from None
     if dead_letter is not None and dead_letter in topics:
         raise LakeRefused(f"topic {dead_letter} cannot take its own dead letters: they would be loaded again and again")
     size, values = options.get("target_size", "256m"), _value_kind(options)
@@ -246,7 +251,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 def _check_format(format: str, layout: Layout, key: tuple[str, ...], values: ValueKind, options: LoadOptions) -> None:
-    """Refuse what a format has not."""
+    """Refuse options that a format does not have."""
     if format not in FORMATS:
         raise LakeRefused(f"--format {format}: it is one of {', '.join(FORMATS)}")
     if format == "parquet" and (hidden := [name for name in layout.fields if name.startswith(("_", "."))]):

@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
         joined = lake.compact(options.topics, target_bytes=size_bytes(options.target_size))
         counts = {topic: asdict(done) for topic, done in joined.items()}
         rows = [(topic, *count.values()) for topic, count in counts.items()]
-        _tell(options.format, counts, "topic|files before|files after", rows)
+        _tell(options.format, counts, "topic|files put together|into", rows)
     elif options.verb == "status":
         _status(lake, options)
     elif options.verb == "picture":
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _status(lake: Lake, options: argparse.Namespace) -> None:
-    """A cluster that does not answer is said, and what the lake itself knows is told all the same."""
+    """Without an answer from the cluster, say so, and print the lake's own state all the same."""
     from ottla.lake.status import statuses
 
     topics, now_us = lake.topics(options.topics), time.time_ns() // 1000

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import logging
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
 
 _NEEDED = ("starlette", "uvicorn", "fastavro", "google.protobuf", "grpc_tools", "jsonschema_rs")
+_HIGHEST_PORT = 65535
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -55,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         "-b", "--bootstrap-server", default="localhost:9092", metavar="HOST:PORT", help="default localhost:9092"
     )
     start.add_argument("--host", default="127.0.0.1", help="listen there (default 127.0.0.1; anybody may write)")
-    start.add_argument("--port", type=int, default=8081, metavar="N", help="default 8081; 0 takes a free port")
+    start.add_argument("--port", type=_port, default=8081, metavar="N", help="default 8081; 0 takes a free port")
     start.add_argument("--topic", default="_schemas", help="where schemas are kept (default _schemas)")
     start.add_argument(
         "--replication-factor", type=int, default=-1, metavar="N", help="of a new topic; default the cluster's own"
@@ -64,15 +63,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _end_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Stop once standard input ends: the broker that started this registry is gone."""
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > _HIGHEST_PORT:
+        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to {_HIGHEST_PORT} are")
+    return int(text)
 
-    def watch() -> None:
-        sys.stdin.buffer.read()
-        with contextlib.suppress(RuntimeError):  # the loop has ended already
-            loop.call_soon_threadsafe(stop.set)
 
-    threading.Thread(target=watch, name="ottla-parent", daemon=True).start()
+class _Parent(asyncio.Protocol):
+    """Standard input, a pipe whose other end the broker holds that started this registry."""
+
+    def __init__(self, gone: asyncio.Event) -> None:
+        self._gone = gone
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._gone.set()
 
 
 async def _serve(options: argparse.Namespace) -> None:
@@ -83,10 +87,11 @@ async def _serve(options: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    if options.with_parent:
-        _end_with_parent(loop, stop)
     bound = listening(options.host, options.port)
+    parent: asyncio.ReadTransport | None = None
     try:
+        if options.with_parent:
+            parent, _ = await loop.connect_read_pipe(lambda: _Parent(stop), sys.stdin)
         registry = Registry(
             options.bootstrap_server, topic=options.topic, replication_factor=options.replication_factor
         )
@@ -95,3 +100,5 @@ async def _serve(options: argparse.Namespace) -> None:
             await stop.wait()
     finally:
         bound.close()
+        if parent is not None:
+            parent.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -33,16 +34,17 @@ class _Server(uvicorn.Server):
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 takes a free one."""
+    """A bound socket; port 0 takes a free one. OSError says which address cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio turns Nagle's algorithm off only where the protocol is named.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
-    except BaseException:
+    except OSError as fault:
         bound.close()
-        raise
+        free = "; choose another with --port (0: a free one)" if fault.errno == errno.EADDRINUSE else ""
+        raise OSError(f"cannot listen on {host}:{port}: {fault.strerror or fault}{free}") from fault
     return bound
 
 

@@ -20,15 +20,14 @@ def main(arguments: Sequence[str]) -> int:
 
     run: Callable[[Sequence[str]], int] = import_module("ottla.cli.main").main
     try:
-        spark, owned = open_session(SparkSettings(), application=" ".join(["ottla", *arguments[:2]]))
+        opened = open_session(SparkSettings(), application=" ".join(["ottla", *arguments[:2]]))
     except SparkRefused as fault:
         sys.stderr.write(f"ottla: {fault}\n")
         return 1
     try:
         return run(arguments)
     finally:
-        if owned:
-            spark.stop()
+        opened.close()
 
 
 def without_own_folder(paths: list[str]) -> list[str]:

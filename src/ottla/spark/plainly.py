@@ -11,7 +11,7 @@ from ottla.kernel.errors import ApiError
 from ottla.spark.plan import DataLoss
 
 _OF_WORKERS = "PYTHON_WORKER_FACTORY_"
-"""So begin variables that Spark sets for the Python processes that it starts."""
+"""Prefix of the variables that Spark sets for the Python processes that it starts."""
 
 
 @contextmanager
@@ -19,11 +19,11 @@ def said_plainly() -> Iterator[None]:
     """Let an error that is meant for the user leave one of Spark's Python processes as its sentence alone.
 
     Spark writes the whole traceback in front of the sentence, unless a variable of the process says otherwise. The
-    process ends with the error, so that nobody else's traceback is hidden; in other processes nothing is changed.
+    process ends with the error, so that no other traceback is hidden; in other processes nothing is changed.
     """
     try:
         yield
-    except (ApiError, ClientError, DataLoss, ValueError):
+    except (ApiError, ClientError, DataLoss, OSError, ValueError):
         if any(name.startswith(_OF_WORKERS) for name in os.environ):
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise

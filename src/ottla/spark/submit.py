@@ -1,7 +1,7 @@
 """The Spark session of a command: the one that spark-submit or the caller has, or one by master, settings and files.
 
-The order in which settings count is Spark's: `--conf`, then `--properties-file` or else spark-defaults.conf, then
-what session.py would set.
+Settings count in Spark's order: `--conf`, then `--properties-file` or else spark-defaults.conf, then those of
+session.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 UNNAMED = "pyspark-shell"
 """Spark's name for an application without one."""
 QUIET = "spark.ui.showConsoleProgress=false"
-"""spark-submit turns the bar on for every shell, which is what it takes a Python program with a JVM of its own for."""
+"""spark-submit turns the bar on for every shell, and it takes a Python program with a JVM of its own for one."""
 SPARKS_OWN_MASTER = "local[*]"
 """The master that Spark notes where none was given."""
 
@@ -50,6 +50,22 @@ class Opened(NamedTuple):
 
     spark: SparkSession
     owned: bool
+
+    @property
+    def answers(self) -> bool:
+        """False once the session's Java process has ended."""
+        from py4j.protocol import Py4JError
+
+        try:
+            self.spark.sparkContext.defaultParallelism  # noqa: B018 - asks Java
+        except (OSError, Py4JError):
+            return False
+        return True
+
+    def close(self) -> None:
+        """Stop the session where that is the opener's part."""
+        if self.owned and self.answers:
+            self.spark.stop()
 
 
 def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +120,7 @@ def _submitted_conf() -> SparkConf:
 
 
 def _launched_conf(settings: SparkSettings) -> SparkConf:
-    """Start a JVM with these settings; what it read from files, completed by ours."""
+    """Start a JVM with these settings; return the settings that it read from files, completed by ours."""
     from pyspark import SparkConf, SparkContext
 
     if settings.properties_file is not None and not os.path.isfile(settings.properties_file):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from ottla.cli.connect import admin_from
-from ottla.cli.faults import Misuse
+from ottla.cli.faults import Misuse, text_of
 from ottla.cli.kafka.java_errors import java
 from ottla.cli.options import Option, Parser
 from ottla.kernel.ids import TopicPartition
@@ -27,7 +26,7 @@ def command(arguments: Sequence[str]) -> int:
     given = PARSER.read(arguments)
     PARSER.need(given, "bootstrap-server", "offset-json-file")
     try:
-        offsets = _read(Path(given.need("offset-json-file")).read_text(encoding="utf-8"))
+        offsets = _read(text_of(given.need("offset-json-file")))
     except (Misuse, OSError) as fault:
         sys.stderr.write(f"{fault}\n")
         return 1

@@ -8,10 +8,9 @@ import re
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.cli.faults import Misuse
+from ottla.cli.faults import Misuse, text_of
 from ottla.cli.javamap import hash_order, partition_hash, string_hash
 from ottla.cli.kafka.consumer_groups import NoSuchTopic, chosen_groups, parse_topics, print_error
 from ottla.cli.kafka.groups_describe import state_of
@@ -156,7 +155,7 @@ def parse_datetime(text: str) -> int:
 def _from_file(path: str, group: str) -> Offsets:
     """CSV of topic,partition,offset or group,topic,partition,offset."""
     offsets: Offsets = {}
-    for row in csv.reader(io.StringIO(Path(path).read_text(encoding="utf-8"))):
+    for row in csv.reader(io.StringIO(text_of(path))):
         if not row:
             continue
         cells = row if len(row) == 4 else [group, *row]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from ottla.cli.connect import admin_from
-from ottla.cli.faults import Misuse
+from ottla.cli.faults import Misuse, text_of
 from ottla.cli.javamap import hash_order, partition_hash
 from ottla.cli.kafka.java_errors import java
 from ottla.cli.options import Given, Option, Parser
@@ -83,7 +82,7 @@ def _partitions(given: Given) -> list[TopicPartition] | None:
     """None for all."""
     path = given.text("path-to-json-file")
     if path is not None:
-        return _read(Path(path).read_text(encoding="utf-8"))
+        return _read(text_of(path))
     topic = given.text("topic")
     return None if topic is None else [TopicPartition(topic, given.number("partition") or 0)]
 

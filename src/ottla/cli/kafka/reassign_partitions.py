@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.cli.connect import admin_from
-from ottla.cli.faults import Misuse
+from ottla.cli.faults import Misuse, text_of
 from ottla.cli.javamap import hash_order, string_hash
 from ottla.cli.kafka import reassign_moves as dirs
 from ottla.cli.kafka.java_errors import java, told
@@ -155,7 +154,7 @@ def _list(admin: Admin, given: Given) -> None:
 
 
 def _generate(admin: Admin, given: Given) -> None:
-    text = Path(given.need("topics-to-move-json-file")).read_text(encoding="utf-8")
+    text = text_of(given.need("topics-to-move-json-file"))
     try:
         brokers = [int(part) for part in given.need("broker-list").split(",")]
     except ValueError:
@@ -203,7 +202,7 @@ def _each_replica(replicas: Mapping[TopicPartition, Sequence[int]]) -> list[Repl
 
 
 def _execute(admin: Admin, given: Given) -> None:
-    wanted_file = read_wanted(Path(given.need("reassignment-json-file")).read_text(encoding="utf-8"))
+    wanted_file = read_wanted(text_of(given.need("reassignment-json-file")))
     wanted = check_wanted(wanted_file)
     current = admin.list_reassignments()
     if current and "additional" not in given:
@@ -281,7 +280,7 @@ def _alter(admin: Admin, changes: Mapping[Resource, Collection[tuple[str, Config
 
 
 def _verify(admin: Admin, given: Given) -> None:
-    wanted = read_wanted(Path(given.need("reassignment-json-file")).read_text(encoding="utf-8"))
+    wanted = read_wanted(text_of(given.need("reassignment-json-file")))
     current = admin.list_reassignments()
     targets = dict(wanted.partitions)
     unmoved = {partition.topic for partition in targets if partition not in current}
@@ -310,7 +309,7 @@ def _verify(admin: Admin, given: Given) -> None:
 
 
 def _cancel(admin: Admin, given: Given) -> None:
-    wanted = read_wanted(Path(given.need("reassignment-json-file")).read_text(encoding="utf-8"))
+    wanted = read_wanted(text_of(given.need("reassignment-json-file")))
     targets = dict(wanted.partitions)
     active = sorted(admin.list_reassignments(list(targets)))
     if active:

@@ -1,0 +1,46 @@
+"""`ottla consume`: templates with any characters, and options that make no sense."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Ottla
+
+from ottla.cli.own import unescaped
+
+
+def test_a_template_may_have_any_characters(ottla: Ottla, name: str) -> None:
+    ottla("produce", name, "one")
+    read = ("consume", name, "--from-beginning", "-e", "-o")
+    assert ottla(*read, "ü→: %v\\n").stdout == "ü→: one\n"
+    assert ottla(*read, "%v\\x").stdout == "one\\x"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        (r"\n\t\\\"", '\n\t\\"'),
+        (r"\0\12\101\377", "\0\nA\xff"),
+        (r"\x41\u2192", "A→"),
+        (r"ü→ \x4 \q \ud800 \u12", r"ü→ \x4 \q \ud800 \u12"),
+    ],
+)
+def test_escapes_stand_for_characters_and_all_else_for_itself(text: str, meant: str) -> None:
+    assert unescaped(text) == meant
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["-p", "abc"], "'abc' is not a partition"),
+        (["-p", "0,,1"], "'' is not a partition"),
+        (["-p", "0,9"], "there is no partition 9 in "),
+        (["-n", "0"], "--count is at least 1"),
+        (["-n", "-3"], "--count is at least 1"),
+    ],
+)
+def test_records_other_than_those_asked_for_are_not_printed(
+    ottla: Ottla, name: str, options: list[str], said: str
+) -> None:
+    ottla("produce", name, "one")
+    done = ottla("consume", name, "--from-beginning", "-e", *options)
+    assert (done.returncode, done.stdout, said in done.stderr) == (2, "", True), done.stderr

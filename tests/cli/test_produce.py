@@ -1,0 +1,127 @@
+"""`ottla produce`: input as people have it, and what is said of input that cannot become records."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import Ottla
+
+from ottla.cli.produce import _Outcomes
+
+
+def read(ottla: Ottla, topic: str) -> list[dict[str, object]]:
+    """The records of a topic, as `ottla consume --format json` prints them."""
+    lines = ottla("consume", topic, "--from-beginning", "-e", "--format", "json").stdout
+    return [json.loads(line) for line in lines.splitlines()]
+
+
+def run_with_bytes(bootstrap: str, *arguments: bytes, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "ottla.cli.main", *arguments, "-b", bootstrap],
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_windows_line_ends_are_no_part_of_values(bootstrap: str, ottla: Ottla, name: str) -> None:
+    run_with_bytes(bootstrap, b"produce", name.encode(), b"-K", b":", stdin=b"a:1\r\nb:2\r\n")
+    assert [record["value"] for record in read(ottla, name)] == ["1", "2"]
+
+
+def test_a_key_separator_may_have_any_characters(ottla: Ottla, name: str) -> None:
+    assert ottla("produce", name, "-K", "→", stdin="a→1\n").returncode == 0
+    assert ottla("produce", name, "-K", r"\t", stdin="b\t2\n").returncode == 0
+    assert [(record["key"], record["value"]) for record in read(ottla, name)] == [("a", "1"), ("b", "2")]
+
+
+def test_bytes_of_the_command_line_become_bytes_of_records(bootstrap: str, ottla: Ottla, name: str) -> None:
+    given = run_with_bytes(bootstrap, b"produce", name.encode(), b"caf\xe9", b"-k", b"\xff", b"-H", b"h=\xfe")
+    assert given.returncode == 0, given.stderr
+    (record,) = read(ottla, name)
+    assert (record["key_base64"], record["value_base64"]) == ("/w==", "Y2Fm6Q==")
+    assert record["headers_base64"] == [["h", "/g=="]]
+
+
+def test_records_that_are_no_text_are_copied_as_they_are(bootstrap: str, ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name, f"{name}-copy")
+    run_with_bytes(bootstrap, b"produce", name.encode(), b"\xff", b"-k", b"\xfe", b"-H", b"h=\xfd", b"-H", b"g=x")
+    lines = ottla("consume", name, "--from-beginning", "-e", "--format", "json").stdout
+    assert ottla("produce", f"{name}-copy", "--input", "json", stdin=lines).returncode == 0
+    first, second = read(ottla, name), read(ottla, f"{name}-copy")
+    assert [{**record, "topic": ""} for record in first] == [{**record, "topic": ""} for record in second]
+    assert first[0]["headers_base64"] == [["h", "/Q=="], ["g", "eA=="]]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('"text"', "it is no object"),
+        ("[1]", "it is no object"),
+        ('{"value": "x", "partition": "a"}', "its partition is no whole number"),
+        ('{"value": "x", "partition": true}', "its partition is no whole number"),
+        ('{"value": "x", "partition": 7}', "has no partition 7: it has 1"),
+        ('{"value": "x", "partition": -1}', "has no partition -1: it has 1"),
+        ('{"value": "x", "timestamp": "noon"}', "its timestamp is no whole number"),
+        ('{"value": "x", "timestamp": -1}', "timestamp -1 is not a number of milliseconds since 1970"),
+        ('{"value": "x", "timestamp": 99999999999999999999}', "is not a number of milliseconds since 1970"),
+        ('{"value": "x", "headers": {"a": "b"}}', "its headers are no list of [NAME, VALUE]"),
+        ('{"value": "x", "headers": ["a"]}', "its headers are no list of [NAME, VALUE]"),
+        ('{"value_base64": "***"}', "base64"),
+        ('{"value_base64": 7}', "Base64 is text"),
+        ('{"value": "\\ud800"}', "surrogates not allowed"),
+    ],
+)
+def test_a_line_that_is_no_record_is_one_sentence(ottla: Ottla, name: str, line: str, why: str) -> None:
+    ottla("topic", "create", name)
+    done = ottla("produce", name, "--input", "json", stdin=line + "\n")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert why in done.stderr
+    assert done.stderr.endswith(f"nothing is written to {name}\n")
+
+
+def test_headers_may_be_null(ottla: Ottla, name: str) -> None:
+    done = ottla("produce", name, "--input", "json", stdin='{"value": "x", "headers": null}\r\n\r\n')
+    assert done.stderr == f"wrote 1 record to {name} (1 to partition 0)\n"
+
+
+def test_a_partition_that_the_topic_has_not_is_one_sentence(ottla: Ottla, name: str) -> None:
+    done = ottla("produce", name, "x", "-p", "7")
+    assert (done.returncode, done.stderr) == (
+        1, f"ottla: topic '{name}' has no partition 7: it has 1; nothing is written to {name}\n",
+    )  # fmt: skip
+
+
+def test_records_beside_one_that_is_refused_are_said_to_be_written(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name, "-c", "max.message.bytes=2000")
+    done = ottla("produce", name, "-X", "batch.size=1", stdin="a\n" + "x" * 5000 + "\n")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "MESSAGE_TOO_LARGE" in done.stderr
+    assert done.stderr.endswith(f"; 1 record is written to {name}\n")
+
+
+class _Known:
+    """A delivery whose outcome is known, or not yet."""
+
+    def __init__(self, *, done: bool) -> None:
+        self.done = done
+
+    def result(self) -> object:
+        self.done = True
+        return self
+
+    partition = 0
+
+
+def test_records_whose_outcome_is_known_take_no_memory_any_more() -> None:
+    outcomes = _Outcomes(keep=False)
+    waiting = _Known(done=False)
+    for one in [*(_Known(done=True) for _ in range(10)), waiting, _Known(done=True)]:
+        outcomes.add(one)  # type: ignore[arg-type]
+    assert (outcomes.written[0], len(outcomes._waiting), outcomes.kept) == (10, 2, [])
+    outcomes.finish()
+    assert (outcomes.written[0], len(outcomes._waiting), waiting.done) == (12, 0, True)
