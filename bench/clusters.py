@@ -1,4 +1,4 @@
-"""The two clusters of the race, three brokers each on this machine; any of their brokers may be ended and come back."""
+"""The clusters of the race, three brokers each on this machine; any broker can be stopped and brought back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Cluster(ABC):
 
     name: str
     address: str
-    """Of all brokers, as `bootstrap.servers` takes it."""
+    """The addresses of all brokers, for `bootstrap.servers`."""
     replicas = BROKERS
     topic_configuration: ClassVar[dict[str, str]] = {"min.insync.replicas": "2"}
 
@@ -47,7 +47,7 @@ class Cluster(ABC):
         self._hanging: int | None = None
 
     def start(self) -> float:
-        """Returns when every broker answers; the seconds it took."""
+        """Start; return the seconds until every broker answered."""
         begin = time.monotonic()
         self.start_all()
         return time.monotonic() - begin
@@ -64,20 +64,20 @@ class Cluster(ABC):
 
     @abstractmethod
     def bring_back(self, broker: int) -> None:
-        """See that a broker runs again whose process was ended, or hangs."""
+        """Make a broker run again after its process was ended or stopped."""
 
     @abstractmethod
     def configuration(self) -> dict[str, str]:
-        """What a reader needs to repeat the run."""
+        """The settings that a reader needs to repeat the run."""
 
     def end(self, broker: int, how: signal.Signals) -> None:
-        """Send the signal to one broker's process; returns at once."""
+        """Send the signal to one broker's process and return at once."""
         pid = self.pids()[broker]
         os.kill(pid, how)
         self._hanging = pid if how is signal.SIGSTOP else None
 
     def go_on(self) -> bool:
-        """Let the process run that was stopped by SIGSTOP; whether there was one."""
+        """Continue the process that was stopped by SIGSTOP; False if there was none."""
         pid, self._hanging = self._hanging, None
         if pid is not None:
             os.kill(pid, signal.SIGCONT)
@@ -131,7 +131,7 @@ class OttlaCluster(Cluster):
 
 
 class ZookeeperCluster(OttlaCluster):
-    """The same, in ZooKeeper: as on several machines, but that all are this one."""
+    """The same with the metadata in ZooKeeper, as on several machines, although all run on this one."""
 
     name = "ottla on ZooKeeper"
 
@@ -151,7 +151,7 @@ class ZookeeperCluster(OttlaCluster):
 
 
 class KafkaCluster(Cluster):
-    """Three nodes of Apache Kafka, each broker and controller, with the configuration that it ships."""
+    """Three nodes of Apache Kafka, each broker and controller, with the shipped configuration."""
 
     name = "kafka"
 
@@ -177,7 +177,9 @@ class KafkaCluster(Cluster):
     def _properties(self, number: int, data: Path) -> str:
         text = KAFKA_PROPERTIES.format(port=self.ports[number], controller_port=self.controllers[number], data=data)
         text = text.replace("node.id=1", f"node.id={number}")
-        text = text.replace("offsets.topic.replication.factor=1", f"offsets.topic.replication.factor={BROKERS}")
+        for topic in ("offsets.topic", "transaction.state.log"):
+            text = text.replace(f"{topic}.replication.factor=1", f"{topic}.replication.factor={BROKERS}")
+        text = text.replace("transaction.state.log.min.isr=1", "transaction.state.log.min.isr=2")
         kept = [line for line in text.splitlines() if not line.startswith("controller.quorum")]
         voters = ",".join(f"{each}@127.0.0.1:{port}" for each, port in self.controllers.items())
         return "\n".join([*kept, f"controller.quorum.voters={voters}", ""])
@@ -207,7 +209,7 @@ class KafkaCluster(Cluster):
 
 
 def until(holds: Callable[[], object]) -> None:
-    """Wait for a condition; RuntimeError where it does not come to be within two minutes."""
+    """Wait for a condition; raise RuntimeError if it does not hold within two minutes."""
     end = time.monotonic() + WITHIN_S
     while not holds():
         if time.monotonic() > end:

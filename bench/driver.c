@@ -4,6 +4,8 @@
  *
  * produce   records= size= batch= acks= warmup= partitions= run= idle=   records/s, first send to last report
  * consume   records= warmup= partitions=                                 records/s, after the warm-up
+ * readers   records= partitions= readers=                                records/s of all consumers, each reads all
+ * steady    records= size= acks= rate= linger= warmup= partitions=       microseconds from send to arrival, end to end
  * latency   records= size= acks= warmup=                                 microseconds of one record at a time
  * crowd     records= size= acks= connections=                            as produce, from many clients at once
  * transact  records= size= transaction= warmup= partitions=              as produce, so many records a transaction
@@ -13,6 +15,7 @@
  */
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +30,16 @@ enum { FETCHED_AT_ONCE = 10000, POLL_EVERY = 1024, PATIENCE_S = 120 };
 
 static struct options {
     const char *brokers, *topic, *acks;
-    long records, size, batch, warmup, partitions, run, idle, connections, transaction;
+    long records, size, batch, warmup, partitions, run, idle, connections, transaction, readers, rate, linger;
     int settings;
     const char *names[32], *values[32];
 } options = {.brokers = "127.0.0.1:9092", .topic = "bench", .acks = "1", .records = 1000000, .size = 200,
-             .partitions = 1, .run = 1, .connections = 1, .transaction = 1};
+             .partitions = 1, .run = 1, .connections = 1, .transaction = 1,
+             .readers = 1, .rate = 1000, .linger = -1};
 
 static long delivered, failed;
 static rd_kafka_resp_err_t last_failure;
+static int payload_flags; /* 0: a payload stays as it is until its report */
 
 static void die(const char *what, const char *why) {
     fprintf(stderr, "driver: %s: %s\n", what, why);
@@ -98,6 +103,7 @@ static rd_kafka_t *producer(void) {
         set(conf, "batch.size", "1000000");
         set(conf, "linger.ms", "50");
     }
+    if (options.linger >= 0) set_number(conf, "linger.ms", options.linger);
     rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
     return client_of(RD_KAFKA_PRODUCER, conf);
 }
@@ -110,7 +116,7 @@ static rd_kafka_topic_t *topic_of(rd_kafka_t *client) {
 
 static void send_one(rd_kafka_t *client, rd_kafka_topic_t *topic, long number, void *payload) {
     int32_t partition = (int32_t)((number / options.run) % options.partitions);
-    while (rd_kafka_produce(topic, partition, 0, payload, (size_t)options.size, NULL, 0, NULL) != 0) {
+    while (rd_kafka_produce(topic, partition, payload_flags, payload, (size_t)options.size, NULL, 0, NULL) != 0) {
         rd_kafka_resp_err_t error = rd_kafka_last_error();
         if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL) die("produce", rd_kafka_err2str(error));
         rd_kafka_poll(client, 10);
@@ -188,44 +194,106 @@ static void produce(void) {
     free(payload);
 }
 
-static void consume(void) {
+/* A consumer with its queue. */
+struct reader {
+    rd_kafka_t *client;
+    rd_kafka_topic_t *topic;
+    rd_kafka_queue_t *queue;
+};
+
+static struct reader reader_of_all(void) {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     /* A consumer whose queue is full asks for nothing for a second: the race would time that pause. */
     set(conf, "queued.min.messages", "10000000");
     set(conf, "queued.max.messages.kbytes", "2097151");
     set(conf, "enable.auto.commit", "false");
     set(conf, "group.id", "ottla-bench");
-    rd_kafka_t *client = client_of(RD_KAFKA_CONSUMER, conf);
-    rd_kafka_topic_t *topic = topic_of(client);
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
-    static rd_kafka_message_t *messages[FETCHED_AT_ONCE];
-    long taken = 0, bytes = 0, before = options.warmup ? -1 : 0; /* records taken before the clock started */
-    double begin = now(), cpu = cpu_seconds(), deadline = begin + PATIENCE_S;
+    struct reader reader = {.client = client_of(RD_KAFKA_CONSUMER, conf)};
+    reader.topic = topic_of(reader.client);
+    reader.queue = rd_kafka_queue_new(reader.client);
     for (long i = 0; i < options.partitions; i++)
-        if (rd_kafka_consume_start_queue(topic, (int32_t)i, RD_KAFKA_OFFSET_BEGINNING, queue))
+        if (rd_kafka_consume_start_queue(reader.topic, (int32_t)i, RD_KAFKA_OFFSET_BEGINNING, reader.queue))
             die("consume", rd_kafka_err2str(rd_kafka_last_error()));
+    return reader;
+}
+
+static void close_reader(struct reader *reader) {
+    for (long i = 0; i < options.partitions; i++) rd_kafka_consume_stop(reader->topic, (int32_t)i);
+    rd_kafka_queue_destroy(reader->queue);
+    rd_kafka_topic_destroy(reader->topic);
+    rd_kafka_destroy(reader->client);
+}
+
+/* Whether a message bears a record; else it says that a partition has ended. */
+static int is_record(const rd_kafka_message_t *message) {
+    if (message->err && message->err != RD_KAFKA_RESP_ERR__PARTITION_EOF)
+        die("consume", rd_kafka_err2str(message->err));
+    return !message->err;
+}
+
+/* Read `options.records`; the clock starts once `warmup` of them are taken. Returns those that it counted. */
+static long read_all(struct reader *reader, long warmup, double *begin, double *cpu) {
+    rd_kafka_message_t **messages = calloc(FETCHED_AT_ONCE, sizeof *messages);
+    long taken = 0, bytes = 0, before = warmup ? -1 : 0; /* records taken before the clock started */
+    double deadline = now() + PATIENCE_S;
+    *begin = now(), *cpu = cpu_seconds();
     while (taken < options.records) {
-        ssize_t count = rd_kafka_consume_batch_queue(queue, 1000, messages, FETCHED_AT_ONCE);
+        ssize_t count = rd_kafka_consume_batch_queue(reader->queue, 1000, messages, FETCHED_AT_ONCE);
         for (ssize_t i = 0; i < count; i++) {
-            rd_kafka_resp_err_t error = messages[i]->err;
-            if (error && error != RD_KAFKA_RESP_ERR__PARTITION_EOF) die("consume", rd_kafka_err2str(error));
-            if (!error) taken++, bytes += (long)messages[i]->len;
+            if (is_record(messages[i])) taken++, bytes += (long)messages[i]->len;
             rd_kafka_message_destroy(messages[i]);
         }
-        if (before < 0 && taken >= options.warmup) before = taken, begin = now(), cpu = cpu_seconds();
+        if (before < 0 && taken >= warmup) before = taken, *begin = now(), *cpu = cpu_seconds();
         if (now() > deadline) die("consume", "the records did not come in time");
     }
     if (bytes / taken != options.size) die("consume", "records of another size came back");
-    report_rate("consume", taken - before, now() - begin, cpu_seconds() - cpu);
-    for (long i = 0; i < options.partitions; i++) rd_kafka_consume_stop(topic, (int32_t)i);
-    rd_kafka_queue_destroy(queue);
-    rd_kafka_topic_destroy(topic);
-    rd_kafka_destroy(client);
+    free(messages);
+    return taken - before;
+}
+
+static void consume(void) {
+    struct reader reader = reader_of_all();
+    double begin, cpu;
+    long counted = read_all(&reader, options.warmup, &begin, &cpu);
+    report_rate("consume", counted, now() - begin, cpu_seconds() - cpu);
+    close_reader(&reader);
+}
+
+static void *read_in_thread(void *unused) {
+    double begin, cpu;
+    struct reader reader = reader_of_all();
+    read_all(&reader, 0, &begin, &cpu);
+    close_reader(&reader);
+    return unused;
+}
+
+static void in_thread(pthread_t *thread, void *(*run)(void *), void *argument) {
+    if (pthread_create(thread, NULL, run, argument)) die("thread", "cannot be started");
+}
+
+static void readers(void) {
+    pthread_t *threads = calloc((size_t)options.readers, sizeof *threads);
+    double begin = now(), cpu = cpu_seconds();
+    for (long i = 0; i < options.readers; i++) in_thread(&threads[i], read_in_thread, NULL);
+    for (long i = 0; i < options.readers; i++) pthread_join(threads[i], NULL);
+    report_rate("readers", options.readers * options.records, now() - begin, cpu_seconds() - cpu);
+    free(threads);
 }
 
 static int ascending(const void *left, const void *right) {
     double difference = *(const double *)left - *(const double *)right;
     return (difference > 0) - (difference < 0);
+}
+
+/* Sorts what it is given. `p999_us` says little below some ten thousand records. */
+static void report_times(const char *mode, double *taken, double seconds, double cpu) {
+    long count = options.records;
+    qsort(taken, (size_t)count, sizeof *taken, ascending);
+    printf("{\"mode\": \"%s\", \"librdkafka\": \"%s\", \"records\": %ld, \"seconds\": %.6f, \"p50_us\": %.1f, "
+           "\"p99_us\": %.1f, \"p999_us\": %.1f, \"max_us\": %.1f, \"client_cpu_seconds\": %.3f, \"failed\": %ld}\n",
+           mode, rd_kafka_version_str(), count, seconds, taken[count / 2], taken[count * 99 / 100],
+           taken[count * 999 / 1000], taken[count - 1], cpu, failed);
+    if (failed) die(mode, rd_kafka_err2str(last_failure));
 }
 
 static void latency(void) {
@@ -243,14 +311,67 @@ static void latency(void) {
         wait_for(client, 1);
         if (i >= 0) taken[i] = (now() - sent) * 1e6;
     }
-    double seconds = now() - begin;
-    cpu = cpu_seconds() - cpu;
-    qsort(taken, (size_t)options.records, sizeof *taken, ascending);
-    printf("{\"mode\": \"latency\", \"librdkafka\": \"%s\", \"records\": %ld, \"seconds\": %.6f, \"p50_us\": %.1f, "
-           "\"p99_us\": %.1f, \"max_us\": %.1f, \"client_cpu_seconds\": %.3f, \"failed\": %ld}\n",
-           rd_kafka_version_str(), options.records, seconds, taken[options.records / 2],
-           taken[options.records * 99 / 100], taken[options.records - 1], cpu, failed);
-    if (failed) die("latency", rd_kafka_err2str(last_failure));
+    report_times("latency", taken, now() - begin, cpu_seconds() - cpu);
+    rd_kafka_topic_destroy(topic);
+    rd_kafka_destroy(client);
+    free(taken);
+    free(payload);
+}
+
+/* What stands at the beginning of a steady record. */
+struct stamp {
+    double due; /* when it was to be sent: a sender that is late hides nothing */
+    long number;
+};
+
+/* Take every steady record once; the times of those after the warm-up go to `taken`. */
+static void *take_steady(void *taken) {
+    struct reader reader = reader_of_all();
+    double *times = taken, deadline = now() + PATIENCE_S;
+    for (long left = options.warmup + options.records; left > 0;) {
+        rd_kafka_message_t *message = rd_kafka_consume_queue(reader.queue, 1000);
+        double arrived = now();
+        if (arrived > deadline) die("steady", "the records did not come in time");
+        if (!message) continue;
+        if (is_record(message)) {
+            struct stamp stamp;
+            memcpy(&stamp, message->payload, sizeof stamp);
+            if (stamp.number >= options.warmup) times[stamp.number - options.warmup] = (arrived - stamp.due) * 1e6;
+            left--;
+        }
+        rd_kafka_message_destroy(message);
+    }
+    close_reader(&reader);
+    return taken;
+}
+
+static void sleep_until(double moment) {
+    struct timespec time = {.tv_sec = (time_t)moment, .tv_nsec = (long)((moment - (double)(time_t)moment) * 1e9)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL)) continue;
+}
+
+/* Send at a steady rate, round all partitions, while a consumer of the same process takes what arrives. */
+static void steady(void) {
+    if (options.size < (long)sizeof(struct stamp)) die("steady", "records are too small for their time");
+    rd_kafka_t *client = producer();
+    rd_kafka_topic_t *topic = topic_of(client);
+    void *payload = payload_of_size();
+    double *taken = calloc((size_t)options.records, sizeof *taken);
+    payload_flags = RD_KAFKA_MSG_F_COPY;
+    pthread_t consumer;
+    in_thread(&consumer, take_steady, taken);
+    double begin = now() + 1, cpu = cpu_seconds();
+    for (long i = 0; i < options.warmup + options.records; i++) {
+        struct stamp stamp = {.due = begin + (double)i / (double)options.rate, .number = i};
+        memcpy(payload, &stamp, sizeof stamp);
+        if (now() < stamp.due) sleep_until(stamp.due);
+        if (i == options.warmup) cpu = cpu_seconds();
+        send_one(client, topic, i, payload);
+        rd_kafka_poll(client, 0);
+    }
+    wait_for(client, options.warmup + options.records);
+    pthread_join(consumer, NULL);
+    report_times("steady", taken, now() - begin, cpu_seconds() - cpu);
     rd_kafka_topic_destroy(topic);
     rd_kafka_destroy(client);
     free(taken);
@@ -324,7 +445,8 @@ static void read_option(char *argument) {
     struct { const char *name; long *number; } numbers[] = {
         {"records", &options.records}, {"size", &options.size}, {"batch", &options.batch},
         {"warmup", &options.warmup}, {"partitions", &options.partitions}, {"run", &options.run},
-        {"idle", &options.idle}, {"connections", &options.connections}, {"transaction", &options.transaction}};
+        {"idle", &options.idle}, {"connections", &options.connections}, {"transaction", &options.transaction},
+        {"readers", &options.readers}, {"rate", &options.rate}, {"linger", &options.linger}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!strcmp(argument, numbers[i].name)) {
             *numbers[i].number = atol(value);
@@ -340,14 +462,16 @@ static void read_option(char *argument) {
 }
 
 int main(int count, char **arguments) {
-    if (count < 2) die("usage", "driver produce|consume|latency|crowd|transact|version NAME=VALUE...");
+    if (count < 2) die("usage", "driver produce|consume|readers|latency|steady|crowd|transact|version NAME=VALUE...");
     for (int i = 2; i < count; i++) read_option(arguments[i]);
     if (options.records < 1 || options.partitions < 1 || options.run < 1 || options.connections < 1 ||
-        options.transaction < 1)
-        die("usage", "records, partitions, run, connections and transaction are at least 1");
+        options.transaction < 1 || options.readers < 1 || options.rate < 1)
+        die("usage", "records, partitions, run, connections, transaction, readers and rate are at least 1");
     if (!strcmp(arguments[1], "produce")) produce();
     else if (!strcmp(arguments[1], "consume")) consume();
+    else if (!strcmp(arguments[1], "readers")) readers();
     else if (!strcmp(arguments[1], "latency")) latency();
+    else if (!strcmp(arguments[1], "steady")) steady();
     else if (!strcmp(arguments[1], "crowd")) crowd();
     else if (!strcmp(arguments[1], "transact")) transact();
     else if (!strcmp(arguments[1], "version")) printf("%s\n", rd_kafka_version_str());

@@ -1,4 +1,4 @@
-"""What a cluster of three brokers takes for many partitions with three replicas: to make them, and to lose a broker.
+"""Measures three brokers with many partitions of three replicas: creating them, and losing a broker.
 
     python -m bench.many_replicas                      2,000 partitions in 20 topics
     python -m bench.many_replicas --partitions 100     fewer
@@ -6,9 +6,9 @@
 
 Every partition has a replica on every broker, min.insync.replicas=2. Five things are measured: how fast partitions are
 made, until Metadata shows a leader and the full in-sync set for all, and until all have taken a record; what the
-brokers burn while nobody asks anything; how long a broker takes to stop and what a producer notices of it; how long
+idle brokers take of the processor; how long a broker takes to stop and what a producer notices of it; how long
 until it is back with every replica in sync; and the same for kill -9. An idempotent confluent-kafka producer with its
-defaults writes a record to every partition at the moment of the signal, and goes on with some hundred in a second.
+defaults writes a record to every partition at the moment of the signal, and some hundred a second afterwards.
 
 On a machine that has other things to do, the processor time of the brokers says more than the clock.
 """
@@ -54,7 +54,7 @@ class Brokers:
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def start(self, number: int) -> None:
-        """Returns when it answers."""
+        """Start a broker; return once it answers."""
         folder = self._folder / str(number)
         folder.mkdir(exist_ok=True)
         command = [sys.executable, "-m", "ottla", "start", "--id", str(number), "--data", str(folder / "data")]
@@ -71,7 +71,7 @@ class Brokers:
             process.wait()
 
     def cpu_seconds(self) -> dict[int, float]:
-        """Of those that run."""
+        """The processor time of each broker that runs."""
         return {
             number: sum(process_cpu_seconds(pid) for pid in family(process.pid))
             for number, process in self.processes.items()
@@ -80,7 +80,7 @@ class Brokers:
 
 
 class Writing:
-    """A producer in a thread of its own; knows when each record was sent and how long its acknowledgement took."""
+    """A producer in its own thread; notes when each record was sent and acknowledged."""
 
     def __init__(self, servers: str, places: list[Place]) -> None:
         self._places = places
@@ -88,7 +88,7 @@ class Writing:
         self.sent = 0
         self.failed = 0
         self.acknowledged: list[tuple[Place, float, float]] = []
-        """(partition, when it was sent, when it was acknowledged)."""
+        """(partition, time sent, time acknowledged) of each record."""
         self._burst = threading.Event()
         self._going = True
         self._thread = threading.Thread(target=self._run)
@@ -138,12 +138,12 @@ def until(holds: Callable[[], object], every_s: float = _LOOK_EVERY_S) -> None:
     end = time.monotonic() + WITHIN_S
     while not holds():
         if time.monotonic() > end:
-            raise RuntimeError("it did not come to be in time")
+            raise RuntimeError("the condition did not hold in time")
         time.sleep(every_s)
 
 
 class Run:
-    """The course of it; `figures` are filled on the way."""
+    """One run of the measurement; it fills `figures`."""
 
     def __init__(self, folder: Path, topics: list[NewTopic], options: list[str]) -> None:
         self.figures: dict[str, float] = {}
@@ -204,7 +204,7 @@ class Run:
         self._burned("created", before)
 
     def _burned(self, name: str, before: dict[int, float]) -> None:
-        """Of the broker that worked most, of those that ran all the while."""
+        """Report the highest processor time among the brokers that ran throughout."""
         after = self._brokers.cpu_seconds()
         self._say(
             f"{name}: processor time of a broker, s", max(after[one] - before[one] for one in before if one in after)
@@ -219,7 +219,7 @@ class Run:
             self._say(f"idle: broker {number}, % of a core", 100 * (after[number] - before[number]) / _IDLE_S)
 
     def _lose(self, writing: Writing, how: signal.Signals, number: int, name: str) -> None:
-        """Have a broker end, see how long writers wait, and bring it back."""
+        """End a broker, measure how long writers wait, and bring it back."""
         until(writing.caught_up)
         seen = self._seen()
         led = {

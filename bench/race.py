@@ -1,8 +1,12 @@
-"""`make bench`: races this broker against Apache Kafka in one run, run about, and writes down what came out.
+"""`make bench`: measures this broker and Apache Kafka by turns in one run, and writes the results down.
 
 Each line is warmed up on both sides, then measured A B A B; medians are compared. Options: `--quick` (a fifth of the
-records, three rounds), `--only PART` and `--skip PART` (lines by a part of their name; again for more), `--rounds N`,
+records, three rounds), `--only PART` and `--skip PART` (lines by a part of their name; repeatable), `--rounds N`,
 `--list`.
+
+A whole race is written into docs/reference/performance.md, so it waits for a quiet machine before it begins and before
+each line, and measures a line again where something else used the machine meanwhile. Where that does not help, the page
+stays as it is.
 """
 
 from __future__ import annotations
@@ -19,15 +23,30 @@ from statistics import median
 from confluent_kafka import KafkaException
 
 from bench.brokers import ROOT
+from bench.keeper import kept
 from bench.lines import Line, all_lines
-from bench.report import Outcome, Race, machine_facts, print_outcome, print_summary, save_results, write_performance
+from bench.quiet import LOAD_PER_CORE, OTHERS, Watch, wait_until_quiet
+from bench.report import (
+    WITH_CHANGES,
+    Outcome,
+    Race,
+    machine_facts,
+    print_outcome,
+    print_summary,
+    save_results,
+    write_performance,
+)
 from bench.rig import Rig, librdkafka_version
 
 QUICK_ROUNDS = 3
+ATTEMPTS = 3
+"""A line is measured at most so often while something else uses the machine."""
+PATIENCE_S = 900.0
+"""For a quiet machine, before the race; a third of it before a line."""
 
 
-def main() -> int:
-    """Run the race; 1 where a line could not be run."""
+def main(root: int) -> int:
+    """Run the race; return 1 if a line could not be run. What is outside the family of `root` disturbs it."""
     options = parse_options()
     lines = [line for line in all_lines() if chosen(line, options)]
     if options.list or not lines:
@@ -36,12 +55,15 @@ def main() -> int:
     (ROOT / ".cache" / "bench").mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="race-", dir=options.folder))
     rig = Rig(folder, quick=options.quick)
+    whole = not options.quick and not options.only and not options.skip
+    if whole:
+        wait_until_quiet(root, show, at_most_s=PATIENCE_S, load=True)
     race = Race(machine_facts(folder) | {"librdkafka": librdkafka_version(), "quick": options.quick})
     print(f"librdkafka {librdkafka_version()}, data in {folder}")
     try:
         for number, line in enumerate(lines):
             rounds = options.rounds or (QUICK_ROUNDS if options.quick else line.rounds)
-            race.outcomes.append(measure(rig, line, rounds))
+            race.outcomes.append((undisturbed if whole else observed)(root, rig, line, rounds))
             print_outcome(race.outcomes[-1])
             if line.finish is not None and line.finish not in [later.finish for later in lines[number + 1 :]]:
                 with contextlib.suppress(KafkaException):
@@ -52,8 +74,8 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
     print_summary(race)
     print(f"raw runs: {save_results(race)}")
-    if not options.quick and not options.only:
-        print(f"written: {write_performance(race)}")
+    if whole:
+        print(written(race))
     return 1 if any(outcome.fault for outcome in race.outcomes) else 0
 
 
@@ -69,14 +91,44 @@ def parse_options() -> argparse.Namespace:
 
 
 def chosen(line: Line, options: argparse.Namespace) -> bool:
-    """Whether the line is asked for."""
+    """True if the options select the line."""
     if any(part in line.name for part in options.skip or ()):
         return False
     return not options.only or any(part in line.name for part in options.only)
 
 
+def undisturbed(root: int, rig: Rig, line: Line, rounds: int) -> Outcome:
+    """The line, measured while nothing else uses the machine; the last attempt where something always did."""
+    for _ in range(ATTEMPTS):
+        wait_until_quiet(root, show, at_most_s=PATIENCE_S / 3)
+        outcome = observed(root, rig, line, rounds)
+        if outcome.others <= OTHERS:
+            break
+    return outcome
+
+
+def observed(root: int, rig: Rig, line: Line, rounds: int) -> Outcome:
+    """The line, and how much of the machine others used."""
+    with Watch(root) as watch:
+        outcome = measure(rig, line, rounds)
+    outcome.others = watch.share
+    return outcome
+
+
+def written(race: Race) -> str:
+    """Write the page, or say why not."""
+    disturbed = [f"{outcome.line.name} {outcome.others:.0%}" for outcome in race.outcomes if outcome.others > OTHERS]
+    if disturbed:
+        return f"not written, as something else used more than {OTHERS:.0%} of the machine: {', '.join(disturbed)}"
+    if race.load_per_core > LOAD_PER_CORE:
+        return f"not written, as the load was {race.load_per_core:.2f} per core before it began"
+    if not race.commit or race.commit.endswith(WITH_CHANGES):
+        return f"not written, as no commit holds the code that ran: {race.commit or 'git is not here'}"
+    return f"written: {write_performance(race)}"
+
+
 def measure(rig: Rig, line: Line, rounds: int) -> Outcome:
-    """Warm both sides up, then let them run by turns. A line that fails is reported and the race goes on."""
+    """Warm both sides up, then run them by turns. A line that fails is reported, and the race continues."""
     outcome = Outcome(line)
     show(f"{line.name}: warm-up")
     try:
@@ -111,10 +163,10 @@ def broker_facts(rig: Rig) -> dict[str, dict[str, object]]:
 
 
 def show(text: str) -> None:
-    """What is going on now, on a terminal only."""
+    """Show the current step, on a terminal only."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(kept(main))

@@ -18,6 +18,7 @@ enum { RD_KAFKA_PRODUCER = 0, RD_KAFKA_CONSUMER = 1 };
 enum { RD_KAFKA_CONF_OK = 0 };
 enum { RD_KAFKA_RESP_ERR__PARTITION_EOF = -191, RD_KAFKA_RESP_ERR__QUEUE_FULL = -184 };
 #define RD_KAFKA_OFFSET_BEGINNING (-2)
+#define RD_KAFKA_MSG_F_COPY 0x2
 
 typedef struct rd_kafka_message_s {
     rd_kafka_resp_err_t err;
@@ -59,6 +60,7 @@ rd_kafka_queue_t *rd_kafka_queue_new(rd_kafka_t *client);
 void rd_kafka_queue_destroy(rd_kafka_queue_t *queue);
 int rd_kafka_consume_start_queue(rd_kafka_topic_t *topic, int32_t partition, int64_t offset, rd_kafka_queue_t *queue);
 int rd_kafka_consume_stop(rd_kafka_topic_t *topic, int32_t partition);
+rd_kafka_message_t *rd_kafka_consume_queue(rd_kafka_queue_t *queue, int timeout_ms);
 ssize_t rd_kafka_consume_batch_queue(rd_kafka_queue_t *queue, int timeout_ms, rd_kafka_message_t **messages,
                                      size_t count);
 void rd_kafka_message_destroy(rd_kafka_message_t *message);

@@ -1,4 +1,4 @@
-"""How the race is told: the table with its bars, the raw runs as JSON, docs/reference/performance.md."""
+"""Reports the race: a table with bars, the raw runs as JSON, and docs/reference/performance.md."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ from bench.lines import Figure, Line
 
 BAR = 24
 WIDEST = 8.0
-"""The bar is drawn on a logarithmic scale from 1/8 to 8 times; its middle is even."""
+"""The ratio at the ends of the bar, whose logarithmic scale goes from 1/8 to 8; its middle is 1."""
 
 
 @dataclass
 class Outcome:
-    """What one line measured."""
+    """The figures of one line of the race."""
 
     line: Line
     runs: dict[str, list[dict[str, float]]] = field(default_factory=dict)
     ratios: dict[str, float] = field(default_factory=dict)
     fault: str = ""
+    others: float = 0.0
+    """The share of the machine that other processes used meanwhile."""
 
     def __post_init__(self) -> None:
         self.runs = {name: [] for name in self.line.contestants}
 
     def values(self, contestant: str, key: str) -> list[float]:
-        """One figure of every run of one side."""
+        """One figure from every run of one side."""
         return [run[key] for run in self.runs[contestant]]
 
 
@@ -46,9 +48,17 @@ class Race:
     outcomes: list[Outcome] = field(default_factory=list)
     brokers: dict[str, dict[str, object]] = field(default_factory=dict)
 
+    @property
+    def load_per_core(self) -> float:
+        return float(str(self.facts["load_before"])) / int(str(self.facts["cores"]))
+
+    @property
+    def commit(self) -> str:
+        return str(self.facts["commit"])
+
 
 def machine_facts(folder: Path) -> dict[str, object]:
-    """What a reader needs to judge the figures."""
+    """Facts about the machine that a reader needs to judge the figures."""
     cpu = next(
         (
             row.partition(":")[2].strip()
@@ -63,27 +73,41 @@ def machine_facts(folder: Path) -> dict[str, object]:
         "cores": os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "kernel": platform.release(),
-        "load_before": round(os.getloadavg()[0], 1),
+        "load_before": round(os.getloadavg()[0], 2),
         "file_system": said("stat", "-f", "-c", "%T", str(folder)),
         "python": platform.python_version(),
         "java": said("java", "-version").splitlines()[0] if said("java", "-version") else "none",
         "ottla": version("ottla"),
-        "commit": said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"),
+        "commit": commit_here(ROOT),
         "kafka": "4.3.1",
     }
 
 
-def said(*command: str) -> str:
-    """What a program prints, or nothing where it is not there."""
+WITH_CHANGES = " with changes"
+"""Follows a commit where what runs is not what was committed."""
+
+
+def commit_here(repository: Path) -> str:
+    """The commit that runs; an empty string without git."""
+    commit = said("git", "-C", str(repository), "rev-parse", "--short", "HEAD", must=True)
+    code = ("src", "bench", ":!bench/results")
+    changed = said("git", "-C", str(repository), "status", "--porcelain", "--", *code, must=True)
+    return commit + WITH_CHANGES if changed else commit
+
+
+def said(*command: str, must: bool = False) -> str:
+    """The output of a program; an empty string if it is not installed or, where it `must` end well, fails."""
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
+        return ""
+    if must and result.returncode:
         return ""
     return (result.stdout or result.stderr).strip()
 
 
 def amount(value: float) -> str:
-    """A number in the digits that mean something."""
+    """A number with its significant digits."""
     if not math.isfinite(value):
         return "-"
     for limit, divisor, letter in ((1e6, 1e6, " M"), (1e4, 1e3, " k")):
@@ -93,13 +117,13 @@ def amount(value: float) -> str:
 
 
 def spread(values: list[float]) -> str:
-    """Half the distance of the extremes, in per cent of the median."""
+    """Half the distance between the extremes, in per cent of the median."""
     middle = median(values)
     return f"±{(max(values) - min(values)) / 2 / middle * 100:.0f}%" if middle else "-"
 
 
 def bar(ratio: float, more_is_better: bool) -> str:
-    """How far ahead we are: to the right of the mark ahead, to the left behind."""
+    """A bar for a ratio: it grows to the right of the mark if we are ahead, to the left if we are behind."""
     if not (math.isfinite(ratio) and ratio > 0):
         return " " * BAR + "|"
     gain = ratio if more_is_better else 1 / ratio
@@ -145,19 +169,19 @@ WIDTHS = (38, 16, 16, 23, 7, 7, 0)
 
 
 def table(lines: list[tuple[str, ...]]) -> str:
-    """Aligned for a terminal."""
+    """The rows of all lines, aligned for a terminal."""
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, WIDTHS, strict=True)).rstrip() for row in lines
     )
 
 
 def print_outcome(outcome: Outcome) -> None:
-    """One line, as soon as it is measured."""
+    """Print one line as soon as it is measured."""
     print(table(rows(outcome)), flush=True)
 
 
 def print_summary(race: Race) -> None:
-    """The whole table, then memory."""
+    """Print the whole table, then memory."""
     print("\n" + table([HEAD, *(row for outcome in race.outcomes for row in rows(outcome))]))
     for name, facts in race.brokers.items():
         resident, peak = facts["resident_mb"], facts["peak_resident_mb"]
@@ -167,7 +191,7 @@ def print_summary(race: Race) -> None:
 
 
 def save_results(race: Race) -> Path:
-    """Every run, the configurations and the machine, as JSON."""
+    """Write every run, the configurations and the machine as JSON."""
     folder = ROOT / "bench" / "results"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.json"
@@ -179,6 +203,7 @@ def save_results(race: Race) -> Path:
             "ratios": outcome.ratios,
             "runs": outcome.runs,
             "fault": outcome.fault,
+            "others": outcome.others,
         }
         for outcome in race.outcomes
     ]
@@ -192,8 +217,11 @@ INTRODUCTION = """\
 Written by `make bench`. Both brokers ran on the same machine in the same run, by turns (ours, theirs, ours, …), after a
 warm-up that is not counted; each figure is the median of its runs, ± half the distance of the extremes. Both kept their
 data on the same file system; what a run left unwritten was written out before the next began, and free memory
-was touched, so that neither paid for pages that a virtual machine had given back. Such machines are shared:
-read ratios, not speeds.
+was touched, so that neither paid for pages that a virtual machine had given back. Nothing else used more than 5 % of
+the machine while a line was measured, else it was measured again. Such machines are shared: read ratios, not speeds.
+
+**Which code ran.** Commit `{commit}`, {date}. A test fails once more than 30 commits have changed the code that a
+record crosses in the broker (`python -m bench.freshness` lists them).
 
 **What is compared.** The client is `bench/driver.c` over librdkafka {librdkafka}, the same against both: records of
 200 bytes, uncompressed, one partition and one connection unless the line says otherwise. Batches of "1MB" are as many
@@ -216,7 +244,7 @@ fastavro in `mapInArrow`, and Spark's Parquet writer.
 
 
 def write_performance(race: Race) -> Path:
-    """docs/reference/performance.md, from this run."""
+    """Write docs/reference/performance.md from this run."""
     path = ROOT / "docs" / "reference" / "performance.md"
     text = [INTRODUCTION.format(**race.facts)]
     text.append(

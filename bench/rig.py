@@ -1,4 +1,4 @@
-"""What a line of the race stands on: the driver, the two running brokers, topics of its own, and one timed run."""
+"""The parts that every line of the race uses: the driver, the running brokers, a topic of its own, one timed run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONTESTANTS: dict[str, type[Broker | Cluster]] = {
 }
 DRIVER_SECONDS = 300
 FREE_BYTES = 2 << 30
-"""More than one run writes."""
+"""Memory to touch before a run: more than one run writes."""
 MADV_POPULATE_WRITE = 23
 """Linux 5.14; Python's `mmap` has no name for it."""
 
@@ -36,7 +36,7 @@ class Rig:
     """Built once per race."""
 
     folder: Path
-    """Where both brokers keep their data: the same file system."""
+    """The folder for the data of both brokers, so that they share a file system."""
     quick: bool = False
     brokers: dict[str, Broker | Cluster] = field(default_factory=dict)
     _topics: Iterator[int] = field(default_factory=count)
@@ -50,11 +50,11 @@ class Rig:
         return self.brokers[name]
 
     def fresh_broker(self, name: str) -> Broker | Cluster:
-        """One that is not started, in a folder of its own."""
+        """A new broker or cluster that is not started, in a folder of its own."""
         return CONTESTANTS[name](self.folder / f"{name}-{next(self._topics)}")
 
     def sized(self, records: int) -> int:
-        """As many records as a run of this length takes."""
+        """The number of records for a run of this length."""
         return max(records // 5, 1) if self.quick else records
 
     @contextlib.contextmanager
@@ -75,7 +75,7 @@ class Rig:
     def drive(self, name: str, mode: str, **options: object) -> dict[str, float]:
         """One run of the driver against a broker, with the broker's processor time and memory."""
         broker = self.broker(name)
-        # What the run before left in the page cache would be written out during this one.
+        # Otherwise dirty pages of the run before would be written out during this one.
         os.sync()
         touch_free_memory()
         cpu = broker.cpu_seconds()
@@ -86,8 +86,19 @@ class Rig:
         run["broker_resident_mb"] = broker.resident_mb()
         return run
 
+    def forget_pages(self, name: str) -> None:
+        """Write out what a broker has written, and let the page cache forget it: its next reader waits for the disk."""
+        os.sync()
+        for path in self.broker(name).folder.rglob("*"):
+            if path.is_file():
+                descriptor = os.open(path, os.O_RDONLY)
+                try:
+                    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                finally:
+                    os.close(descriptor)
+
     def stop(self, *names: str) -> None:
-        """Stop those brokers, or every one that was started."""
+        """Stop the named brokers, or every one that was started."""
         for name in names or tuple(self.brokers):
             if name in self.brokers:
                 self.brokers.pop(name).stop()
@@ -96,9 +107,9 @@ class Rig:
 def touch_free_memory() -> None:
     """Let both sides find memory that this machine holds already.
 
-    A virtual machine gives idle memory back to its host, and pays several microseconds for each page that it asks for
-    again: whoever ran after the other had deleted its files found warm pages, and the other none. What is given back
-    lies in large blocks, and a file's pages are taken from those first; so large pages are what is touched.
+    A virtual machine gives idle memory back to its host, and pays several microseconds for each page that it takes
+    again: a side that ran after the other had deleted its files found warm pages, and the other side none. Memory is
+    given back in large blocks, and a file's pages are taken from those first; so large pages are touched here.
     """
     with contextlib.suppress(OSError), mmap.mmap(-1, FREE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         memory.madvise(mmap.MADV_HUGEPAGE)
@@ -106,7 +117,7 @@ def touch_free_memory() -> None:
 
 
 def driven(mode: str, **options: object) -> dict[str, float]:
-    """What the driver reports, its numbers only."""
+    """Run the driver; return the numbers of its report."""
     command = [str(driver()), mode, *(f"{name.replace('__', '.')}={value}" for name, value in options.items())]
     result = subprocess.run(command, capture_output=True, text=True, timeout=DRIVER_SECONDS, check=False)
     if result.returncode:
@@ -124,17 +135,27 @@ def librdkafka() -> Path:
 
 
 def driver() -> Path:
-    """The driver, compiled where it is older than its source."""
+    """The driver; compiled first if it is older than its source."""
     source, target = ROOT / "bench" / "driver.c", ROOT / ".cache" / "bench" / "driver"
     if target.exists() and target.stat().st_mtime > source.stat().st_mtime:
         return target
     library = librdkafka()
     target.parent.mkdir(parents=True, exist_ok=True)
-    command = ["cc", "-O2", "-std=gnu11", str(source), "-o", str(target), str(library), f"-Wl,-rpath,{library.parent}"]
+    command = [
+        "cc",
+        "-O2",
+        "-std=gnu11",
+        "-pthread",
+        str(source),
+        "-o",
+        str(target),
+        str(library),
+        f"-Wl,-rpath,{library.parent}",
+    ]
     subprocess.run(command, check=True)
     return target
 
 
 def librdkafka_version() -> str:
-    """As the library says at run time."""
+    """The version that librdkafka reports at run time."""
     return subprocess.run([str(driver()), "version"], capture_output=True, text=True, check=True).stdout.strip()

@@ -1,13 +1,13 @@
-"""What a clean start takes with many partitions, beside another source tree: one after the other, round by round.
+"""Measures a clean start with many partitions, beside another source tree: one after the other, round by round.
 
     python -m bench.starts                            2,000 partitions that hold 1 GB, this tree alone
-    python -m bench.starts --against /path/to/tree    each round starts that one too, in a folder of its own
+    python -m bench.starts --against /path/to/tree    each round also starts that tree, in a folder of its own
     python -m bench.starts --gigabytes 10 --rounds 30 --folder DIR
-    python -m bench.starts --profile                  one more start under cProfile, its costliest functions
+    python -m bench.starts --profile                  one more start under cProfile, with its costliest functions
 
-A folder is filled once by its own tree and kept where `--folder` names one. Each round starts the broker, waits until
-it answers Metadata, which it does once all its logs are open and led, and stops it cleanly. Ratios are those of rounds,
-this tree's by the other's: the machine's speed drifts, and two starts in a row share it.
+A folder is filled once by its own tree, and kept if `--folder` names it. Each round starts the broker, waits until it
+answers Metadata, which it does once all its logs are open and led, and stops it cleanly. Ratios (this tree's time by
+the other's) are taken within a round: the machine's speed drifts, and two starts in a row share it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHOWN = 40
 
 
 class Start(NamedTuple):
-    """What one start took until the broker answered."""
+    """The time that one start took until the broker answered."""
 
     seconds: float
     cpu_seconds: float
@@ -56,7 +56,7 @@ class Tree:
         folder.mkdir(parents=True, exist_ok=True)
 
     def start(self, *, python: Sequence[str] = ()) -> Start:
-        """Returns once the broker answers Metadata."""
+        """Start the broker; return once it answers Metadata."""
         command = [sys.executable, *python, "-m", "ottla", "start", "--data", str(self.folder / "data")]
         command += ["--port", str(self.port), "--http-port", "0"]
         environment = os.environ | {"PYTHONPATH": str(self.source / "src")}
@@ -70,14 +70,14 @@ class Tree:
         return Start(time.monotonic() - begin, process_cpu_seconds(self.process.pid))
 
     def stop(self) -> None:
-        """Cleanly."""
+        """Stop the broker cleanly."""
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(WITHIN_S)
             self.process = None
 
     def fill(self, partitions: int, gigabytes: float) -> None:
-        """Topics and records, where the folder has none yet."""
+        """Make topics and records if the folder has none yet."""
         if (self.folder / "filled").exists():
             return
         self.start()
@@ -105,7 +105,7 @@ class Tree:
         (self.folder / "filled").touch()
 
     def profile(self) -> None:
-        """One start under cProfile, until it has stopped."""
+        """Start once under cProfile, and stop."""
         where = self.folder / "start.prof"
         self.start(python=["-m", "cProfile", "-o", str(where)])
         self.stop()
@@ -113,7 +113,7 @@ class Tree:
 
 
 def measure(trees: Sequence[Tree], rounds: int) -> list[list[Start]]:
-    """The starts of each tree; the first of each, which warms the page cache, is not among them."""
+    """The starts of each tree, without the first of each, which warms the page cache."""
     found: list[list[Start]] = [[] for _ in trees]
     for number in range(rounds + 1):
         for at in range(len(trees)) if number % 2 else reversed(range(len(trees))):
@@ -125,7 +125,7 @@ def measure(trees: Sequence[Tree], rounds: int) -> list[list[Start]]:
 
 
 def lines(trees: Sequence[Tree], found: Sequence[Sequence[Start]]) -> list[str]:
-    """A line for each tree, and one for the ratio of two."""
+    """A line for each tree, and one for the ratio if there are two."""
     told = []
     for tree, starts in zip(trees, found, strict=True):
         seconds, cpu = (statistics.median(values) for values in zip(*starts, strict=True))
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=2000)
     parser.add_argument("--gigabytes", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--against", type=Path, help="another source tree, with its compiled file built")
+    parser.add_argument("--against", type=Path, help="another source tree; pure Python unless its module is built")
     parser.add_argument("--folder", type=Path, help="keep the brokers' folders there")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()

@@ -1,11 +1,14 @@
-"""Transactions of 200-byte records, one after the other, and what `read_committed` costs a reader."""
+"""Transactions of 200-byte records, one after the other, and the cost of `read_committed` for a reader."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 from bench.lines import Figure, Figures, Line
+from bench.lines.replicated import CONTESTANTS as CLUSTERS
+from bench.lines.replicated import finish as stop_clusters
 from bench.rig import Rig
 
 # Records in a transaction, partitions that they go to, transactions in a run, the name.
@@ -17,7 +20,7 @@ _open = ExitStack()
 
 
 def measure(rig: Rig, contestant: str, *, records: int, partitions: int, transactions: int) -> Figures:
-    """One run into a topic of its own, by a producer that nobody knows yet."""
+    """One run into a topic of its own, by a new transactional id."""
     with rig.topic(contestant, partitions) as topic:
         run = rig.drive(
             contestant, "transact", topic=topic, records=rig.sized(transactions) * records, transaction=records,
@@ -27,20 +30,22 @@ def measure(rig: Rig, contestant: str, *, records: int, partitions: int, transac
     return run | {"per_second": run["records_per_second"] / records}
 
 
-def line(records: int, partitions: int, transactions: int, name: str) -> Line:
+def line(records: int, partitions: int, transactions: int, name: str, *, replicated: bool = False) -> Line:
     run = partial(measure, records=records, partitions=partitions, transactions=transactions)
     several = f"{records:,} records" if records > 1 else "one record"
     over = f" over {partitions} partitions" if partitions > 1 else ""
-    return Line(
-        f"transactions-{name}",
+    where = "3 brokers, " if replicated else ""
+    line = Line(
+        f"{'replicated-' if replicated else ''}transactions-{name}",
         (
-            Figure("per_second", f"transactions of {several}{over}", "/s", at_least=1.0),
+            Figure("per_second", f"{where}transactions of {several}{over}", "/s", at_least=1.0),
             Figure("broker_cpu_per_million", "  broker CPU per million records", "s", more_is_better=False),
         ),
         run,
         warm=lambda rig, contestant: run(rig, contestant) and None,
         order=27,
     )
+    return replace(line, contestants=CLUSTERS, finish=stop_clusters, order=66) if replicated else line
 
 
 def fill(rig: Rig, contestant: str) -> None:
@@ -77,4 +82,8 @@ def finish(rig: Rig) -> None:
     _topics.clear()
 
 
-LINES = [*(line(*shape) for shape in SHAPES), *(reading(level) for level in LEVELS)]
+LINES = [
+    *(line(*shape) for shape in SHAPES),
+    *(line(*shape, replicated=True) for shape in SHAPES),
+    *(reading(level) for level in LEVELS),
+]

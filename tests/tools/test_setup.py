@@ -1,4 +1,4 @@
-"""tools/setup.sh with programs of our own in the place of pip, Maven's and npm: what it calls, in which order."""
+"""tools/setup.sh with programs of our own in place of pip, Maven and npm: its calls, in their order."""
 
 from __future__ import annotations
 
@@ -39,10 +39,12 @@ chmod +x .cache/azurite/node_modules/.bin/azurite-blob
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A copy of what set-up reads, and programs that write down how they are called."""
+    """A copy of the files that set-up reads, and programs that write down their calls."""
     for name in ("tools/setup.sh", "tools/jars.py", "requirements/lock.txt", "pyproject.toml", "setup.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
+    native = "src/ottla/records/native"
+    shutil.copytree(ROOT / native, tmp_path / native)
     programs = {".venv/bin/python": PYTHON, "bin/npm": NPM, "bin/java": "echo 'openjdk version \"17.0.1\"' >&2"}
     for name in ("mvn", "cc", "node", "apt-get"):
         programs[f"bin/{name}"] = f'echo "{name} $*" >>calls' if name == "apt-get" else ""
@@ -62,7 +64,7 @@ def set_up(project: Path, *parts: str, **named: str) -> subprocess.CompletedProc
 
 
 def calls(project: Path) -> list[str]:
-    """Those of each program in their order."""
+    """The calls of each program in their order."""
     return sorted((project / "calls").read_text().splitlines(), key=lambda line: line.split()[0])
 
 
@@ -73,6 +75,15 @@ def test_what_pip_maven_and_npm_bring_is_fetched_side_by_side_and_once(project: 
     assert calls(project) == fetched
     assert set_up(project, *PARTS).returncode == 0
     assert calls(project) == fetched, "while the stamps stand nothing is fetched"
+
+
+@pytest.mark.parametrize("name", ["scan.c", "record.h"])
+def test_a_change_of_the_compiled_part_installs_the_package_again(project: Path, name: str):
+    assert set_up(project, "test").returncode == 0
+    with (project / "src/ottla/records/native" / name).open("a") as source:
+        source.write("/* changed */\n")
+    assert set_up(project, "test").returncode == 0
+    assert calls(project) == ["pip .[test]", "pip .[test]"]
 
 
 def test_jars_that_do_not_come_fail_the_set_up_only_where_they_are_needed(project: Path):

@@ -1,4 +1,4 @@
-"""The house rules find what breaks them, and leave alone what does not."""
+"""The checks of house rules find violations, and accept correct code."""
 
 from __future__ import annotations
 
@@ -88,6 +88,28 @@ def a_package(root: Path, files: dict[str, str]) -> dict[str, set[str]]:
     for name, source in files.items():
         (folder / name).write_text(source)
     return tidy.imports_within(root, "shop")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""What happens here."""',
+        'def f():\n    """Whether it holds."""',
+        'class C:\n    """A class."""\n\n    limit: int\n    """Of all of them."""',
+        'LIMIT = 3\n"""\nHow many may be open."""',
+    ],
+)
+def test_a_docstring_that_opens_with_a_clause_is_found(source: str) -> None:
+    ((_, sentence),) = tidy.docstrings_that_open_with_a_clause(ast.parse(source))
+    assert sentence.startswith("a docstring opens with a plain statement, not with ")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ['"""Whole batches."""', 'def f():\n    """True if it holds."""', 'def f():\n    return "What else"', "f('Why')"],
+)
+def test_a_docstring_that_opens_plainly_is_left_alone(source: str) -> None:
+    assert list(tidy.docstrings_that_open_with_a_clause(ast.parse(source))) == []
 
 
 def test_a_circle_is_found_through_functions_and_type_checking(tmp_path: Path) -> None:

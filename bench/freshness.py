@@ -1,0 +1,139 @@
+"""Counts the commits that changed the hot path since the race that docs/reference/performance.md shows.
+
+`python -m bench.freshness` lists them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.brokers import ROOT
+
+PAGE = ROOT / "docs" / "reference" / "performance.md"
+HOT_PATH = (
+    "src/ottla/broker/handlers/fetch.py",
+    "src/ottla/broker/handlers/produce.py",
+    "src/ottla/broker/replicas/fetcher.py",
+    "src/ottla/broker/replicas/partition.py",
+    "src/ottla/broker/requests",
+    "src/ottla/kernel/story.py",
+    "src/ottla/records",
+    "src/ottla/replication",
+    "src/ottla/server/cold_reads.py",
+    "src/ottla/server/listener.py",
+    "src/ottla/server/native",
+    "src/ottla/server/sync_loop.py",
+    "src/ottla/server/sync_round.py",
+    "src/ottla/server/transport.py",
+    "src/ottla/storage/bounds.py",
+    "src/ottla/storage/disk/local.py",
+    "src/ottla/storage/log.py",
+    "src/ottla/storage/lookup.py",
+    "src/ottla/storage/producers",
+    "src/ottla/storage/reading.py",
+    "src/ottla/storage/replica_append.py",
+    "src/ottla/storage/rolling.py",
+    "src/ottla/storage/segment",
+    "src/ottla/storage/syncing.py",
+    "src/ottla/wire",
+)
+"""The files and folders that a record crosses in the broker, from the socket to the disk and to its readers."""
+MOST_CHANGES = 30
+"""The commits on the hot path after which the race is due again."""
+
+
+def raced_commit(page: str) -> str:
+    """The commit that the page says it measured."""
+    found = re.search(r"\bcommit `?([0-9a-f]{7,40})\b", page, re.IGNORECASE)
+    if found is None:
+        raise ValueError("the page names no commit")
+    return found[1]
+
+
+def changes_since(commit: str, repository: Path = ROOT, paths: tuple[str, ...] = HOT_PATH) -> list[str] | None:
+    """The commits since then that changed code under the paths, the newest first; None if the history is not here.
+
+    Merges are not counted beside what they bring in, and neither are commits that change docstrings and comments of
+    Python alone.
+    """
+    if said("rev-parse", "--is-shallow-repository", repository=repository) != "false\n":
+        return None
+    if said("merge-base", "--is-ancestor", commit, "HEAD", repository=repository) is None:
+        return None
+    log = said("log", "--no-merges", "--no-renames", "--raw", "--no-abbrev", "--format=%x00%H", f"{commit}..HEAD", "--",
+               *paths, repository=repository)  # fmt: skip
+    assert log is not None
+    parts = [[line for line in part.split("\n") if line] for part in log.split("\0")[1:]]
+    commits = {commit: rows for commit, *rows in parts}
+    blobs = sorted({blob for rows in commits.values() for row in rows for blob in modules_of(row)})
+    codes = dict(zip(blobs, map(code, contents(blobs, repository)), strict=True))
+    return [commit for commit, rows in commits.items() if any(changes_code(row, codes) for row in rows)]
+
+
+def modules_of(row: str) -> list[str]:
+    """The blobs before and after of a row of `git log --raw`, for a Python file that was modified; else none."""
+    facts, _, name = row.partition("\t")
+    _, _, before, after, status = facts.split(" ")
+    return [before, after] if status == "M" and name.endswith(".py") else []
+
+
+def changes_code(row: str, codes: dict[str, str]) -> bool:
+    """True for a file whose code differs, beyond docstrings and comments."""
+    modules = modules_of(row)
+    return not modules or codes[modules[0]] != codes[modules[1]]
+
+
+def contents(blobs: list[str], repository: Path) -> list[str]:
+    """The text of each blob, by one process."""
+    command = ["git", "-C", repository, "cat-file", "--batch"]
+    rest = subprocess.run(command, input="\n".join(blobs).encode(), capture_output=True, check=True).stdout
+    found = []
+    for _ in blobs:
+        head, _, rest = rest.partition(b"\n")
+        size = int(head.split()[2])
+        found.append(rest[:size].decode())
+        rest = rest[size + 1 :]
+    return found
+
+
+def code(text: str) -> str:
+    """The syntax tree of a module, without strings that stand alone."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [part for part in node.body if not is_text(part)]
+    return ast.dump(tree)
+
+
+def is_text(part: ast.stmt) -> bool:
+    return isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) and isinstance(part.value.value, str)
+
+
+def said(*arguments: str, repository: Path) -> str | None:
+    """The output of git; None where it fails or is not installed."""
+    try:
+        result = subprocess.run(["git", "-C", repository, *arguments], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return result.stdout if result.returncode == 0 else None
+
+
+def main() -> int:
+    """Print the commits; return 1 if the race is due again."""
+    commit = raced_commit(PAGE.read_text())
+    changes = changes_since(commit)
+    if changes is None:
+        print(f"commit {commit}, which the page shows, is not in the history here")
+        return 0
+    for change in changes:
+        print((said("log", "-1", "--format=%h %s", change, repository=ROOT) or change).rstrip())
+    print(f"{len(changes)} changes of the hot path since {commit}; the race is due after {MOST_CHANGES}")
+    return 1 if len(changes) > MOST_CHANGES else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
